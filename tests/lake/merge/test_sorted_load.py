@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_OID, uuid5
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cdclake.adapters.filesystem import lake_filesystem
@@ -14,9 +16,11 @@ from cdclake.lake.raw.reader import Slice, inspect_raw_file
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.snapshot import DataFile
 from cdclake.model.table import TableSettings
-from tests.lake.table import Table
+from cdclake.oracle import merge
+from tests.lake.table import Table, by_key
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from cdclake.model.snapshot import KeyValue
@@ -33,7 +37,7 @@ def part(low: KeyValue, high: KeyValue, size_bytes: int = MIB) -> Slice:
 
 
 def grouped(slices: list[Slice], **settings: Any) -> list[list[tuple[KeyValue, KeyValue]]] | None:
-    known = {"has_key": True, "partitioned": False, "target_file_bytes": 16 * MIB, "parallelism": 2, **settings}
+    known = {"by_key": True, "partitioned": False, "target_file_bytes": 16 * MIB, "parallelism": 2, **settings}
     groups = sorted_groups(slices, **known)
     return [[one.key_range for one in group] for group in groups] if groups is not None else None
 
@@ -79,8 +83,8 @@ def test_a_load_that_needs_a_shuffle_has_no_groups(slices: list[Slice], settings
 
 def test_a_table_without_a_key_is_loaded_in_file_order() -> None:
     slices = [part(None, None, 16 * MIB) for _ in range(4)]
-    assert grouped(slices, has_key=False) == [[(None, None)]] * 4
-    assert grouped([], has_key=False) == []
+    assert grouped(slices, by_key=False) == [[(None, None)]] * 4
+    assert grouped([], by_key=False) == []
 
 
 def test_written_files_prove_that_key_ranges_are_disjoint() -> None:
@@ -139,3 +143,83 @@ def test_a_repeated_key_in_neighboring_slices_is_quarantined(tmp_path: Path) -> 
     assert "load" in done["seconds"]
     assert {row.row["id"]: row.row["name"] for row in table.rows()} == {1: "a", 2: "c", 3: "d"}
     assert done["books"]["quarantined"] == 1
+
+
+TEXT_KEYS = pa.schema([("id", pa.string()), ("number", pa.int64())])
+
+
+def table_in_source_order(root: Path, key_of: Callable[[int], str], files: int = 4) -> Table:
+    """A table with text keys, whose full load has 300 rows a file, and a target size of about a file."""
+    table = Table(root, TEXT_KEYS, {"PrimaryKey": "id", "TargetFileBytes": "9000", "MaxQuarantinedRows": "1"})
+    for number in range(files):
+        numbers = range(number * 300, (number + 1) * 300)
+        table.write_load([{"id": key_of(i), "number": i} for i in numbers], number + 1)
+    return table
+
+
+def stored_numbers(table: Table) -> list[list[int]]:
+    """The numbers in each data file."""
+    paths = [table.folder / file.path for file in table.log.snapshot(table.log.head()).files]
+    return sorted(pq.read_table(path, partitioning=None)["number"].to_pylist() for path in paths)
+
+
+def random_key(number: int) -> str:
+    return str(uuid5(NAMESPACE_OID, str(number)))
+
+
+def test_text_keys_without_an_order_are_loaded_in_the_order_of_the_source(tmp_path: Path) -> None:
+    table = table_in_source_order(tmp_path, random_key)
+    done = table.load_initial()
+    assert "load" in done["seconds"]
+    files = stored_numbers(table)
+    assert len(files) > 1
+    assert [number for file in files for number in file] == list(range(1200))
+
+
+def test_a_change_of_recent_rows_touches_only_their_files(tmp_path: Path) -> None:
+    table = table_in_source_order(tmp_path, random_key)
+    table.load_initial()
+    before = stored_numbers(table)
+    table.write_changes(
+        "20240305-101500000.parquet",
+        [
+            *(("U", {"id": random_key(i), "number": -i}) for i in range(1100, 1150)),
+            *(("D", {"id": random_key(i), "number": i}) for i in range(1150, 1200)),
+            *(("I", {"id": random_key(i), "number": i}) for i in range(1200, 1210)),
+        ],
+    )
+    done = table.load_incremental()
+    assert (done["books"]["updated"], done["books"]["deleted"], done["books"]["inserted"]) == (50, 50, 10)
+    after = stored_numbers(table)
+    assert [file for file in before if max(file) < 1100] == [file for file in after if file in before]
+    expected = merge(("id",), table.loads, table.changes)
+    assert by_key(table.rows(), ("id",)) == expected
+
+
+def test_a_key_that_occurs_twice_in_the_source_order_is_quarantined(tmp_path: Path) -> None:
+    table = table_in_source_order(tmp_path, lambda number: random_key(5 if number == 1000 else number))
+    done = table.load_initial()
+    assert "load" not in done["seconds"]
+    assert done["books"]["quarantined"] == 1
+    assert {row.row["number"] for row in table.rows()} == {*range(1200)} - {5}
+    assert list(table.log.store.list(table.layout.staging_folder)) == []
+
+
+def test_a_key_that_occurs_twice_in_a_task_is_quarantined(tmp_path: Path) -> None:
+    table = table_in_source_order(tmp_path, lambda number: random_key(5 if number == 6 else number))
+    assert table.load_initial()["books"]["quarantined"] == 1
+    assert {row.row["number"] for row in table.rows()} == {*range(1200)} - {5}
+
+
+@pytest.mark.parametrize("key", ["id, number", "number"])
+def test_other_keys_without_an_order_are_sorted(tmp_path: Path, key: str) -> None:
+    table = table_in_source_order(tmp_path, random_key)
+    table.item["PrimaryKey"] = key
+    for number in (1, 2, 3, 4):  # the key ranges of the files overlap
+        numbers = range(number, 1201, 4)
+        table.put(
+            f"LOAD{number:08X}.parquet",
+            pa.Table.from_pylist([{"id": random_key(i), "number": i} for i in numbers], TEXT_KEYS),
+        )
+    assert "load" not in table.load_initial()["seconds"]
+    assert len(table.rows()) == 1200

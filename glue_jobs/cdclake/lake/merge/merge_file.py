@@ -42,6 +42,7 @@ class MergeSpec:
         staged_keys: Object keys to write to, at least `file_count`.
         full_load: Whether the added rows are a full load's, which are older than every change. They are written with
             the empty position, in place of the one that contains file and row.
+        keeps_order: Whether the added rows have distinct keys and keep their order.
         purge_soft_deleted: Whether to drop soft-deleted rows of the base files.
     """
 
@@ -51,6 +52,7 @@ class MergeSpec:
     file_count: int
     staged_keys: tuple[str, ...]
     full_load: bool = False
+    keeps_order: bool = False
     purge_soft_deleted: bool = False
 
 
@@ -88,7 +90,7 @@ def merge(
     Raises:
         IntegrityError: The base files do not contain exactly the rows to remove or to mark.
     """
-    added, duplicates = _without_duplicates(additions, shape)
+    added, duplicates = (additions, ()) if spec.keeps_order else _without_duplicates(additions, shape)
     if spec.full_load:
         added = with_constant(added, POSITION, FULL_LOAD_POSITION)
     remaining_rows = spec.base_rows - (len(removals) if removals is not None else 0)

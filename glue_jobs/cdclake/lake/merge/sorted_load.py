@@ -1,7 +1,11 @@
-"""Loads a full load whose raw files are sorted by key, without a shuffle.
+"""Loads a full load without a shuffle of its rows: sorted by key, or in the order of the source.
 
-DMS unloads a table by its primary key. So all rows of one slice of a raw file usually come before those of the next,
-and a task can turn a few neighboring slices into data files by itself, with the tightest possible key ranges.
+DMS usually unloads a table in the order of its primary key. Then all rows of one slice of a raw file come before those
+of the next, and a task can turn a few neighboring slices into data files by itself, with the tightest key ranges.
+
+Text keys such as UUIDs often have no order. Then data files keep the order of the raw files, in which rows that were
+inserted together are together, so that later changes of recent rows touch few files. Bloom filters find the keys. Only
+hashes of the keys are shuffled, to prove that no key occurs twice.
 """
 
 from __future__ import annotations
@@ -11,16 +15,21 @@ from itertools import chain
 from math import ceil
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdclake.lake.merge.merge_file import MergeSpec, merge
 from cdclake.lake.merge.tasks import ReadStats, WriteResult
 from cdclake.lake.raw.quarantine import BadRowCollector, quarantine_rows
 from cdclake.lake.raw.read_ahead import read_all
+from cdclake.lake.storage.keys import KEY, key_hashes
 from cdclake.lake.storage.partitions import by_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from cdclake.lake.merge.tasks import Locations
     from cdclake.lake.raw.reader import Slice
@@ -37,13 +46,13 @@ MAX_MEMORY_BYTES_PER_TASK = 1 << 30
 
 
 def sorted_groups(
-    slices: Sequence[Slice], *, has_key: bool, partitioned: bool, target_file_bytes: int, parallelism: int
+    slices: Sequence[Slice], *, by_key: bool, partitioned: bool, target_file_bytes: int, parallelism: int
 ) -> list[list[Slice]] | None:
     """Group slices so that, by the raw files' footers, each group's rows come before the next group's.
 
     Args:
         slices: All slices of a full load, in file order.
-        has_key: Whether the table has a key; if not, any order is valid.
+        by_key: Whether to group by key; if not, any order is valid.
         partitioned: Whether the table has partitions. Then there is at most one group: several groups would each write
             a small file to every partition.
         target_file_bytes: Size that data files grow to.
@@ -60,7 +69,7 @@ def sorted_groups(
 
     if partitioned:
         return [list(slices)] if slices and total <= target_file_bytes and fits(slices) else None
-    runs = _runs(slices) if has_key else [[part] for part in slices]
+    runs = _runs(slices) if by_key else [[part] for part in slices]
     if runs is None or not all(map(fits, runs)):
         return None
     count = _task_count(total, target_file_bytes, parallelism)
@@ -89,10 +98,34 @@ def key_ranges_are_disjoint(files_by_task: Sequence[Sequence[DataFile]]) -> bool
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What a task read and wrote."""
+    """What a task read and wrote.
+
+    Attributes:
+        repeats_key: Whether nothing was written, because rows that should keep their order repeat a key.
+    """
 
     read: ReadStats
     written: WriteResult
+    repeats_key: bool = False
+
+
+@dataclass(frozen=True)
+class LoadedSlices:
+    """A `LoadResult`, and hashes of the keys if the rows kept their order.
+
+    Attributes:
+        hashes: By bucket, hashes as 64-bit integers in the machine's byte order. Equal hashes are in one bucket.
+    """
+
+    result: LoadResult
+    hashes: tuple[bytes, ...] = ()
+
+
+def repeats_hash(entries: Iterable[tuple[int, bytes]]) -> Iterator[bool]:
+    """Whether a hash occurs twice in a bucket, see `LoadedSlices.hashes`."""
+    parts = [np.frombuffer(data, np.uint64) for _, data in entries]
+    hashes = np.concatenate([np.empty(0, np.uint64), *parts])
+    yield len(np.unique(hashes)) < len(hashes)
 
 
 def load_slices(
@@ -104,8 +137,13 @@ def load_slices(
     settings: TableSettings,
     table: TableName,
     attempt: str,
-) -> Iterator[LoadResult]:
-    """Write the rows of some slices of a full load, one data file per partition."""
+    buckets: int = 0,
+) -> Iterator[LoadedSlices]:
+    """Write the rows of some slices of a full load, one data file per partition.
+
+    Args:
+        buckets: Number of buckets for hashes of the keys; 0 to sort the rows by key.
+    """
     raw, lake = locations.raw.open(), locations.lake.open()
     batches: list[pa.Table] = []
     bad_rows = BadRowCollector(settings.max_quarantined_rows)
@@ -116,18 +154,29 @@ def load_slices(
     rows = pa.concat_tables(batches) if batches else shape.in_flight.empty_table()
     stats = ReadStats(inserts=rows.num_rows, quarantine=quarantine)
     if quarantine.rows > settings.max_quarantined_rows:  # the change will be refused
-        yield LoadResult(stats, WriteResult())
+        yield LoadedSlices(LoadResult(stats, WriteResult()))
+        return
+    if buckets and pc.count_distinct(rows[KEY]).as_py() < rows.num_rows:
+        yield LoadedSlices(LoadResult(stats, WriteResult(), repeats_key=True))
         return
     files: list[DataFile] = []
     duplicates: list[BadRow] = []
     for number, (partition, part_rows) in enumerate(by_partition(rows, shape.partition_key)):
         key = f"{locations.staging}{task:05d}-{number:05d}-{attempt}.parquet"
-        merged = merge(lake, MergeSpec((), 0, partition, 1, (key,), full_load=True), shape, None, part_rows)
+        spec = MergeSpec((), 0, partition, 1, (key,), full_load=True, keeps_order=buckets > 0)
+        merged = merge(lake, spec, shape, None, part_rows)
         files += merged.files
         duplicates += merged.duplicates
     quarantine_key = f"{locations.quarantine}write-{task:05d}.jsonl"
     quarantine = quarantine_rows(lake, quarantine_key, duplicates, settings.max_quarantined_rows)
-    yield LoadResult(stats, WriteResult(tuple(files), quarantine=quarantine))
+    result = LoadResult(stats, WriteResult(tuple(files), quarantine=quarantine))
+    yield LoadedSlices(result, tuple(_in_buckets(key_hashes(rows[KEY]), buckets)) if buckets else ())
+
+
+def _in_buckets(hashes: NDArray[np.uint64], buckets: int) -> Iterator[bytes]:
+    bucket = hashes % np.uint64(buckets)
+    for number in range(buckets):
+        yield hashes[bucket == number].tobytes()
 
 
 def _runs(slices: Sequence[Slice]) -> list[list[Slice]] | None:

@@ -23,7 +23,7 @@ from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats, sum_values
 from cdclake.lake.merge.key_updates import KeyMoves
 from cdclake.lake.merge.resolve import Counts
 from cdclake.lake.merge.rewrite_plan import plan_rewrite
-from cdclake.lake.merge.sorted_load import key_ranges_are_disjoint, load_slices, sorted_groups
+from cdclake.lake.merge.sorted_load import key_ranges_are_disjoint, load_slices, repeats_hash, sorted_groups
 from cdclake.lake.scd2.closed_files import plan_closed
 from cdclake.lake.scd2.join_versions import merge_into_history
 from cdclake.lake.scd2.tasks import NO_VERSIONS
@@ -31,6 +31,7 @@ from cdclake.lake.scd2.versions import file_shape
 from cdclake.lake.spark.backend import attempt_id, balanced_groups, keep_on_disk
 from cdclake.lake.spark.in_process import InProcessRdd, InProcessSpark
 from cdclake.lake.spark.task_errors import SparkTask, raising_task_errors
+from cdclake.lake.storage.bloom import filtered_column
 from cdclake.lake.storage.tombstones import TombstonePlan, plan_tombstones
 from cdclake.model.table import IMMEDIATE
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from cdclake.lake.merge.rewrite_plan import RewritePlan
-    from cdclake.lake.merge.sorted_load import LoadResult
+    from cdclake.lake.merge.sorted_load import LoadedSlices, LoadResult
     from cdclake.lake.raw.reader import Slice
     from cdclake.lake.scd2.tasks import HistoryPlan, VersionMerge
     from cdclake.lake.spark.backend import Backend, DistributedRows
@@ -153,36 +154,44 @@ class Engine:
             IntegrityError: The lake's files differ from the snapshot.
         """
         with raising_task_errors():
-            return self._load_sorted(request) or self._run(request)
+            return self._load_without_shuffle(request) or self._run(request)
 
-    def _load_sorted(self, request: Request) -> Result | None:
-        """Compute a full load without a shuffle if its raw files are sorted by key; otherwise return None.
+    def _load_without_shuffle(self, request: Request) -> Result | None:
+        """Compute a full load without a shuffle of its rows, if possible: by key, or in the order of the raw files.
 
         A table with history needs a shuffle anyway, because its versions are built per range of keys.
         """
-        groups = (
-            request.full_load
-            and not request.history
-            and sorted_groups(
-                request.parts,
-                has_key=bool(request.shape.primary_key),
-                partitioned=bool(request.shape.partition_key),
-                target_file_bytes=request.settings.target_file_bytes,
-                parallelism=self._spark.defaultParallelism,
-            )
+        if not request.full_load or request.history:
+            return None
+        shape, has_key, partitioned = request.shape, bool(request.shape.primary_key), bool(request.shape.partition_key)
+        group = partial(
+            sorted_groups,
+            request.parts,
+            partitioned=partitioned,
+            target_file_bytes=request.settings.target_file_bytes,
+            parallelism=self._spark.defaultParallelism,
         )
+        groups, buckets = group(by_key=has_key), 0
+        if not groups and not partitioned and len(shape.primary_key) == 1 and filtered_column(shape):
+            groups = group(by_key=False)
+            buckets = len(groups or ())
         if not groups:
             return None
         seconds: dict[str, float] = {}
-        load = _reading(_load_partition, request)
+        load = _reading(_load_partition, request, buckets=buckets)
         with _timed(seconds, "load"):
-            loaded: list[LoadResult] = (
-                self._spark.parallelize(groups, len(groups)).mapPartitionsWithIndex(load).collect()
-            )
-        read = reduce(add, (one.read for one in loaded), tasks.ReadStats())
-        read.quarantine.require_at_most(request.settings.max_quarantined_rows)
-        if request.shape.primary_key and not key_ranges_are_disjoint([one.written.files for one in loaded]):
-            return None  # the footers were wrong; the clean-up of this change deletes what was staged
+            tasks_done = self._spark.parallelize(groups, len(groups)).mapPartitionsWithIndex(load)
+            if buckets:
+                tasks_done = keep_on_disk(tasks_done)
+            loaded: list[LoadResult] = tasks_done.map(_load_result).collect()
+            read = reduce(add, (one.read for one in loaded), tasks.ReadStats())
+            read.quarantine.require_at_most(request.settings.max_quarantined_rows)
+            # The footers may be wrong. The clean-up of this change deletes what was staged.
+            if buckets and (any(one.repeats_key for one in loaded) or _repeat_key(tasks_done, buckets)):
+                return None
+            if not buckets and has_key and not key_ranges_are_disjoint([one.written.files for one in loaded]):
+                return None
+            tasks_done.unpersist()
         quarantine = reduce(add, (one.written.quarantine for one in loaded), read.quarantine)
         quarantine.require_at_most(request.settings.max_quarantined_rows)
         return Result(
@@ -349,10 +358,15 @@ def _task(function: Callable[..., Any], **arguments: Any) -> SparkTask:  # noqa:
     return SparkTask(partial(function, **arguments))
 
 
-def _reading(function: Callable[..., Any], request: Request) -> SparkTask:
+def _reading(function: Callable[..., Any], request: Request, **arguments: Any) -> SparkTask:  # noqa: ANN401 - passed on
     """A task that reads slices of raw files."""
     return _task(
-        function, locations=request.locations, shape=request.shape, settings=request.settings, table=request.table
+        function,
+        locations=request.locations,
+        shape=request.shape,
+        settings=request.settings,
+        table=request.table,
+        **arguments,
     )
 
 
@@ -408,8 +422,21 @@ def _write_partition(
     yield output, written
 
 
-def _load_partition(task: int, groups: Iterable[Sequence[Slice]], **arguments: Any) -> Iterator[LoadResult]:  # noqa: ANN401
+def _load_partition(task: int, groups: Iterable[Sequence[Slice]], **arguments: Any) -> Iterator[LoadedSlices]:  # noqa: ANN401
     return load_slices(task, groups, attempt=attempt_id(), **arguments)
+
+
+def _load_result(loaded: LoadedSlices) -> LoadResult:
+    return loaded.result
+
+
+def _hashes(loaded: LoadedSlices) -> Iterator[tuple[int, bytes]]:
+    return enumerate(loaded.hashes)
+
+
+def _repeat_key(loaded: DistributedRows, buckets: int) -> bool:
+    """Whether a key may occur twice in slices that kept their order."""
+    return any(loaded.flatMap(_hashes).partitionBy(buckets, int).mapPartitions(repeats_hash).collect())
 
 
 def _value(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - of any type

@@ -1,8 +1,8 @@
-"""Reads Parquet Bloom filters on the key, to skip row groups that contain none of a few keys.
+"""Reads Parquet Bloom filters on the key, to skip row groups that contain none of some keys.
 
-Where keys ascend, the snapshot's key ranges find the right file. Random keys such as UUIDs make each new file span
-nearly all keys, and in a partitioned table a key may be in any partition. There a filter of two to four bytes per row
-saves reading the key column, for cdclake and for every query engine that supports filters.
+Where keys ascend, the snapshot's key ranges find the right file. Random keys such as UUIDs make each file span nearly
+all keys, and in a partitioned table a key may be in any partition. There a filter of four to eight bytes per row saves
+reading the key column, for cdclake and for every query engine that supports filters.
 
 Format: https://parquet.apache.org/docs/file-format/bloomfilter/ (split blocks, xxHash, not compressed).
 """
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from cdclake.lake.storage.shape import TableShape
 
-FALSE_POSITIVE_RATE = 0.001
-MAX_PROBED_KEYS = 200
-"""Above 200 keys, a filter reports a false positive for one file in five, and a large change is no faster."""
+FALSE_POSITIVE_RATE = 1e-5
+MAX_PROBED_KEYS = 100_000
+"""With more keys, a filter reports a false positive for nearly every row group."""
 
 _TEXT, _INTEGERS = "string", frozenset({"tinyint", "smallint", "int", "bigint"})
 _BEGIN, _END = b"\x15", b"\x1c\x1c\x00\x00\x1c\x1c\x00\x00\x1c\x1c\x00\x00\x00"

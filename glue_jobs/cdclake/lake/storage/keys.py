@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import xxhash
 
 from cdclake.lake.storage.types import cast_exactly, text_depends_on_type, to_arrow, without_negative_zero
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
 
@@ -191,6 +194,12 @@ def _convert(values: pa.Array, before: str, after: str) -> pa.Array:
     if not text_depends_on_type(after):
         return values
     return comparable(cast_exactly(cast_exactly(values.cast(pa.string()), before), after))
+
+
+def key_hashes(keys: pa.ChunkedArray) -> NDArray[np.uint64]:
+    """64-bit hashes of keys without null. Equal keys have equal hashes; different ones nearly always differ."""
+    texts = keys.cast(pa.string()).cast(pa.binary()).to_pylist()
+    return np.fromiter(map(xxhash.xxh64_intdigest, texts), np.uint64, len(texts))
 
 
 def key_range(keys: pa.Array) -> tuple[KeyValue, KeyValue]:
