@@ -64,8 +64,9 @@ def expected(column: Column, value: Any, reading: Reading) -> Any:
     if value is None:
         return None
     if column.kind == TIMESTAMP and reading.milliseconds:
-        milliseconds = int((value - _EPOCH) / timedelta(milliseconds=1))  # cut toward the epoch, as pyarrow does
-        return _EPOCH + timedelta(milliseconds=milliseconds)
+        microseconds = (value - _EPOCH) // timedelta(microseconds=1)
+        rest = abs(microseconds) % 1000  # cut toward the epoch, as pyarrow does
+        return value - timedelta(microseconds=rest if microseconds > 0 else -rest)
     if column.kind == TEXT and column.pad and reading.padded:
         return value.ljust(column.pad)
     return _bits(value) if column.kind == FLOAT else value
