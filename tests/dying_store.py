@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from cdclake.ports import ObjectStore
 
-_MODIFYING = {"put", "put_if_absent", "copy", "delete", "retire", "purge"}
+_MODIFYING = {"put", "put_if_absent", "put_if_unchanged", "copy", "delete", "retire", "purge"}
 
 
 class Death(NamedTuple):
@@ -47,5 +47,30 @@ class DyingStore:
             if dead:
                 raise DiedError(name)
             return result
+
+        return call
+
+
+class PausingStore:
+    """Forwards calls to a store, and lets other runs work before one of them.
+
+    Args:
+        call: Number of the counted call before which the run pauses, from 1.
+        meanwhile: What the other runs do.
+        counted: Names of the calls that count.
+    """
+
+    def __init__(
+        self, store: ObjectStore, call: int, meanwhile: Callable[[], object], counted: Collection[str] = _MODIFYING
+    ) -> None:
+        self._store, self._call, self._meanwhile, self._counted = store, call, meanwhile, counted
+        self.calls = 0
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            self.calls += name in self._counted
+            if name in self._counted and self.calls == self._call:
+                self._meanwhile()
+            return getattr(self._store, name)(*arguments, **named)
 
         return call

@@ -67,6 +67,10 @@ class ObjectStore(ObjectReader, Protocol):
         """
         ...
 
+    def put_if_unchanged(self, key: str, data: bytes, old: bytes) -> bool:
+        """Replace an object whose content is still `old`, and return whether it has the new content."""
+        ...
+
     def copy(self, source: str, target: str) -> None:
         """Copy an object of any size within the store. The target appears complete or not at all.
 

@@ -173,6 +173,34 @@ def test_put_if_absent_can_write_again_after_a_delete(store: ObjectStore) -> Non
     assert store.get("changes/1") == b"second"
 
 
+def test_put_if_unchanged_replaces_only_the_content_it_knows(store: ObjectStore) -> None:
+    assert not store.put_if_unchanged("a", b"new", b"old")
+    assert store.get("a") is None
+    store.put("a", b"old")
+    assert store.put_if_unchanged("a", b"new", b"old")
+    assert not store.put_if_unchanged("a", b"newer", b"old")
+    assert store.get("a") == b"new"
+
+
+def test_put_if_unchanged_may_be_repeated(store: ObjectStore) -> None:
+    store.put("a", b"new")
+    assert store.put_if_unchanged("a", b"new", b"old")
+
+
+def test_of_16_racing_put_if_unchanged_one_wins(store: ObjectStore) -> None:
+    store.put("a", b"old")
+    barrier = Barrier(16)
+
+    def attempt(number: int) -> bool:
+        barrier.wait()
+        return store.put_if_unchanged("a", str(number).encode(), b"old")
+
+    with ThreadPoolExecutor(16) as threads:
+        won = list(threads.map(attempt, range(16)))
+    assert won.count(True) == 1
+    assert store.get("a") == str(won.index(True)).encode()
+
+
 def test_of_16_racing_put_if_absent_one_wins(store: ObjectStore) -> None:
     barrier = Barrier(16)
 

@@ -6,6 +6,7 @@ still lose objects, because nothing is flushed to the disk.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 TEMPORARY_FOLDER = ".cdclake-temporary"
 """Objects are written here first; no key may begin with it."""
+_LOCK = "lock"
 MAX_ETAGS = 100_000
 """Number of files whose ETags a process remembers."""
 _CHUNK_BYTES = 1024**2
@@ -98,6 +100,16 @@ class FolderStore:
                     raise
                 return False
             return True
+
+    def put_if_unchanged(self, key: str, data: bytes, old: bytes) -> bool:
+        """See `ObjectStore.put_if_unchanged`. A lock on a file of the folder keeps other callers out."""
+        with self._temporary(key, lambda temporary: temporary.write_bytes(data)) as (temporary, path):
+            with (temporary.parent / _LOCK).open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                now = self.get(key)
+                if now == old:
+                    temporary.replace(path)
+            return now in (old, data)
 
     def copy(self, source: str, target: str) -> None:
         """See `ObjectStore.copy`."""

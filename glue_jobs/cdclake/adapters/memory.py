@@ -103,6 +103,14 @@ class MemoryStore:
             self._objects[key] = _Stored(data, self._clock())
             return True
 
+    def put_if_unchanged(self, key: str, data: bytes, old: bytes) -> bool:
+        """See `ObjectStore.put_if_unchanged`."""
+        with self._lock:
+            stored = self._objects.get(key)
+            if stored is not None and stored.data == old:
+                self._objects[key] = _Stored(data, self._clock())
+            return stored is not None and stored.data in (old, data)
+
     def copy(self, source: str, target: str) -> None:
         """See `ObjectStore.copy`."""
         with self._lock:

@@ -152,6 +152,22 @@ class S3Store:
                 self._sleep(pause_seconds)
         raise _unknown_outcome(self.bucket, key)
 
+    def put_if_unchanged(self, key: str, data: bytes, old: bytes) -> bool:
+        """See `ObjectStore.put_if_unchanged`.
+
+        S3 responds 412 if the object has another ETag, also to a repeated request whose first response was lost.
+        """
+        with self._errors(key):
+            try:
+                found = self._client.get_object(Bucket=self.bucket, Key=key)
+                if found["Body"].read() == old:
+                    self._client.put_object(Bucket=self.bucket, Key=key, Body=data, IfMatch=found["ETag"])
+                    return True
+            except ClientError as error:
+                if error_code(error) not in _ABSENT_KEY and http_status(error) not in (_CONFLICT, _PRECONDITION_FAILED):
+                    raise
+        return self.get(key) == data
+
     def copy(self, source: str, target: str) -> None:
         """See `ObjectStore.copy`."""
         self._copy({"Bucket": self.bucket, "Key": source}, target)

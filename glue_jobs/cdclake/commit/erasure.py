@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING
 
 from cdclake.commit.clean_up import DELETE_BATCH_KEYS
 from cdclake.commit.publish import KeepAlive, no_lease, publish
+from cdclake.errors import CommitConflictError
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.due_files import remember_applied
 from cdclake.model.layout import CHANGE_DIGITS
+from cdclake.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from cdclake.commit.log import ChangeLog
     from cdclake.model.layout import LakeLayout
-    from cdclake.model.snapshot import DataFile, Snapshot, TombstoneFile
-    from cdclake.ports import Clock
+    from cdclake.model.snapshot import DataFile, TombstoneFile
+    from cdclake.ports import Clock, ObjectStore
 
 
 @dataclass(frozen=True)
@@ -118,15 +120,41 @@ def commit_erasure(
 
 
 def rewrite_snapshots(log: ChangeLog, head: int, replacement: Replacement, keep_alive: KeepAlive = no_lease) -> int:
-    """Replace the old files in the snapshots of all retained changes; returns the number of snapshots changed."""
+    """Replace the old files in the snapshots of all retained changes.
+
+    Returns:
+        Number of snapshots changed.
+
+    Raises:
+        CommitConflictError: Another erasure changed them, while this run was paused past its lease.
+    """
     changed = 0
     for record, snapshot in retained_snapshots(log, head):
         after = replacement.apply_to(snapshot)
         if after != snapshot:
-            log.store.put(record.snapshot_key, after.to_bytes())
+            old = log.store.get(record.snapshot_key) or b""
+            if Snapshot.from_bytes(old) != snapshot:
+                raise overtaken(record.snapshot_key)
+            replace_object(log.store, record.snapshot_key, after.to_bytes(), old)
             changed += 1
         keep_alive()
     return changed
+
+
+def replace_object(store: ObjectStore, key: str, data: bytes, old: bytes) -> None:
+    """Replace an object that has still the content `old`.
+
+    Raises:
+        CommitConflictError: Another erasure changed it, while this run was paused past its lease.
+    """
+    if not store.put_if_unchanged(key, data, old):
+        raise overtaken(key)
+
+
+def overtaken(key: str) -> CommitConflictError:
+    """The error of an erasure that was paused past its lease."""
+    message = "Another run erased rows of the table while this one was paused"
+    return CommitConflictError(message, remedy="Erase again: that completes both erasures", file=key)
 
 
 def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_lease) -> int:

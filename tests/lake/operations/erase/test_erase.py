@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pytest
 
 from cdclake.commit.clean_up import clean_up, plan_clean_up
+from cdclake.commit.log import ChangeLog
 from cdclake.commit.undo import plan_reapply, plan_rollback
-from cdclake.errors import ConfigurationError
+from cdclake.errors import CdclakeError, ConfigurationError
 from cdclake.lake.operations.erase.erase import erase, preview
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.change import ChangeKind
-from tests.dying_store import Death, DiedError
+from tests.dying_store import Death, DiedError, PausingStore
 from tests.lake.operations.erase.erasable_table import (
     COLUMNS,
     SECRET_ID,
@@ -37,6 +40,8 @@ from tests.lake.scd2.versions import version_rows
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from cdclake.ports import ObjectStore
 
 KEY = str(SECRET_ID)
 
@@ -160,6 +165,28 @@ def test_the_next_erasure_completes_one_that_crashed_at_any_step(
             assert table.log.store.get(table.layout.erasure_key(again.change))
         shutil.rmtree(table.root)
     assert death.call > 30
+
+
+@pytest.mark.slow
+def test_an_erasure_that_pauses_past_its_lease_undoes_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disable_compression(monkeypatch)
+    folders = (tmp_path / f"{number}" for number in count())
+    original = ErasableTable(next(folders), COLUMNS)
+    states = fill_with_changes(original)
+    for call in count(1, 3):
+        table = copied(original, next(folders))
+        paused = table.erasure(KEY)
+        store = PausingStore(paused.log.store, call, lambda: table.erase(KEY, "1"))  # noqa: B023 - used at once
+        with suppress(CdclakeError):
+            erase(replace(paused, log=ChangeLog(cast("ObjectStore", store), table.layout)), table.runs)
+        if store.calls < call:
+            break
+        table.erase(KEY, "1")
+        assert objects_containing(table, SECRET_ID, SECRET_NAME) == {}, call
+        for change, rows in states.items():
+            assert table.rows_as_of(change) == without(rows, SECRET_ID, 1), (call, change)
+        shutil.rmtree(table.root)
+    assert call > 30
 
 
 def test_an_erasure_cannot_be_undone(in_folder: ErasableTable) -> None:

@@ -15,7 +15,8 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.commit.undo import plan_rollback
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.plan_table import plan_table
-from cdclake.errors import ConfigurationError, InputError, PastRetentionError
+from cdclake.errors import CommitConflictError, ConfigurationError, InputError, PastRetentionError
+from cdclake.lake.operations.erase import raw_files
 from cdclake.lake.operations.erase.erase import erase, preview
 from cdclake.lake.operations.release import release
 from cdclake.lake.raw.csv import batches
@@ -322,3 +323,32 @@ def test_a_parquet_file_keeps_its_columns_and_compression(table: ErasableTable, 
         "UNCOMPRESSED" if compression == "none" else compression.upper()
     )
     assert parquet.read().to_pylist() == rows[1:]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv.gz"])
+def test_raw_files_that_another_erasure_changed_since_are_left_alone(
+    table: ErasableTable, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """Their rows have other numbers."""
+    table.item["Schema"] = SCHEMA
+    table.load([row(2)])
+    if form == "parquet":
+        table.apply(("I", row(1)), ("I", secret()), ("I", row(3)))
+    else:
+        lines = b"I,1,Ulm,one,1.50\nI,%d,Ulm,%s,1.50\nI,3,Ulm,three,1.50\n" % (SECRET_ID, SECRET_NAME.encode())
+        table.put("20240305-100100000.csv.gz", gzip.compress(lines))
+        table.load_incremental()
+    begin = raw_files.rewrite
+
+    def paused(*arguments: Any) -> None:
+        monkeypatch.setattr(raw_files, "rewrite", begin)
+        table.erase("1", raw=True)
+        begin(*arguments)
+
+    monkeypatch.setattr(raw_files, "rewrite", paused)
+    with pytest.raises(CommitConflictError, match="Another run erased rows"):
+        table.erase(KEY, raw=True)
+    table.erase(KEY, raw=True)
+    assert not is_in_raw(table)
+    assert b"three" in raw_bytes(table) or b"name 3" in raw_bytes(table)
+    assert b"name 1" not in raw_bytes(table)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from cdclake.commit.erasure import replace_object
+
 if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
     from cdclake.lake.read.key_filter import RowKeys
@@ -18,11 +20,13 @@ class BadRowsFile(NamedTuple):
     Attributes:
         key: Key of the object.
         rows: Number of its rows to erase.
-        rest: The file's content without them.
+        content: The file's content.
+        rest: The content without them.
     """
 
     key: str
     rows: int
+    content: bytes
     rest: bytes
 
 
@@ -30,10 +34,11 @@ def search(log: ChangeLog, keys: RowKeys, schema: Schema) -> list[BadRowsFile]:
     """Search the quarantine, including bad rows of changes that are no longer retained."""
     files = []
     for entry in log.store.list(log.layout.quarantine_folder):
-        lines = (log.store.get(entry.key) or b"").splitlines(keepends=True)
+        content = log.store.get(entry.key) or b""
+        lines = content.splitlines(keepends=True)
         rest = [line for line in lines if not has_key(json.loads(line)["content"], keys, schema)]
         if len(rest) < len(lines):
-            files.append(BadRowsFile(entry.key, len(lines) - len(rest), b"".join(rest)))
+            files.append(BadRowsFile(entry.key, len(lines) - len(rest), content, b"".join(rest)))
     return files
 
 
@@ -48,6 +53,10 @@ def has_key(content: dict[str, str | None] | str, keys: RowKeys, schema: Schema)
 
 
 def rewrite(store: ObjectStore, files: list[BadRowsFile]) -> None:
-    """Write the files without the rows. A file stays even if it is empty then, because change records name it."""
+    """Write the files without the rows. A file stays even if it is empty then, because change records name it.
+
+    Raises:
+        CommitConflictError: As `replace_object`.
+    """
     for file in files:
-        store.put(file.key, file.rest)
+        replace_object(store, file.key, file.rest, file.content)

@@ -7,7 +7,7 @@ lake, a full load is needed only to roll back to a change before it.
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import open_input
+from cdclake.commit.erasure import overtaken, replace_object
 from cdclake.errors import InputError
 from cdclake.lake.operations.erase.quarantine import has_key
 from cdclake.lake.raw import csv
@@ -29,6 +30,7 @@ from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from pyarrow.fs import FileSystem
@@ -125,6 +127,7 @@ def search(raw: RawLocation, lake: Snapshot, keys: RowKeys, progress: Progress) 
     matches, fs = RawMatches(left_out=left_out), raw.fs.open()
     progress.expect("Searching raw files", len(full_load) + len(changes))
     for file in (*full_load, *changes):
+        file.identity  # noqa: B018 - where listings lack ETags, computed once, here, before the file is read
         try:
             rows, renamed = _matching_rows(fs, raw, file, lake, keys)
         except InputError:
@@ -175,21 +178,36 @@ def rewrite(raw: RawLocation, matches: RawMatches, progress: Progress) -> None:
     """Rewrite the change files without the rows and delete the full load, including all earlier object versions.
 
     A CSV file without any rows left is deleted, because an empty one cannot be read.
+
+    Raises:
+        CommitConflictError: A file changed since it was searched, so its rows may have other numbers.
     """
     fs = raw.fs.open()
     progress.expect("Rewriting raw files", len(matches.changes))
     for match in matches.changes:
         file, is_parquet = match.file, match.file.format is RawFormat.PARQUET
+        old = raw.store.get(file.key) or b""
         rest = _parquet_without_rows(fs, match) if is_parquet else csv.without_rows(fs, file, raw.settings, match.rows)
+        _require_unchanged(raw.store, [file])
         if rest.strip():
-            raw.store.put(file.key, gzip.compress(rest, mtime=0) if file.format is RawFormat.CSV_GZ else rest)
+            rest = gzip.compress(rest, mtime=0) if file.format is RawFormat.CSV_GZ else rest
+            replace_object(raw.store, file.key, rest, old)
         else:
             raw.store.delete([file.key])
         _purge(raw.store, file.key)
         progress.step()
+    _require_unchanged(raw.store, matches.full_load)
     raw.store.delete([file.key for file in matches.full_load])
     for file in matches.full_load:
         _purge(raw.store, file.key)
+
+
+def _require_unchanged(store: ObjectStore, files: Sequence[RawFile]) -> None:
+    for file in files:
+        listed = (entry for entry in store.list(file.key) if entry.key == file.key)
+        now = [replace(file, size_bytes=entry.size_bytes, etag=entry.etag).identity for entry in listed]
+        if now != [file.identity]:
+            raise overtaken(file.key)
 
 
 def _purge(store: ObjectStore, key: str) -> None:
