@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.lake.merge import join_by_key, sorted_load, tasks
+from cdclake.lake.merge import full_load, join_by_key, tasks
 from cdclake.lake.raw import parquet
 from cdclake.lake.storage import reader, wide_rows, writer
 from tests.lake.table import RAW_PREFIX, Table
@@ -55,7 +55,7 @@ def test_a_table_is_the_same_if_its_rows_exceed_every_limit(
         (writer, "ROW_GROUP_BYTES"),
         (reader, "MAX_GROUP_BYTES"),
         (reader, "PART_BYTES"),
-        (sorted_load, "MAX_MEMORY_BYTES_PER_TASK"),
+        (full_load, "MAX_MEMORY_BYTES_PER_TASK"),
     ):
         monkeypatch.setattr(module, name, 500)
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": ",".join(KEYS), **SETTINGS[settings]})

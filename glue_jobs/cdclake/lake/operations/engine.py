@@ -18,12 +18,12 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from cdclake.lake.merge import tasks
+from cdclake.lake.merge.full_load import key_ranges_are_disjoint, load_slices, repeats_hash, sorted_groups
 from cdclake.lake.merge.home_ranges import home_bounds
 from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats, sum_values, to_spark, union_all
 from cdclake.lake.merge.key_updates import KeyMoves
 from cdclake.lake.merge.resolve import Counts
 from cdclake.lake.merge.rewrite_plan import plan_rewrite
-from cdclake.lake.merge.sorted_load import key_ranges_are_disjoint, load_slices, repeats_hash, sorted_groups
 from cdclake.lake.scd2.closed_files import plan_closed
 from cdclake.lake.scd2.join_versions import merge_into_history
 from cdclake.lake.scd2.tasks import NO_VERSIONS
@@ -38,8 +38,8 @@ from cdclake.model.table import IMMEDIATE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from cdclake.lake.merge.full_load import LoadedSlices, LoadResult
     from cdclake.lake.merge.rewrite_plan import RewritePlan
-    from cdclake.lake.merge.sorted_load import LoadedSlices, LoadResult
     from cdclake.lake.raw.reader import Slice
     from cdclake.lake.scd2.tasks import HistoryPlan, VersionMerge
     from cdclake.lake.spark.backend import Backend, DistributedRows

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.adapters.filesystem import lake_filesystem
-from cdclake.lake.merge.sorted_load import key_ranges_are_disjoint, sorted_groups
+from cdclake.lake.merge.full_load import key_ranges_are_disjoint, sorted_groups
 from cdclake.lake.raw.reader import Slice, inspect_raw_file
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.snapshot import DataFile
