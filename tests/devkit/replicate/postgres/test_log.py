@@ -9,11 +9,15 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cdclake.devkit.dms.settings import BeforeImages, DmsSettings
 from cdclake.devkit.replicate.postgres.connection import connect
 from cdclake.errors import ConfigurationError
+from cdclake.lake.storage.types import from_arrow
+from cdclake.model.schema import wider_type
 from tests.builders import eventually
 from tests.devkit.replicate.source_database import PARQUET, WITH_KEYS, PostgresDatabase, without
 
@@ -248,6 +252,18 @@ def test_a_column_that_was_dropped_since_keeps_its_digits(postgres: PostgresData
         "alter table t add column n numeric(20,10)", "insert into t values (1, 1, 0.0123456789)", "alter table t drop n"
     )
     assert postgres.changed("t")[0]["n"] == Decimal("0.0123456789")
+
+
+@pytest.mark.parametrize("value", [None, 0, 10**38 - 1])
+def test_a_number_that_was_dropped_since_fits_the_column_that_it_had(postgres: PostgresDatabase, value: int | None):
+    postgres.run("create table t (id int primary key, v int, n numeric(38,0))")
+    postgres.replicate()
+    text = "null" if value is None else value
+    postgres.replicate_after(f"insert into t values (1, 1, {text}), (2, 2, null)", "alter table t drop n")
+    (change,) = [stored.key for stored in postgres.raw.list("public/t/2")]
+    kind = pq.read_schema(pa.BufferReader(postgres.raw.get(change) or b"")).field("n").type
+    assert wider_type("decimal(38,0)", from_arrow(kind) or "") == "decimal(38,0)"
+    assert [row["n"] for row in postgres.changed("t")] == [value, None]
 
 
 def test_a_table_created_later_has_only_change_files(postgres: PostgresDatabase):

@@ -142,8 +142,9 @@ class KnownTables:
         fitting = next((column for column in alike if _fits(column, value)), None)
         column = fitting or next(iter(alike), None)
         if column is None:
+            # The log does not tell a NUMERIC's precision. No digits would mean that it had none.
             precision, scale = _digits(value.text) if value.kind == "numeric" else (0, 0)
-            column = PostgresColumn(name, value.kind, value.kind, precision, scale, mapping=self._mapping)
+            column = PostgresColumn(name, value.kind, value.kind, max(1, precision), scale, mapping=self._mapping)
         return replace(column if _fits(column, value) else _widened(column, value), name=name)
 
     def _refresh(self) -> None:
