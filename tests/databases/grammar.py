@@ -337,9 +337,13 @@ class Grammar(ABC):
         sql = f"alter table {table.name} add column {self.quoted(name)} {kind.sql} default {default}"
         return [sql, *self.touch(table)]
 
+    def may_drop(self, kind: ColumnType) -> bool:
+        """Whether a column of this type may be dropped while the log still has rows with it."""
+        return True
+
     def drop_column(self, table: TableDraft) -> list[str]:
         name = self.alterable(table)
-        if name is None:
+        if name is None or not self.may_drop(table.values[name]):
             return []
         del table.values[name]
         return [f"alter table {table.name} drop column {self.quoted(name)}"]
