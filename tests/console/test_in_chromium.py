@@ -52,6 +52,7 @@ WITHOUT_NAME = """all => all
     .filter(one => !(one.textContent.trim() || one.ariaLabel || one.labels?.length))
     .map(one => one.outerHTML)"""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+_ABORTED = "net::ERR_ABORTED"
 TIMEOUT_MILLISECONDS = 15_000
 PATH = "cdclake-raw/shop/orders/"
 
@@ -147,6 +148,7 @@ def read_only(lake: Lake) -> Iterator[str]:
 def page_on(browser: Browser, screen: Screen, address: str) -> Iterator[Page]:
     """Open the console. Checks at the end that the browser had no errors and sent no requests to other hosts."""
     errors: list[str] = []
+    failed: list[tuple[str, str | None]] = []
     hosts: set[str] = set()
     context = browser.new_context(
         viewport={"width": screen.width, "height": screen.height},
@@ -159,13 +161,15 @@ def page_on(browser: Browser, screen: Screen, address: str) -> Iterator[Page]:
         page.set_default_timeout(TIMEOUT_MILLISECONDS)
         page.on("console", lambda message: errors.append(message.text))
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("requestfailed", lambda request: errors.append(f"{request.url}: {request.failure}"))
+        page.on("requestfailed", lambda request: failed.append((request.url, request.failure)))
         page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
         page.goto(address)
         yield page
     finally:
         context.close()
     assert errors == []
+    # Whoever leaves a page before its script has arrived aborts that request.
+    assert [request for request in failed if request[1] != _ABORTED] == []
     assert hosts == {urlsplit(address).netloc}
 
 
