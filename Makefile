@@ -27,12 +27,12 @@ sample-db: $(VENV)/.demo-ready ## Run the same with private MariaDB and PostgreS
 	@$(BIN)/cdclake local sample-db
 
 quick: check ## Lint, check types, and run the tests that start no Spark, AWS or server (under 90 seconds)
-	@$(PYTEST) -n 2 -q -m "not (spark or aws or slow or browser or database or deployment)"
+	@$(PYTEST) -n 2 -q -m "not (spark or aws or slow or long or browser or database or deployment)"
 
 test: check ## Run these checks, and also the tests with Spark, the embedded AWS and whole sessions (under 8 minutes)
-	@$(PYTEST) -m "not (browser or database or deployment)"
+	@$(PYTEST) -m "not (browser or database or deployment or long)"
 
-test-all: check ## Run what CI runs: also browser, databases, documents, stacks and local deployment (under 20 minutes)
+test-all: check ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (under 20 minutes)
 	@$(PYTEST)
 	@$(MAKE) --jobs=2 --output-sync=target docs sample-db synth deploy-local
 

@@ -1,7 +1,7 @@
 """After a fault at any call of any run, the next run loses nothing, does nothing twice, and leaves nothing behind.
 
 `make crash` tries every call on a folder, and other calls each time on the slower buckets. `make test` tries a small
-sample, in the embedded AWS only of runs that publish, retire and restore.
+sample on a folder, and CI also one on buckets, of runs that publish, retire and restore.
 """
 
 from __future__ import annotations
@@ -37,11 +37,16 @@ SAMPLES: dict[str, int | None]
 SAMPLES = {FOLDER: None, BUCKET: 10, VERSIONED: 30} if EVERYTHING else {FOLDER: 3, BUCKET: 1, VERSIONED: 1}
 SAMPLED = [
     *((FOLDER, scenario) for scenario in SCENARIOS if scenario != "LoadIncremental-purge"),
-    (BUCKET, "ProcessTable-takeover"),
-    (BUCKET, "rollback"),
-    (VERSIONED, "LoadIncremental"),
-    (VERSIONED, "rollback-to"),
-    (VERSIONED, "reapply"),
+    *(
+        pytest.param(store, scenario, marks=pytest.mark.long)
+        for store, scenario in (
+            (BUCKET, "ProcessTable-takeover"),
+            (BUCKET, "rollback"),
+            (VERSIONED, "LoadIncremental"),
+            (VERSIONED, "rollback-to"),
+            (VERSIONED, "reapply"),
+        )
+    ),
 ]
 ALL = [(store, scenario) for store in (VERSIONED, BUCKET, FOLDER) for scenario in SCENARIOS]
 

@@ -52,6 +52,7 @@ class Source:
         return self.table.load_incremental()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("runs", "rows", "inserted", "updated", "deleted", "newest"),
     [

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 KEY = str(SECRET_ID)
 
 
-@pytest.fixture(params=["folder", pytest.param("versioned bucket", marks=pytest.mark.aws)])
+@pytest.fixture(params=["folder", pytest.param("versioned bucket", marks=[pytest.mark.aws, pytest.mark.long])])
 def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ErasableTable]:
     disable_compression(monkeypatch)
     if request.param == "folder":
