@@ -186,12 +186,13 @@ class Engine:
             loaded: list[LoadResult] = tasks_done.map(_load_result).collect()
             read = reduce(add, (one.read for one in loaded), tasks.ReadStats())
             read.quarantine.require_at_most(request.settings.max_quarantined_rows)
-            # The footers may be wrong. The clean-up of this change deletes what was staged.
-            if buckets and (any(one.repeats_key for one in loaded) or _repeat_key(tasks_done, buckets)):
-                return None
-            if not buckets and has_key and not key_ranges_are_disjoint([one.written.files for one in loaded]):
-                return None
-            tasks_done.unpersist()
+            if buckets:
+                is_proven = not any(one.repeats_key for one in loaded) and not _repeat_key(tasks_done, buckets)
+                tasks_done.unpersist()
+            else:
+                is_proven = not has_key or key_ranges_are_disjoint([one.written.files for one in loaded])
+        if not is_proven:  # a key repeats, or the footers were wrong; the clean-up deletes what was staged
+            return None
         quarantine = reduce(add, (one.written.quarantine for one in loaded), read.quarantine)
         quarantine.require_at_most(request.settings.max_quarantined_rows)
         return Result(
