@@ -86,8 +86,7 @@ update stock set serial = null, flags = null, layout = null, ratio = null, first
   where storeid = 1001 and productid = 1002;
 update product set price = -99999999.99, weightkg = 1e-300 where id = 1020;
 
--- Until the jobs have applied the changes of keys above: these lack the new columns.
-do sleep(15);
+do sleep(4);
 
 -- Added columns that are used at once, and a column that is widened.
 alter table product add column origin varchar(40), add column checked datetime(3);

@@ -93,8 +93,7 @@ update stock set serial = null, flags = null, layout = null, ratio = null, share
 update stock set ratio = 'NaN', counted = '0001-01-01 00:00:00+00' where storeid = 1001 and productid = 1004;
 update product set price = -99999999.99, weightkg = 1e-300 where id = 1020;
 
--- Until the jobs have applied the changes of keys above: these lack the new columns.
-do $$ begin perform pg_sleep(15); end $$;
+do $$ begin perform pg_sleep(4); end $$;
 
 -- Added columns that are used at once, and columns that are widened.
 alter table product add column origin varchar(40), add column checked timestamp(3);

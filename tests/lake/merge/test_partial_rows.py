@@ -135,3 +135,41 @@ def test_an_update_of_the_key_without_a_column_names_the_setting_for_dropped_col
     table.item["MissingColumns"] = "null"
     table.load_incremental()
     assert rows(table) == {2: ("n2", "long 2"), 3: ("n3", "long 3"), 9: ("moved", None)}
+
+
+def write_column_later(table: Table, before: str, after: str, order_column: str | None = None) -> None:
+    """A file that moves row 1 to key 10, and one with a new column, which row 10 then gets."""
+    extra = {order_column: "2024-03-05 10:15:00"} if order_column else {}
+    table.put(before, pa.Table.from_pylist([{"Op": "U", "BI_id": 1, "id": 10, "name": "n", "note": "m", **extra}]))
+    city = {"Op": "U", "id": 2, "name": "n2", "note": "m", "city": "Rome", **extra}
+    table.put(after, pa.Table.from_pylist([city]))
+
+
+@pytest.mark.parametrize("files_per_run", ["1", "2"])
+@pytest.mark.parametrize("history", ["false", "true"])
+def test_an_update_of_the_key_from_before_a_column_was_added_needs_no_value_of_it(
+    table: Table, files_per_run: str, history: str
+) -> None:
+    table.item |= {"MaxFilesPerRun": files_per_run, "History": history}
+    table.load_initial()
+    write_column_later(table, FIRST, SECOND)
+    while table.load_incremental()["change"]:
+        pass
+    table.columns = table.columns.append(pa.field("city", pa.string()))
+    cities = {one.row["id"]: one.row["city"] for one in table.rows()}
+    assert cities == {2: "Rome", 3: None, 10: None}
+
+
+def test_an_update_of_the_key_from_after_a_column_was_added_needs_its_value(table: Table) -> None:
+    table.load_initial()
+    write_column_later(table, SECOND, FIRST)
+    with pytest.raises(BadRowError, match=f"did not send column city.*{SECOND}"):
+        table.load_incremental()
+
+
+def test_files_do_not_tell_when_a_column_was_added_if_a_column_of_the_source_orders_changes(table: Table) -> None:
+    table.item["OrderColumn"] = "changed_at"
+    table.load_initial()
+    write_column_later(table, FIRST, SECOND, "changed_at")
+    with pytest.raises(BadRowError, match=f"did not send column .*{FIRST}"):
+        table.load_incremental()

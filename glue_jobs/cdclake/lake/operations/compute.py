@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from cdclake.errors import ConfigurationError, OrderingError, SchemaDriftError
+from cdclake.errors import ConfigurationError, OrderingError, SchemaDriftError, UnsentValueError
 from cdclake.lake.merge.tasks import Locations
 from cdclake.lake.operations.engine import Engine, Request
 from cdclake.lake.operations.history import has_type_change, history_after, last_full_load_utc, plan_history
@@ -19,6 +19,7 @@ from cdclake.lake.storage.shape import TableShape
 from cdclake.model.drift import drift_text
 from cdclake.model.names import Attribute
 from cdclake.model.position import GREATEST_SEQUENCE, sequence_begin
+from cdclake.model.rawfiles import file_order
 from cdclake.model.schema import merge_schemas
 from cdclake.model.snapshot import LakeKeys
 from cdclake.model.table import SchemaPolicy
@@ -60,6 +61,25 @@ def missing_columns(schema: Schema, inspections: Sequence[Inspection]) -> tuple[
         for column in schema
         if any(one.ordering and one.schema.find(column.name) is None for one in inspections)
     )
+
+
+def parts_to_read(known: Schema, inspections: Sequence[Inspection]) -> list[Slice]:
+    """The slices of change files, with the columns that the table had only after each file was written.
+
+    The files' order tells, unless a column of the source orders the changes: its values may order them otherwise.
+
+    Args:
+        known: The table's columns before the change.
+        inspections: The files, in the order of `RawFile.order`.
+    """
+    later = {column.name.lower() for one in inspections for column in one.schema}
+    later -= {column.name.lower() for column in known}
+    parts: list[Slice] = []
+    for one in inspections:
+        later -= {column.name.lower() for column in one.schema}
+        columns = frozenset() if one.ordering.startswith("column ") else frozenset(later)
+        parts += [replace(part, later_columns=columns) for part in one.parts]
+    return parts
 
 
 def table_shape(run: TableRun, schema: Schema, before: Snapshot, inspections: Sequence[Inspection] = ()) -> TableShape:
@@ -116,6 +136,31 @@ def require_accepted(run: TableRun, changes: Sequence[ColumnDrift]) -> None:
             f" cdclake tables acknowledge {name.typed}; the next run applies the file. Otherwise correct the source"
         )
         raise SchemaDriftError(message, remedy=remedy, table=name, file=refused[0].file, columns=drift_text(changes))
+
+
+def require_known_columns(
+    run: TableRun, before: Snapshot, files: Sequence[RawFile], inspections: Sequence[Inspection]
+) -> None:
+    """Refuse late files with columns that the lake lacks, if updates keep the values of columns that they lack.
+
+    Later updates were applied without these columns, so they kept no value of them.
+
+    Raises:
+        UnsentValueError: Names the first such file and its column.
+    """
+    watermark = file_order(before.watermark)
+    if not (before.exists and run.settings.primary_key and run.settings.keep_missing_columns):
+        return
+    for file, inspection in zip(files, inspections, strict=True):
+        column = next((one.name for one in inspection.schema if before.schema.find(one.name) is None), None)
+        if column is None or file.order > watermark:
+            continue
+        message = f"A late file has column {column}, and later changes were applied before the table had it"
+        remedy = (
+            f"Nothing was applied. If the source dropped the column, set {Attribute.MISSING_COLUMNS} to null. Otherwise"
+            " leave the file out and correct its rows by hand, or reload the table"
+        )
+        raise UnsentValueError(message, remedy=remedy, file=file.relative, column=column)
 
 
 def require_one_ordering(before: Snapshot, files: Sequence[RawFile], inspections: Sequence[Inspection]) -> str:

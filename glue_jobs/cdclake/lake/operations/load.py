@@ -16,7 +16,9 @@ from cdclake.lake.operations.compute import (
     inspect_raw_files,
     merged_schema,
     missing_columns,
+    parts_to_read,
     require_accepted,
+    require_known_columns,
     require_one_ordering,
     require_same_keys,
     table_shape,
@@ -183,14 +185,16 @@ def _compute_changes(run: TableRun, spark: Backend, before: Snapshot, due: Seque
     """
     files = due[:count]
     inspections = inspect_raw_files(run, files)
-    schema = merged_schema(base_schema(run, before, reloads=False), files, inspections)
+    known = base_schema(run, before, reloads=False)
+    schema = merged_schema(known, files, inspections)
     shape = table_shape(run, schema, before, inspections)
     require_same_keys(run, before)
     ordering = require_one_ordering(before, files, inspections)
     drift = incremental_drift(before, [(file, one.schema) for file, one in zip(files, inspections, strict=True)])
     require_accepted(run, drift.changes)
+    require_known_columns(run, before, files, inspections)
     try:
-        result = compute(run, spark, before, shape, _parts(inspections))
+        result = compute(run, spark, before, shape, parts_to_read(known, inspections))
     except UnsettledKeyError:
         if len(files) == len(due):
             raise

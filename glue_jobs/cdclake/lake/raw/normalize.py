@@ -31,12 +31,21 @@ if TYPE_CHECKING:
 SEQUENCE_COLUMN = "AR_H_CHANGE_SEQ"
 
 
-def normalize(raw: RawRows, file: RawFile, shape: TableShape, settings: TableSettings) -> ReadBatch:
+def normalize(
+    raw: RawRows,
+    file: RawFile,
+    shape: TableShape,
+    settings: TableSettings,
+    later_columns: frozenset[str] = frozenset(),
+) -> ReadBatch:
     """Convert rows of a raw file to rows in flight.
 
     A value that does not parse or fit, an unknown operation or a null key make a row bad. Bad rows are left out.
 
     The position of a full-load row contains file and row until the row is written with the empty position.
+
+    Args:
+        later_columns: See `Slice.later_columns`.
 
     Raises:
         SchemaMismatchError: The file lacks a key column or the ordering column, or has before images of inserts.
@@ -49,7 +58,7 @@ def normalize(raw: RawRows, file: RawFile, shape: TableShape, settings: TableSet
     rows.require_keys()
     positions = rows.positions()
     old_keys = rows.old_keys()
-    rows.complete_moved_rows(old_keys)
+    rows.complete_moved_rows(old_keys, later_columns)
     rows.require_partition_values()
     return rows.to_batch(positions, old_keys)
 
@@ -269,17 +278,18 @@ class _Rows:
             old[column.name] = pc.if_else(changed, then, pa.scalar(None, now.type))
         return old
 
-    def complete_moved_rows(self, old_keys: dict[str, pa.Array]) -> None:
+    def complete_moved_rows(self, old_keys: dict[str, pa.Array], later_columns: frozenset[str]) -> None:
         """Take values that an update of the key did not send from its before image. Without one, the row is bad.
 
-        The lake's row has the old key, so the row with the new key cannot keep its values.
+        The lake's row has the old key, so the row with the new key cannot keep its values. In a column that the table
+        got later it has none.
         """
         if not (old_keys and self._unsent):
             return
         moved = next(iter(old_keys.values())).is_valid()
         for column in self._shape.schema:
             unsent = self._unsent.get(column.name)
-            if unsent is None:
+            if unsent is None or column.name.lower() in later_columns:
                 continue
             missing = pc.and_(moved, unsent)
             before = self._before(column)

@@ -50,6 +50,7 @@ class Slice:
         key_range: Smallest and largest leading key; two None if unknown.
         only_rows: Indices of the rows to read later than the rest of their file; None for all rows.
         memory_bytes: Uncompressed size; 0 if unknown.
+        later_columns: Columns, in lower case, that the table had only after the file was written.
     """
 
     file: RawFile
@@ -59,6 +60,7 @@ class Slice:
     key_range: tuple[KeyValue, KeyValue] = (None, None)
     only_rows: frozenset[int] | None = None
     memory_bytes: int = 0
+    later_columns: frozenset[str] = frozenset()
 
     def ends_before(self, other: Slice) -> bool:
         """Whether the other slice has the next row groups of the same file."""
@@ -157,7 +159,7 @@ def read(
     file = part.file
     for raw in read_raw(fs, part, settings, table):
         if part.only_rows is None:
-            yield normalize(raw, file, shape, settings)
+            yield normalize(raw, file, shape, settings, part.later_columns)
         else:
             batch = normalize(raw.select(part.only_rows), file, shape, settings)
             yield _as_full_load(batch) if file.kind is RawKind.FULL_LOAD else batch
