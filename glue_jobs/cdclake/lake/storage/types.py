@@ -7,6 +7,7 @@ are of the years 1 to 9999.
 
 from __future__ import annotations
 
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -309,8 +310,12 @@ def _require_digits_kept(texts: pa.Array, numbers: pa.Array) -> None:
 
 
 def _keeps_digits(text: str, number: float) -> bool:
+    """Whether a text is a number rounded to its digits. Sources round halves to even, or up in shortest texts."""
     digits = _significant_digits(text)
-    return digits == _significant_digits(f"{number:.{max(0, len(digits) - 1)}e}")
+    return any(
+        digits == _significant_digits(str(Context(max(1, len(digits)), rounding).create_decimal_from_float(number)))
+        for rounding in (ROUND_HALF_EVEN, ROUND_HALF_UP)
+    )
 
 
 def _significant_digits(text: str) -> str:
