@@ -218,7 +218,7 @@ def test_a_csv_header_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [parquet(id=pa.array([1])), gzip.compress(b"id\n1\n"), "id,v\n1,a\n".encode("utf-16"), b"id,v\r1,a\r"],
+    [parquet(id=pa.array([1])), gzip.compress(b"id\n1\n", mtime=0), "id,v\n1,a\n".encode("utf-16"), b"id,v\r1,a\r"],
     ids=["Parquet", "gzip", "UTF-16", "carriage returns"],
 )
 def test_a_csv_file_without_readable_names_says_to_check_its_format(tmp_path: Path, content: bytes) -> None:
