@@ -14,7 +14,7 @@ from benchmarks.task import APPLY, TableFiles
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
-from cdclake.lake.merge import tasks
+from cdclake.lake.merge import in_place
 from cdclake.lake.operations.load import load_incremental, load_initial
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.model.layout import LakeLayout
@@ -98,7 +98,7 @@ class Engine:
 
 def _import_tasks(numbers: Iterator[int]) -> Iterator[tuple[int, str]]:
     """Import the engine's tasks in a worker."""
-    yield from ((number, tasks.__name__) for number in numbers)
+    yield from ((number, in_place.__name__) for number in numbers)
 
 
 def _details(summary: dict[str, Any]) -> dict[str, Any]:

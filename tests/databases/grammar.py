@@ -445,6 +445,7 @@ class Grammar(ABC):
             phases,
             load_delays=self.list_of(st.integers(0, 3)),
             small_changes=self.one_of([(0, 0), (1 << 20, 0), (1 << 20, 1 << 30)]),
+            in_place_bytes=self.one_of([0, 1 << 30]),
         )
 
 

@@ -66,6 +66,7 @@ class History:
             contains their rows as the change files do.
         load_delays: Seconds by which each `LOAD` file's Last-Modified differs, in turn.
         small_changes: Bytes and memory of a change that the jobs handle without Spark's tasks.
+        in_place_bytes: Memory of the rows of a file that one task looks up, resolves and rewrites.
     """
 
     tables: tuple[Table, ...]
@@ -75,6 +76,7 @@ class History:
     phases: tuple[Phase, ...]
     load_delays: tuple[int, ...] = (0,)
     small_changes: tuple[int, int] = (0, 0)
+    in_place_bytes: int = 0
 
     def __str__(self) -> str:
         """One line for each statement, setting and delivery."""

@@ -22,6 +22,7 @@ from cdclake.devkit.dms.settings import settings_from
 from cdclake.devkit.replicate.raw_files import added_columns
 from cdclake.devkit.replicate.service import Replication, ReplicationTask
 from cdclake.errors import UnsentValueError, UnsettledKeyError
+from cdclake.lake.merge import in_place
 from cdclake.lake.operations import engine
 from cdclake.model.table import TableState
 from tests.builders import LAKE, RAW, FolderInstallation
@@ -314,11 +315,12 @@ class _Trial:
             DifferenceError: A job failed for another reason.
         """
         self._clock.advance(1)
-        with patch.multiple(
+        limits = patch.multiple(
             engine,
             SMALL_CHANGE_BYTES=self._history.small_changes[0],
             SMALL_CHANGE_MEMORY_BYTES=self._history.small_changes[1],
-        ):
+        )
+        with limits, patch.object(in_place, "MAX_TASK_BYTES", self._history.in_place_bytes):
             self._installation.run_controller()
         self._tally.add("runs of the jobs")
         refused = ""

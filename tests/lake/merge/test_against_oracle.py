@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdclake.lake.merge import in_place
 from cdclake.lake.operations import engine
 from cdclake.lake.spark.in_process import InProcessSpark
 from cdclake.oracle import merge
@@ -63,6 +64,8 @@ TARGETS = ("700", "20000", "134217728")
 
 SMALL, READ_BY_THE_DRIVER, LARGE = (1 << 20, 1 << 30), (1 << 20, 0), (0, 0)
 """Limits, in raw bytes and in bytes in memory, up to which the driver processes a change by itself."""
+IN_PLACE, IN_STAGES = 1 << 30, 0
+"""Limits, in bytes in memory, up to which a task looks up, resolves and rewrites the rows of a file."""
 
 FIRST_HALF, SECOND_HALF = pytest.mark.xdist_group("first half"), pytest.mark.xdist_group("second half")
 """Two processes share the thorough run."""
@@ -124,6 +127,7 @@ def feeds(draw: st.DrawFn, max_files: int = 5) -> dict[str, Any]:
         "deaths": draw(st.lists(st.none() | st.none() | deaths, min_size=len(arrivals), max_size=len(arrivals))),
         "load_death": draw(st.none() | st.none() | deaths),
         "small": draw(st.sampled_from([SMALL, READ_BY_THE_DRIVER, LARGE])),
+        "in_place": draw(st.sampled_from([IN_PLACE, IN_STAGES])),
     }
 
 
@@ -136,6 +140,11 @@ def with_ordering(row: Row, order: str | None) -> Row:
 def small_changes(limits: tuple[int, int]) -> Any:
     """Set what the engine counts as a small change; all changes of a feed are tiny."""
     return patch.multiple(engine, SMALL_CHANGE_BYTES=limits[0], SMALL_CHANGE_MEMORY_BYTES=limits[1])
+
+
+def merged_in_place(limit_bytes: int) -> Any:
+    """Set up to which size the rows of a file are merged in place."""
+    return patch.object(in_place, "MAX_TASK_BYTES", limit_bytes)
 
 
 def check(feed: dict[str, Any], spark: Backend) -> None:
@@ -151,7 +160,8 @@ def check(feed: dict[str, Any], spark: Backend) -> None:
     }
     if feed["order"]:
         item["OrderColumn"] = feed["order"]
-    with tempfile.TemporaryDirectory() as folder, small_changes(feed["small"]):
+    limits = small_changes(feed["small"]), merged_in_place(feed["in_place"])
+    with tempfile.TemporaryDirectory() as folder, limits[0], limits[1]:
         table = Table(Path(folder), COLUMNS, item, spark, ordering=ordering_by_value)
         full_load = list({tuple(row[name] for name in key): row for row in feed["full_load"]}.values())
         if full_load:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from cdclake.lake.merge.join_by_key import probe_files
-from cdclake.lake.merge.tasks import ReadStats
+from cdclake.lake.merge.read_changes import ReadStats
 from cdclake.lake.spark.in_process import InProcessRdd, InProcessSpark
 from cdclake.lake.storage.arrow_ipc import to_ipc
 from cdclake.lake.storage.keys import KEY, LEADING_KEY

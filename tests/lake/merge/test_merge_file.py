@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
+from cdclake.lake.merge.existing_rows import existing_rows_schema
 from cdclake.lake.merge.merge_file import MergeResult, MergeSpec, merge
 from cdclake.lake.merge.resolve import FILE_INDEX, PARTITION_ID, SOFT_DELETED, Counts, ResolvedBatch, resolve
-from cdclake.lake.merge.tasks import existing_rows_schema, removed_keys
-from cdclake.lake.storage.arrow_ipc import to_ipc
+from cdclake.lake.merge.tasks import removed_keys
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.tombstones import tombstone_schema
@@ -125,7 +125,7 @@ def merged(
 ) -> MergeResult:
     empty = shape.in_flight.empty_table()
     additions = pa.concat_tables([empty, *resolved.replacements.values(), *resolved.inserts.values()])
-    removed, soft_deleted = removed_keys([to_ipc(keys) for keys in resolved.removals.values()], shape)
+    removed, soft_deleted = removed_keys(list(resolved.removals.values()), shape)
     staged = tuple(f"new-{file}.parquet" for file in range(file_count))
     spec = MergeSpec(
         ("base.parquet",) if lake else (), len(lake), (), file_count, staged, purge_soft_deleted=not shape.soft_delete

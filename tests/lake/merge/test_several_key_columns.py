@@ -9,12 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.lake.merge import tasks
+from cdclake.lake.merge import existing_rows
+from cdclake.lake.storage import reader
 from cdclake.lake.storage.keys import row_keys
 from tests.lake.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyarrow.fs import FileSystem
 
 COLUMNS = pa.schema([("tenant", pa.string()), ("id", pa.int64()), ("text", pa.string())])
 TENANTS, ROWS = 3, 4_000
@@ -33,18 +36,17 @@ def table(tmp_path: Path) -> Table:
 
 
 @pytest.fixture
-def probed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Indices of the data files in which keys were looked up."""
-    indices: list[int] = []
-    keys_of_files = tasks.keys_of_files
+def probed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The data files in which keys were looked up."""
+    paths: list[str] = []
+    read_batches = reader.read_batches
 
-    def recorded(*arguments: Any, **options: Any) -> Any:
-        for i, rows in keys_of_files(*arguments, **options):
-            indices.append(i)
-            yield i, rows
+    def recorded(fs: FileSystem, path: str, *arguments: Any, **options: Any) -> Any:
+        paths.append(path)
+        return read_batches(fs, path, *arguments, **options)
 
-    monkeypatch.setattr(tasks, "keys_of_files", recorded)
-    return indices
+    monkeypatch.setattr(existing_rows, "read_batches", recorded)
+    return paths
 
 
 def forget_columns(table: Table) -> None:
@@ -65,7 +67,7 @@ def test_a_full_load_becomes_files_whose_key_ranges_are_apart(table: Table) -> N
     assert all(before[1] < after[0] for before, after in zip(bounds, bounds[1:]))  # type: ignore[operator]
 
 
-def test_a_key_is_looked_up_in_the_one_file_of_its_range(table: Table, probed: list[int]) -> None:
+def test_a_key_is_looked_up_in_the_one_file_of_its_range(table: Table, probed: list[str]) -> None:
     table.apply_file("20240305-101500000.parquet", [("U", row(1, 7, "new"))])
     assert len(probed) == 1
 
@@ -79,7 +81,7 @@ def test_newest_rows_of_each_tenant_leave_the_ranges_apart(table: Table) -> None
     assert all(before[1] < after[0] for before, after in zip(bounds, bounds[1:]))  # type: ignore[operator]
 
 
-def test_rows_of_an_earlier_version_s_lake_are_found(table: Table, probed: list[int]) -> None:
+def test_rows_of_an_earlier_version_s_lake_are_found(table: Table, probed: list[str]) -> None:
     forget_columns(table)
     table.apply_file("20240305-101500000.parquet", [("U", row(1, 7, "new")), ("D", row(2, 8)), ("I", row(2, ROWS))])
     texts = {(one.row["tenant"], one.row["id"]): one.row["text"] for one in table.rows()}

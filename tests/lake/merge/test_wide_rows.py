@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.lake.merge import full_load, join_by_key, tasks
+from cdclake.lake.merge import full_load, join_by_key, read_changes
 from cdclake.lake.raw import parquet
 from cdclake.lake.storage import reader, wide_rows, writer
 from tests.lake.table import RAW_PREFIX, Table
@@ -49,7 +49,7 @@ def test_a_table_is_the_same_if_its_rows_exceed_every_limit(
     for module, name in (
         (parquet, "BATCH_BYTES"),
         (parquet, "_RUN_BYTES"),
-        (tasks, "BATCH_BYTES"),
+        (read_changes, "BATCH_BYTES"),
         (join_by_key, "BYTES_PER_KEY_RANGE"),
         (wide_rows, "MAX_TAKEN_BYTES"),
         (writer, "ROW_GROUP_BYTES"),

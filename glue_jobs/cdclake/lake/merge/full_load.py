@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.lake.merge.merge_file import MergeSpec, merge
-from cdclake.lake.merge.tasks import ReadStats, WriteResult
+from cdclake.lake.merge.read_changes import ReadStats
+from cdclake.lake.merge.tasks import WriteResult
 from cdclake.lake.raw.quarantine import BadRowCollector, quarantine_rows
 from cdclake.lake.raw.read_ahead import read_all
 from cdclake.lake.storage.keys import KEY, key_hashes
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from cdclake.lake.merge.tasks import Locations
+    from cdclake.lake.merge.read_changes import Locations
     from cdclake.lake.raw.reader import Slice
     from cdclake.lake.raw.rows import BadRow
     from cdclake.lake.storage.shape import TableShape

@@ -8,6 +8,13 @@ from operator import add, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from cdclake.lake.merge import tasks
+from cdclake.lake.merge.existing_rows import (
+    find_existing_rows,
+    grouped_by_file,
+    keys_by_file,
+    keys_of_files,
+    sorted_keys,
+)
 from cdclake.lake.spark.in_process import InProcessRdd
 from cdclake.lake.spark.task_errors import SparkTask
 from cdclake.lake.storage.arrow_ipc import to_ipc
@@ -17,6 +24,7 @@ from cdclake.lake.storage.keys import LEADING_KEY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from cdclake.lake.merge.read_changes import Locations, ReadStats
     from cdclake.lake.spark.backend import Backend, DistributedRows
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue
@@ -30,10 +38,10 @@ PROBE_TASKS_PER_CORE = 2
 def cogroup_by_key(
     spark: Backend,
     batches: DistributedRows,
-    read: tasks.ReadStats,
+    read: ReadStats,
     files: Sequence[DataFile],
     shape: TableShape,
-    locations: tasks.Locations,
+    locations: Locations,
     *,
     complete: bool,
 ) -> DistributedRows:
@@ -55,15 +63,13 @@ def cogroup_by_key(
     entries = batches.flatMap(split).mapValues(partial(tagged, False)).partitionBy(key_ranges, int)
     if not files:
         return entries
-    find = partial(
-        tasks.find_existing_rows, locations=locations, shape=shape, files=files, bounds=bounds, complete=complete
-    )
+    find = partial(find_existing_rows, locations=locations, shape=shape, files=files, bounds=bounds, complete=complete)
     existing_rows = probe_files(spark, batches, files, find).mapValues(partial(tagged, True))
     # Both have the same partitioner, so the union needs no further shuffle.
     return entries.union(existing_rows.partitionBy(key_ranges, int))
 
 
-def key_range_bounds(read: tasks.ReadStats) -> list[KeyValue]:
+def key_range_bounds(read: ReadStats) -> list[KeyValue]:
     """Bounds of the key ranges for some rows."""
     key_ranges = ceil(max(read.rows / ROWS_PER_KEY_RANGE, read.memory_bytes / BYTES_PER_KEY_RANGE, 1))
     return quantiles(read.samples, key_ranges)
@@ -81,15 +87,15 @@ def probe_files(
     """
     count = probe_task_count(spark, files)
     if not isinstance(batches, InProcessRdd):
-        wanted = batches.flatMap(partial(tasks.keys_by_file, files=files)).partitionBy(count, int)
-        return wanted.mapPartitions(SparkTask(partial(_find, find=find, group=tasks.grouped_by_file)))
+        wanted = batches.flatMap(partial(keys_by_file, files=files)).partitionBy(count, int)
+        return wanted.mapPartitions(SparkTask(partial(_find, find=find, group=grouped_by_file)))
     pairs = batches.collect()
-    keys = tasks.sorted_keys(pairs) if pairs else None
+    keys = sorted_keys(pairs) if pairs else None
     indices = [i for i, _, _ in candidate_rows(keys[LEADING_KEY], files)] if keys else []
     if not indices:
         return InProcessRdd([])
     # Each task gets all keys once, and not once for each file.
-    group = partial(tasks.keys_of_files, keys=to_ipc(keys), files=files)
+    group = partial(keys_of_files, keys=to_ipc(keys), files=files)
     find_in_files = SparkTask(partial(_find, find=find, group=group))
     return InProcessRdd(
         [spark.parallelize(indices, min(count, max(len(indices), 1))).mapPartitions(find_in_files).collect()]

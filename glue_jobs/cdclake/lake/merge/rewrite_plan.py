@@ -255,7 +255,7 @@ class _Planner:
 
     def _add_task(self, partition: Partition, bases: Sequence[int], new_bytes: float) -> int:
         all_bytes = sum(self._files[i].bytes for i in bases) + new_bytes
-        file_count = ceil(all_bytes / self._target_bytes) if all_bytes > 2 * self._target_bytes else 1
+        file_count = files_for(all_bytes, self._target_bytes)
         self.tasks.append(WriteTask(len(self.tasks), tuple(bases), partition, file_count))
         self.task_of_file.update(dict.fromkeys(bases, self.tasks[-1].number))
         return self.tasks[-1].number
@@ -317,6 +317,11 @@ def _with_distinct_bounds(targets: InsertTargets) -> InsertTargets:
             bounds.append(bound)
             tasks.append(task)
     return InsertTargets(tuple(bounds), tuple(tasks))
+
+
+def files_for(size_bytes: float, target_file_bytes: int) -> int:
+    """Number of files to split rows of this size into: a file may have up to twice the target."""
+    return ceil(size_bytes / target_file_bytes) if size_bytes > 2 * target_file_bytes else 1
 
 
 def expected_bytes(stats: InsertStats, row_bytes: float) -> float:

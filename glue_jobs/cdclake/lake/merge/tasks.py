@@ -2,203 +2,46 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdclake.lake.merge.existing_rows import existing_rows_schema
 from cdclake.lake.merge.key_updates import KeyMoves
 from cdclake.lake.merge.merge_file import MergeSpec, merge
 from cdclake.lake.merge.resolve import (
-    FILE_INDEX,
     KEPT_AS_DELETED,
-    PARTITION_ID,
-    SOFT_DELETED,
     Counts,
     ResolvedBatch,
     resolve,
     resolve_without_key,
 )
 from cdclake.lake.merge.rewrite_plan import InsertStats, InsertTargets, RewritePlan
-from cdclake.lake.raw.parquet import BATCH_BYTES, BATCH_ROWS
-from cdclake.lake.raw.quarantine import BadRowCollector, Quarantine, quarantine_rows
-from cdclake.lake.raw.read_ahead import read_all
+from cdclake.lake.raw.quarantine import Quarantine, quarantine_rows
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
-from cdclake.lake.storage.bloom import filtered_column, row_group_filter
 from cdclake.lake.storage.key_ranges import (
-    candidate_rows,
     count_by_range,
-    overlapping_files,
-    sample,
     sample_by_bytes,
     split_at_bounds,
 )
-from cdclake.lake.storage.keys import KEY, LEADING_KEY, matches
-from cdclake.lake.storage.partitions import by_partition, partition_id
-from cdclake.lake.storage.reader import read_batches
-from cdclake.lake.storage.shape import TableShape, is_deleted
+from cdclake.lake.storage.keys import KEY, LEADING_KEY
+from cdclake.lake.storage.partitions import by_partition
 from cdclake.lake.storage.tombstones import TombstonePlan, find_tombstones, tombstone_schema, write_tombstones
-from cdclake.lake.storage.types import arrow_schema
-from cdclake.lake.storage.wide_rows import take
-from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.schema import DELETE, OP_COLUMN, UPDATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from cdclake.adapters.filesystem import FileSystemSpec
-    from cdclake.lake.raw.reader import Slice
-    from cdclake.lake.raw.rows import ReadBatch
-    from cdclake.lake.storage.partitions import Partition
-    from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
-    from cdclake.model.table import TableName, TableSettings
+    from pyarrow.fs import FileSystem
 
-SAMPLES_PER_BATCH = 64
+    from cdclake.lake.merge.read_changes import Locations, ReadStats
+    from cdclake.lake.storage.partitions import Partition
+    from cdclake.lake.storage.shape import TableShape
+    from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
+
 SAMPLES_PER_FILE = 16
 """Keys of new rows that the driver gets for each data file to write, so that it can split them evenly."""
-
-
-@dataclass(frozen=True)
-class ReadStats:
-    """Statistics of one batch of rows, or the sum of several.
-
-    Attributes:
-        inserts: Number of good rows with this operation; likewise updates and deletes.
-        derived: Number of deletes that are not in the raw files: those of the old keys of updates.
-        memory_bytes: Size of the rows in Arrow.
-        samples: Some leading keys, ascending.
-        quarantine: Bad rows.
-    """
-
-    inserts: int = 0
-    updates: int = 0
-    deletes: int = 0
-    derived: int = 0
-    memory_bytes: int = 0
-    samples: tuple[KeyValue, ...] = ()
-    quarantine: Quarantine = Quarantine()  # noqa: RUF009 - frozen
-
-    @property
-    def rows(self) -> int:
-        """Number of rows to resolve."""
-        return self.inserts + self.updates + self.deletes
-
-    def __add__(self, other: ReadStats) -> ReadStats:
-        samples = tuple(sorted(self.samples + other.samples))  # type: ignore[type-var]  # one kind in a table
-        return ReadStats(
-            self.inserts + other.inserts,
-            self.updates + other.updates,
-            self.deletes + other.deletes,
-            self.derived + other.derived,
-            self.memory_bytes + other.memory_bytes,
-            samples,
-            self.quarantine + other.quarantine,
-        )
-
-
-@dataclass(frozen=True)
-class Locations:
-    """Where tasks read and write.
-
-    Attributes:
-        raw: The raw bucket.
-        lake: The lake bucket.
-        table_prefix: Folder of the table's data files in the lake bucket.
-        staging: Folder for new data files.
-        tombstones: Object key of the new tombstone file, without its suffix.
-        quarantine: Folder for bad rows.
-    """
-
-    raw: FileSystemSpec
-    lake: FileSystemSpec
-    table_prefix: str
-    staging: str
-    tombstones: str
-    quarantine: str
-
-
-def read_slices(
-    task: int,
-    groups: Iterable[Sequence[Slice]],
-    *,
-    locations: Locations,
-    shape: TableShape,
-    settings: TableSettings,
-    table: TableName,
-) -> Iterator[tuple[ReadStats, bytes]]:
-    """Read raw files into batches of rows, each sorted by leading key, and quarantine bad rows."""
-    raw = locations.raw.open()
-    pending: list[ReadBatch] = []
-    pending_rows = pending_bytes = 0
-    bad_rows = BadRowCollector(settings.max_quarantined_rows)
-    for batch in read_all(raw, chain.from_iterable(groups), shape, settings, table):
-        bad_rows.add(batch.bad_rows)
-        pending.append(batch)
-        pending_rows += batch.rows.num_rows
-        pending_bytes += batch.rows.nbytes
-        if pending_rows >= BATCH_ROWS or pending_bytes >= BATCH_BYTES:
-            yield _combine(pending, shape)
-            pending, pending_rows, pending_bytes = [], 0, 0
-    if any(batch.rows.num_rows for batch in pending):
-        yield _combine(pending, shape)
-    quarantine = bad_rows.write(locations.lake.open(), f"{locations.quarantine}read-{task:05d}.jsonl")
-    if quarantine.rows:
-        yield ReadStats(quarantine=quarantine), to_ipc(shape.in_flight.empty_table())
-
-
-def _combine(batches: list[ReadBatch], shape: TableShape) -> tuple[ReadStats, bytes]:
-    rows = pa.concat_tables([batch.rows for batch in batches]).combine_chunks()
-    if shape.primary_key:
-        rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
-    updates = pc.sum(pc.equal(rows[OP_COLUMN], UPDATE)).as_py() or 0
-    deletes = pc.sum(pc.equal(rows[OP_COLUMN], DELETE)).as_py() or 0
-    stats = ReadStats(
-        inserts=rows.num_rows - updates - deletes,
-        updates=updates,
-        deletes=deletes,
-        derived=sum(batch.derived for batch in batches),
-        memory_bytes=rows.nbytes,
-        samples=tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)) if shape.primary_key else (),
-    )
-    return stats, to_ipc(rows)
-
-
-def keys_by_file(batch: tuple[ReadStats, bytes], *, files: Sequence[DataFile]) -> Iterator[tuple[int, bytes]]:
-    """The keys of a batch by index of each data file that may contain them."""
-    rows = from_ipc(batch[1]).select([LEADING_KEY, KEY])
-    for i, start, end in candidate_rows(rows[LEADING_KEY].combine_chunks(), files):
-        yield i, to_ipc(rows.slice(start, end - start))
-
-
-def grouped_by_file(wanted: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, pa.Table]]:
-    """The keys of `keys_by_file` of several batches, file by file."""
-    by_file: dict[int, list[bytes]] = defaultdict(list)
-    for i, data in wanted:
-        by_file[i].append(data)
-    for i, batches in by_file.items():
-        yield i, concat_ipc(batches, pa.schema([]))
-
-
-def sorted_keys(batches: Iterable[tuple[ReadStats, bytes]]) -> pa.Table:
-    """The leading keys and keys of batches, at least one, in one table sorted by leading key."""
-    keys = pa.concat_tables([from_ipc(data).select([LEADING_KEY, KEY]) for _, data in batches])
-    return keys.take(pc.sort_indices(keys, [(LEADING_KEY, "ascending")])).combine_chunks()
-
-
-def keys_of_files(indices: Iterable[int], *, keys: bytes, files: Sequence[DataFile]) -> Iterator[tuple[int, pa.Table]]:
-    """The keys that each data file may contain.
-
-    Args:
-        indices: Indices of the files.
-        keys: `sorted_keys`.
-    """
-    rows = from_ipc(keys)
-    for i in indices:
-        for _, start, end in candidate_rows(rows[LEADING_KEY], [files[i]]):
-            yield i, rows.slice(start, end - start)
 
 
 def rows_by_key_range(batch: tuple[ReadStats, bytes], *, bounds: Sequence[KeyValue]) -> Iterator[tuple[int, bytes]]:
@@ -208,71 +51,6 @@ def rows_by_key_range(batch: tuple[ReadStats, bytes], *, bounds: Sequence[KeyVal
         return
     for key_range, rows in split_at_bounds(from_ipc(batch[1]), bounds):
         yield key_range, to_ipc(rows)
-
-
-def find_existing_rows(
-    wanted: Iterable[tuple[int, pa.Table]],
-    *,
-    locations: Locations,
-    shape: TableShape,
-    files: Sequence[DataFile],
-    bounds: Sequence[KeyValue],
-    complete: bool,
-) -> Iterator[tuple[int, bytes]]:
-    """Look up keys in data files. Unless `complete`, only key columns and positions are read.
-
-    Where the key ranges of files overlap and the keys are few, Bloom filters rule out files.
-
-    Args:
-        wanted: Index of a data file, and the leading keys and keys to look up in it.
-        complete: Whether to read all columns.
-
-    Yields:
-        Key range, as in `rows_by_key_range`, and the existing rows, see `existing_rows_schema`.
-    """
-    fs = locations.lake.open()
-    columns = None if complete else [*shape.key_columns_stored(), POSITION]
-    overlapping = overlapping_files(files) if filtered_column(shape) else frozenset()
-    for i, wanted_rows in wanted:
-        keys = pc.unique(wanted_rows[KEY])
-        row_groups = row_group_filter(shape, keys, wanted_rows[LEADING_KEY]) if i in overlapping else None
-        file_columns = [*columns, OP_COLUMN] if columns and files[i].deleted else columns
-        path = locations.table_prefix + files[i].path
-        stored = read_batches(fs, path, shape, file_columns, row_groups=row_groups)
-        matching = [_existing_rows(batch, i, files[i], shape, keys, complete=complete) for batch in stored]
-        # A file may have no row groups.
-        found = pa.concat_tables([existing_rows_schema(shape, complete=complete).empty_table(), *matching])
-        rows = take(found, pc.sort_indices(found, [(LEADING_KEY, "ascending")])).combine_chunks()
-        for key_range, part in split_at_bounds(rows, bounds):
-            yield key_range, to_ipc(part)
-
-
-def _existing_rows(
-    batch: pa.Table, i: int, file: DataFile, shape: TableShape, keys: pa.Array, *, complete: bool
-) -> pa.Table:
-    rows = batch.filter(matches(shape.key_of(batch, file.partition), keys))
-    leading_key, key = shape.keys_of(rows, file.partition)
-    columns = {
-        LEADING_KEY: leading_key,
-        KEY: key,
-        POSITION: rows[POSITION],
-        FILE_INDEX: pa.repeat(pa.scalar(i, pa.int32()), rows.num_rows),
-        PARTITION_ID: pa.repeat(partition_id(file.partition), rows.num_rows),
-        SOFT_DELETED: is_deleted(rows) if file.deleted else pa.repeat(False, rows.num_rows),
-    }
-    if complete:
-        columns.update(shape.source_columns(rows, file.partition))
-    return pa.table(columns, schema=existing_rows_schema(shape, complete=complete))
-
-
-def existing_rows_schema(shape: TableShape, *, complete: bool) -> pa.Schema:
-    """Schema of rows that the lake already has.
-
-    Leading key, key, position, file index, partition id, whether the row is soft-deleted, and, if `complete`, all
-    source columns.
-    """
-    added = [pa.field(FILE_INDEX, pa.int32()), pa.field(PARTITION_ID, pa.string()), pa.field(SOFT_DELETED, pa.bool_())]
-    return pa.schema([*tombstone_schema(shape), *added, *(arrow_schema(shape.schema) if complete else [])])
 
 
 @dataclass(frozen=True)
@@ -381,18 +159,25 @@ class InsertCounting:
 
 def to_resolution(resolved: ResolvedBatch, counting: InsertCounting) -> Resolution:
     """Count and serialize the rows of a resolved batch."""
+    return replace(
+        without_stored_rows(resolved),
+        touched=frozenset(resolved.removals),
+        inserts={partition: counting.stats(partition, rows) for partition, rows in resolved.inserts.items()},
+        removals=tuple((i, to_ipc(rows)) for i, rows in resolved.removals.items()),
+        replacements=tuple((i, to_ipc(rows)) for i, rows in resolved.replacements.items()),
+        additions=tuple((partition, to_ipc(rows)) for partition, rows in resolved.inserts.items()),
+        needs_values=resolved.needs_values,
+    )
+
+
+def without_stored_rows(resolved: ResolvedBatch) -> Resolution:
+    """Counts, tombstones and moves of a resolved batch, without the rows that are written and removed."""
     tombstones = resolved.tombstones
     return Resolution(
         resolved.counts,
-        frozenset(resolved.removals),
-        {partition: counting.stats(partition, rows) for partition, rows in resolved.inserts.items()},
-        tombstones.num_rows if tombstones else 0,
-        tuple((i, to_ipc(rows)) for i, rows in resolved.removals.items()),
-        tuple((i, to_ipc(rows)) for i, rows in resolved.replacements.items()),
-        tuple((partition, to_ipc(rows)) for partition, rows in resolved.inserts.items()),
-        to_ipc(tombstones) if tombstones else b"",
-        resolved.moves,
-        resolved.needs_values,
+        deletes=tombstones.num_rows if tombstones else 0,
+        tombstones=to_ipc(tombstones) if tombstones else b"",
+        moves=resolved.moves,
     )
 
 
@@ -408,12 +193,18 @@ def rows_by_write_task(resolution: Resolution, *, plan: RewritePlan) -> Iterator
         yield plan.task_of_file[i], (False, data)
     for ordinal, (partition, data) in enumerate(resolution.additions):
         targets = plan.insert_targets[partition]
-        yield from ((task, (False, part)) for task, part in _split(data, targets, ordinal))
+        yield from ((task, (False, part)) for task, part in split_by_task(data, targets, ordinal))
     if resolution.tombstones:
         yield len(plan.tasks), (False, resolution.tombstones)
 
 
-def _split(data: bytes, targets: InsertTargets, ordinal: int) -> Iterator[tuple[int, bytes]]:
+def split_by_task(data: bytes, targets: InsertTargets, ordinal: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Rows of a batch by number of the task that writes them.
+
+    Args:
+        data: Rows, sorted by leading key if there is one.
+        ordinal: Number of the batch, if the table has no key: the tasks take rows in turn.
+    """
     if len(targets.tasks) == 1:
         yield targets.tasks[0], data
     elif targets.bounds:
@@ -480,31 +271,48 @@ def write_files(
         new = concat_ipc(additions, tombstone_schema(shape))
         file, forgotten = write_tombstones(fs, key, context.tombstone_plan, new, shape)
         return WriteResult(tombstones=(file,), forgotten=forgotten)
+    removed, soft_deleted = removed_keys([from_ipc(data) for data in removals], shape)
+    file_count = context.plan.tasks[task].file_count
+    added = concat_ipc(additions, shape.in_flight)
+    return rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, attempt)
+
+
+def rewrite_files(
+    fs: FileSystem,
+    task: int,
+    context: WriteContext,
+    removed: pa.ChunkedArray | None,
+    added: pa.Table,
+    soft_deleted: pa.ChunkedArray | None,
+    file_count: int,
+    attempt: str,
+) -> WriteResult:
+    """Write the data files of a task without removed rows and with added ones, see `merge`."""
+    locations, shape = context.locations, context.shape
     target = context.plan.tasks[task]
     bases = [context.files[i] for i in target.bases]
     spec = MergeSpec(
         base_keys=tuple(locations.table_prefix + base.path for base in bases),
         base_rows=sum(base.rows for base in bases),
         partition=target.partition,
-        file_count=target.file_count,
-        staged_keys=tuple(
-            f"{locations.staging}{task:05d}-{file:03d}-{attempt}.parquet" for file in range(target.file_count)
-        ),
+        file_count=file_count,
+        staged_keys=tuple(f"{locations.staging}{task:05d}-{file:03d}-{attempt}.parquet" for file in range(file_count)),
         full_load=context.full_load,
         purge_soft_deleted=not shape.soft_delete and any(base.deleted for base in bases),
     )
-    removed, soft_deleted = removed_keys(removals, shape)
-    merged = merge(fs, spec, shape, removed, concat_ipc(additions, shape.in_flight), soft_deleted)
+    merged = merge(fs, spec, shape, removed, added, soft_deleted)
     quarantine_key = f"{locations.quarantine}write-{task:05d}.jsonl"
     quarantine = quarantine_rows(fs, quarantine_key, merged.duplicates, context.max_bad_rows)
     return WriteResult(merged.files, quarantine=quarantine)
 
 
-def removed_keys(removals: Sequence[bytes], shape: TableShape) -> tuple[pa.ChunkedArray | None, pa.ChunkedArray | None]:
+def removed_keys(
+    removals: Sequence[pa.Table], shape: TableShape
+) -> tuple[pa.ChunkedArray | None, pa.ChunkedArray | None]:
     """Keys of rows to remove from their files, and of rows to soft-delete there, see `ResolvedBatch.removals`."""
     if not removals:
         return None, None
-    keys = concat_ipc(removals, pa.schema([]))
+    keys = pa.concat_tables(removals)
     if not shape.soft_delete:
         return keys[KEY], None
     return keys.filter(pc.invert(keys[KEPT_AS_DELETED]))[KEY], keys.filter(keys[KEPT_AS_DELETED])[KEY]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cdclake.adapters.filesystem import FileSystemSpec
-    from cdclake.lake.operations.engine import Result
+    from cdclake.lake.operations.request import Result
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.drift import ColumnDrift

@@ -8,9 +8,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError, OrderingError, SchemaDriftError, UnsentValueError
-from cdclake.lake.merge.tasks import Locations
-from cdclake.lake.operations.engine import Engine, Request
+from cdclake.lake.merge.read_changes import Locations
+from cdclake.lake.operations.engine import Engine
 from cdclake.lake.operations.history import has_type_change, history_after, last_full_load_utc, plan_history
+from cdclake.lake.operations.request import Request
 from cdclake.lake.raw.reader import inspect_raw_file
 from cdclake.lake.storage.key_ranges import without_key_ranges
 from cdclake.lake.storage.keys import with_leading_bounds
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from cdclake.lake.operations.engine import Result
+    from cdclake.lake.operations.request import Result
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.raw.reader import Inspection, Slice
     from cdclake.lake.spark.backend import Backend

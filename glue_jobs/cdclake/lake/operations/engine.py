@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial, reduce
 from math import ceil
 from operator import add
@@ -20,10 +20,13 @@ from typing import TYPE_CHECKING, Any
 from cdclake.lake.merge import tasks
 from cdclake.lake.merge.full_load import key_ranges_are_disjoint, load_slices, repeats_hash, sorted_groups
 from cdclake.lake.merge.home_ranges import home_bounds
+from cdclake.lake.merge.in_place import merge_in_place, plan_in_place, rows_by_task
 from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats, sum_values, to_spark, union_all
 from cdclake.lake.merge.key_updates import KeyMoves
+from cdclake.lake.merge.read_changes import ReadStats, read_slices
 from cdclake.lake.merge.resolve import Counts
-from cdclake.lake.merge.rewrite_plan import plan_rewrite
+from cdclake.lake.merge.rewrite_plan import RewritePlan, plan_rewrite
+from cdclake.lake.operations.request import Request, Result, Rewrite
 from cdclake.lake.scd2.closed_files import plan_closed
 from cdclake.lake.scd2.join_versions import merge_into_history
 from cdclake.lake.scd2.tasks import NO_VERSIONS
@@ -32,112 +35,25 @@ from cdclake.lake.spark.backend import attempt_id, balanced_groups, keep_on_disk
 from cdclake.lake.spark.in_process import InProcessRdd, InProcessSpark
 from cdclake.lake.spark.task_errors import SparkTask, raising_task_errors
 from cdclake.lake.storage.bloom import filtered_column
-from cdclake.lake.storage.tombstones import TombstonePlan, plan_tombstones
+from cdclake.lake.storage.tombstones import NO_TOMBSTONES, plan_tombstones
 from cdclake.model.table import IMMEDIATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from cdclake.lake.merge.full_load import LoadedSlices, LoadResult
-    from cdclake.lake.merge.rewrite_plan import RewritePlan
+    from cdclake.lake.merge.in_place import Merged
     from cdclake.lake.raw.reader import Slice
     from cdclake.lake.scd2.tasks import HistoryPlan, VersionMerge
     from cdclake.lake.spark.backend import Backend, DistributedRows
-    from cdclake.lake.storage.shape import TableShape
-    from cdclake.model.snapshot import DataFile, History, TombstoneFile
-    from cdclake.model.table import TableName, TableSettings
+    from cdclake.lake.storage.tombstones import TombstonePlan
+    from cdclake.model.snapshot import DataFile, KeyValue
 
 MIN_BYTES_PER_READ_TASK = 4 << 20
 SMALL_CHANGE_BYTES = 16 << 20
 """The driver itself reads up to this many bytes of raw files."""
 SMALL_CHANGE_MEMORY_BYTES = 64 << 20
 """If their rows need more memory than this, the driver sends them to tasks after all."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """One change to compute.
-
-    Attributes:
-        table: The source table.
-        parts: Slices of raw files to read.
-        files: Live data files that the change applies to; none for a full load.
-        tombstones: Files of tombstones; none for a full load.
-        oldest: Smallest `file_order` of change files whose deletes must be kept as tombstones.
-        forgotten: See `Snapshot.forgotten`.
-        overlap_end: The full load contains no change whose sequence is greater.
-        shape: Columns and keys after the change.
-        locations: Where to read and write.
-        outdated: Indices of data files to rewrite even if none of their rows changes.
-        history: How the history changes; None if the table keeps none.
-    """
-
-    table: TableName
-    parts: tuple[Slice, ...]
-    files: tuple[DataFile, ...]
-    tombstones: tuple[TombstoneFile, ...]
-    oldest: str
-    forgotten: str
-    overlap_end: str
-    shape: TableShape
-    settings: TableSettings
-    locations: tasks.Locations
-    full_load: bool
-    outdated: frozenset[int]
-    history: HistoryPlan | None = None
-
-
-@dataclass(frozen=True)
-class Rewrite:
-    """Staged data files, and the data files that they replace.
-
-    Attributes:
-        written: New data files; `path` is the staged key.
-        rewritten: Indices of the replaced files.
-    """
-
-    written: tuple[DataFile, ...]
-    rewritten: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Result:
-    """A change that is computed and staged, but not committed.
-
-    Attributes:
-        read: Numbers of rows read, by operation.
-        resolution: What happened to them.
-        written: New data files; `path` is the staged key.
-        rewritten: Indices, in the request's files, of the files that the new ones replace.
-        tombstones: Files of all tombstones after the change.
-        forgotten: Greatest position of a tombstone that the change dropped; empty if it dropped none.
-        repeated: Number of rows of a full load that were quarantined because they repeat a key.
-        quarantine_keys: Keys of the files of quarantined rows.
-        versions: Files of the history's open versions and of its closed versions; None if the table keeps no history.
-        history: The history after the change; None if the table never had one.
-        seconds: Duration of each phase.
-    """
-
-    read: tasks.ReadStats
-    resolution: tasks.Resolution
-    written: tuple[DataFile, ...]
-    rewritten: tuple[int, ...]
-    tombstones: tuple[TombstoneFile, ...]
-    repeated: int
-    quarantine_keys: tuple[str, ...]
-    forgotten: str = ""
-    versions: tuple[Rewrite, Rewrite] | None = None
-    history: History | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def all_written(self) -> tuple[DataFile, ...]:
-        """New data files of the table and of its history."""
-        return (*self.written, *(file for rewrite in self.versions or () for file in rewrite.written))
-
-    def after_listing(self, seconds: float) -> Result:
-        """The same result, with the time spent on finding the raw files as its first phase."""
-        return replace(self, seconds={"list": round(seconds, 3), **self.seconds})
 
 
 class Engine:
@@ -184,7 +100,7 @@ class Engine:
             if buckets:
                 tasks_done = keep_on_disk(tasks_done)
             loaded: list[LoadResult] = tasks_done.map(_load_result).collect()
-            read = reduce(add, (one.read for one in loaded), tasks.ReadStats())
+            read = reduce(add, (one.read for one in loaded), ReadStats())
             read.quarantine.require_at_most(request.settings.max_quarantined_rows)
             if buckets:
                 is_proven = not any(one.repeats_key for one in loaded) and not _repeat_key(tasks_done, buckets)
@@ -218,16 +134,20 @@ class Engine:
             if inserts_all and not request.history:
                 batches = batches.mapValues(resolve_inserts)
             batches = keep_on_disk(batches)
-            read: tasks.ReadStats = sum_stats(batches, tasks.ReadStats())
+            read: ReadStats = sum_stats(batches, ReadStats())
             read.quarantine.require_at_most(max_bad_rows)
             if isinstance(batches, InProcessRdd) and read.memory_bytes > SMALL_CHANGE_MEMORY_BYTES:
                 batches = keep_on_disk(to_spark(self._spark, batches.one_per_partition()))
+        plan = None
+        if _home_bounds(request):
+            plan = plan_in_place(request.files, read, request.outdated, request.settings.target_file_bytes)
+        if plan:
+            return self._merge_in_place(request, batches, read, plan, seconds)
         with _timed(seconds, "route"):
             if inserts_all:
                 resolutions = (batches.mapValues(resolve_inserts) if request.history else batches).map(_value)
             else:
-                settles_keys = read.derived > 0 and request.settings.unique_checks != IMMEDIATE
-                resolutions = self._resolve(request, batches, read, complete=request.shape.partial or settles_keys)
+                resolutions = self._resolve(request, batches, read, complete=_needs_values(request, read))
             resolution: tasks.Resolution = sum_values(resolutions.map(_summary), tasks.Resolution(Counts()))
             if resolution.needs_values:
                 resolutions.unpersist()
@@ -268,16 +188,62 @@ class Engine:
             seconds=seconds,
         )
 
+    def _merge_in_place(
+        self,
+        request: Request,
+        batches: DistributedRows,
+        read: ReadStats,
+        plan: RewritePlan,
+        seconds: dict[str, float],
+    ) -> Result:
+        """Look up, resolve and rewrite in one stage, see `plan_in_place`."""
+        context = _write_context(request, plan, NO_TOMBSTONES)
+        merge = _task(
+            _merge_partition,
+            context=context,
+            outdated=request.outdated,
+            target_file_bytes=request.settings.target_file_bytes,
+            tombstones=request.tombstones,
+            forgotten=request.forgotten,
+            overlap_end=request.overlap_end,
+            complete=_needs_values(request, read),
+        )
+        with _timed(seconds, "merge"):
+            entries = batches.flatMap(partial(rows_by_task, plan=plan)).partitionBy(max(1, len(plan.tasks)), int)
+            merged = keep_on_disk(to_spark(self._spark, entries).mapPartitionsWithIndex(merge))
+            done: list[Merged] = merged.map(_summary).collect()
+            resolutions = merged.map(_resolution)
+            if read.derived:
+                _check_key_moves(resolutions)
+        resolution = reduce(add, (one.resolution for one in done), tasks.Resolution(Counts()))
+        tombstones = plan_tombstones(request.tombstones, resolution.deletes, request.oldest)
+        with _timed(seconds, "tombstones"):
+            nothing_else = RewritePlan((), {}, {})
+            (kept,) = self._write([(resolutions, _write_context(request, nothing_else, tombstones))])
+        for rows in (batches, merged):
+            rows.unpersist()
+        return Result(
+            read=read,
+            resolution=resolution,
+            written=tuple(file for one in done for file in one.written.files),
+            rewritten=tuple(sorted(i for one in done for i in one.rewritten)),
+            tombstones=(*tombstones.kept, *(file for result in kept for file in result.tombstones)),
+            repeated=0,
+            quarantine_keys=read.quarantine.keys,
+            forgotten=max([tombstones.forgotten, *(result.forgotten for result in kept)]),
+            seconds=seconds,
+        )
+
     def _read(self, request: Request) -> DistributedRows:
         sizes = [part.size_bytes for part in request.parts]
         count = min(self._spark.defaultParallelism * 2, ceil(sum(sizes) / MIN_BYTES_PER_READ_TASK))
         groups = balanced_groups(request.parts, sizes, count)
-        read = _reading(tasks.read_slices, request)
+        read = _reading(read_slices, request, home_bounds=_home_bounds(request))
         backend = InProcessSpark() if _is_small(request) else self._spark
         return backend.parallelize(groups, max(1, len(groups))).mapPartitionsWithIndex(read)
 
     def _resolve(
-        self, request: Request, batches: DistributedRows, read: tasks.ReadStats, *, complete: bool
+        self, request: Request, batches: DistributedRows, read: ReadStats, *, complete: bool
     ) -> DistributedRows:
         shape, locations = request.shape, request.locations
         entries = cogroup_by_key(self._spark, batches, read, request.files, shape, locations, complete=complete)
@@ -294,7 +260,7 @@ class Engine:
         return keep_on_disk(entries.mapPartitions(resolve))
 
     def _merge_versions(
-        self, request: Request, history: HistoryPlan, batches: DistributedRows, read: tasks.ReadStats
+        self, request: Request, history: HistoryPlan, batches: DistributedRows, read: ReadStats
     ) -> tuple[DistributedRows, list[tuple[DistributedRows, tasks.WriteContext]]]:
         """Merge the change into the history.
 
@@ -371,6 +337,20 @@ def _reading(function: Callable[..., Any], request: Request, **arguments: Any) -
     )
 
 
+def _home_bounds(request: Request) -> Sequence[KeyValue]:
+    """Bounds of the table's home ranges, if its changes may be merged in place; else none."""
+    has_one_partition = bool(request.shape.primary_key) and not request.shape.partition_key
+    if request.full_load or request.history or not has_one_partition:
+        return ()
+    return home_bounds(request.files).get((), ())
+
+
+def _needs_values(request: Request, read: ReadStats) -> bool:
+    """Whether resolving needs all columns of the lake's rows."""
+    settles_keys = read.derived > 0 and request.settings.unique_checks != IMMEDIATE
+    return request.shape.partial or settles_keys
+
+
 def _counting(request: Request) -> tasks.InsertCounting:
     bounds = home_bounds(request.files) if request.shape.primary_key else {}
     return tasks.InsertCounting(bounds, request.settings.target_file_bytes)
@@ -378,15 +358,19 @@ def _counting(request: Request) -> tasks.InsertCounting:
 
 def _plan(request: Request, resolution: tasks.Resolution) -> tasks.WriteContext:
     touched = resolution.touched | request.outdated
-    settings = request.settings
+    plan = plan_rewrite(request.files, touched, resolution.inserts, request.settings.target_file_bytes)
+    return _write_context(request, plan, plan_tombstones(request.tombstones, resolution.deletes, request.oldest))
+
+
+def _write_context(request: Request, plan: RewritePlan, tombstone_plan: TombstonePlan) -> tasks.WriteContext:
     return tasks.WriteContext(
-        plan=plan_rewrite(request.files, touched, resolution.inserts, settings.target_file_bytes),
-        tombstone_plan=plan_tombstones(request.tombstones, resolution.deletes, request.oldest),
+        plan=plan,
+        tombstone_plan=tombstone_plan,
         files=request.files,
         shape=request.shape,
         locations=request.locations,
         full_load=request.full_load,
-        max_bad_rows=settings.max_quarantined_rows,
+        max_bad_rows=request.settings.max_quarantined_rows,
     )
 
 
@@ -395,7 +379,7 @@ def _plan_versions(
 ) -> tasks.WriteContext:
     return tasks.WriteContext(
         plan=plan,
-        tombstone_plan=TombstonePlan((), (), "", needed=False),
+        tombstone_plan=NO_TOMBSTONES,
         files=files,
         shape=file_shape(request.shape),
         locations=replace(history.locations, staging=history.locations.staging + kind),
@@ -421,6 +405,10 @@ def _write_partition(
     output = bisect_right(firsts, task) - 1
     written = tasks.write_files(task - firsts[output], entries, context=contexts[output], attempt=attempt_id())
     yield output, written
+
+
+def _merge_partition(task: int, entries: Iterable[tuple[int, bytes]], **arguments: Any) -> Iterator[Merged]:  # noqa: ANN401
+    return merge_in_place(task, entries, attempt=attempt_id(), **arguments)
 
 
 def _load_partition(task: int, groups: Iterable[Sequence[Slice]], **arguments: Any) -> Iterator[LoadedSlices]:  # noqa: ANN401
@@ -464,8 +452,12 @@ def _exceptional_moves(resolution: tasks.Resolution) -> KeyMoves:
     return replace(resolution.moves, displacing=frozenset())
 
 
-def _summary(outcome: tasks.Resolution | VersionMerge) -> tasks.Resolution | VersionMerge:
+def _summary(outcome: tasks.Resolution | VersionMerge | Merged) -> tasks.Resolution | VersionMerge | Merged:
     return outcome.summary()
+
+
+def _resolution(merged: Merged) -> tasks.Resolution:
+    return merged.resolution
 
 
 def _opened(merged: VersionMerge) -> tasks.Resolution:

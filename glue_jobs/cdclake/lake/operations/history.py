@@ -23,8 +23,8 @@ from cdclake.model.versions import OWN_COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.lake.merge.tasks import Locations
-    from cdclake.lake.operations.engine import Rewrite
+    from cdclake.lake.merge.read_changes import Locations
+    from cdclake.lake.operations.request import Rewrite
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, Snapshot

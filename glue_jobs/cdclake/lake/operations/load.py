@@ -45,7 +45,7 @@ from cdclake.raw_listing import list_raw_files
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.lake.operations.engine import Result
+    from cdclake.lake.operations.request import Result
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.raw.reader import Inspection, Slice
     from cdclake.lake.spark.backend import Backend

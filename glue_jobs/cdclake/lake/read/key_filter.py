@@ -29,11 +29,10 @@ from cdclake.lake.storage.types import cast_column
 from cdclake.model.snapshot import TombstoneFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    import pyarrow.parquet as pq
+    from collections.abc import Iterator, Mapping, Sequence
 
     from cdclake.lake.storage.partitions import Partition
+    from cdclake.lake.storage.reader import RowGroupFilter
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.schema import Schema
     from cdclake.model.snapshot import DataFile
@@ -213,7 +212,7 @@ class KeyFilter:
             yield rows.filter(pc.invert(self.mask(rows, partition)))
 
     @property
-    def _row_group_filter(self) -> Callable[[pa.NativeFile, pq.ParquetFile], Iterator[int]] | None:
+    def _row_group_filter(self) -> RowGroupFilter | None:
         return row_group_filter(self.shape, self.keys, pa.chunked_array([self.leading_keys]))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdclake.lake.merge import tasks
 from cdclake.lake.merge.join_by_key import key_range_bounds, probe_files, probe_task_count, sum_stats, tagged, union_all
+from cdclake.lake.merge.read_changes import Locations, ReadStats
 from cdclake.lake.scd2.tasks import Source, find_open_versions, merge_key_range, read_open_versions, read_table_rows
 from cdclake.lake.spark.backend import keep_on_disk
 from cdclake.lake.spark.task_errors import SparkTask
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 def merge_into_history(
     spark: Backend,
     batches: DistributedRows,
-    read: tasks.ReadStats,
+    read: ReadStats,
     plan: HistoryPlan,
     shape: TableShape,
-    locations: tasks.Locations,
+    locations: Locations,
     live_files: Sequence[DataFile],
     counting: tasks.InsertCounting,
     *,
@@ -54,7 +55,7 @@ def merge_into_history(
             (Source.HISTORY, list(enumerate(plan.open_files)), partial(read_open_versions, plan=plan, shape=shape)),
         )
         sources += [(source, _in_tasks(spark, files, function)) for source, files, function in reads if files]
-        read = reduce(add, (sum_stats(rows, tasks.ReadStats()) for _, rows in sources[1:]), read)
+        read = reduce(add, (sum_stats(rows, ReadStats()) for _, rows in sources[1:]), read)
     bounds = key_range_bounds(read)
     key_ranges = len(bounds) + 1
     split = partial(tasks.rows_by_key_range, bounds=bounds)

@@ -11,15 +11,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdclake.lake.merge.read_changes import SAMPLES_PER_BATCH, Locations, ReadStats
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch, in_order
-from cdclake.lake.merge.tasks import (
-    SAMPLES_PER_BATCH,
-    InsertCounting,
-    Locations,
-    ReadStats,
-    Resolution,
-    to_resolution,
-)
+from cdclake.lake.merge.tasks import InsertCounting, Resolution, to_resolution
 from cdclake.lake.scd2.versions import (
     VERSION_FILE,
     keyed_shape,

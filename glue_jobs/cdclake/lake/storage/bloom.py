@@ -21,11 +21,12 @@ from cdclake.lake.storage.keys import comparable, first_parts
 from cdclake.lake.storage.types import to_arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
+    from cdclake.lake.storage.reader import RowGroupFilter
     from cdclake.lake.storage.shape import TableShape
 
 FALSE_POSITIVE_RATE = 1e-5
@@ -58,9 +59,7 @@ def bloom_filter_options(shape: TableShape, rows: int) -> dict[str, dict[str, An
     return {name: {"ndv": rows, "fpp": FALSE_POSITIVE_RATE}} if name else None
 
 
-def row_group_filter(
-    shape: TableShape, keys: pa.Array, leading_keys: pa.ChunkedArray
-) -> Callable[[pa.NativeFile, pq.ParquetFile], Iterator[int]] | None:
+def row_group_filter(shape: TableShape, keys: pa.Array, leading_keys: pa.ChunkedArray) -> RowGroupFilter | None:
     """Selects the row groups in which to look up keys, for `reader.read_batches`; None selects all.
 
     Args:

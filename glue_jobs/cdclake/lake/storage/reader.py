@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from cdclake.lake.storage.shape import TableShape
 
+    RowGroupFilter = Callable[[pa.NativeFile, pq.ParquetFile], Iterable[int]]
+
 ENCODED_BYTES_PER_ROW = 2.5
 MAX_GROUP_BYTES = 256 << 20
 PART_BYTES = 64 << 20
@@ -38,7 +40,7 @@ def read_batches(
     columns: Sequence[str] | None = None,
     *,
     encoded: bool = False,
-    row_groups: Callable[[pa.NativeFile, pq.ParquetFile], Iterable[int]] | None = None,
+    row_groups: RowGroupFilter | None = None,
 ) -> Iterator[pa.Table]:
     """Read a data file, see `batches_of`.
 
@@ -58,7 +60,7 @@ def batches_of(
     columns: Sequence[str] | None = None,
     *,
     encoded: bool = False,
-    row_groups: Callable[[pa.NativeFile, pq.ParquetFile], Iterable[int]] | None = None,
+    row_groups: RowGroupFilter | None = None,
 ) -> Iterator[pa.Table]:
     """Read an open data file, one row group at a time, or less of a large one.
 

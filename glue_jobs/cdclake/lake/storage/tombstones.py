@@ -65,6 +65,10 @@ class TombstonePlan:
     forgotten: str = ""
 
 
+NO_TOMBSTONES = TombstonePlan((), (), "", needed=False)
+"""Nothing to write."""
+
+
 def plan_tombstones(files: Sequence[TombstoneFile], new_rows: int, oldest: str) -> TombstonePlan:
     """Choose which files to drop, to keep, and to merge with `new_rows` new tombstones."""
     remembered = [file for file in files if file.newest >= oldest]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.operations.direct.input_tables import InputRows
     from cdclake.lake.operations.direct.prepare import Prepared
-    from cdclake.lake.operations.engine import Result
+    from cdclake.lake.operations.request import Result
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.spark.backend import Backend
     from cdclake.lake.storage.shape import TableShape

@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import open_output
 from cdclake.errors import OrderingError
-from cdclake.lake.merge import tasks
+from cdclake.lake.merge.existing_rows import existing_rows_schema
 from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats
+from cdclake.lake.merge.read_changes import ReadStats
 from cdclake.lake.operations.direct.rows import InputStats, KeyStats, change_rows, convert_input
 from cdclake.lake.raw.ordering import unsortable_text
 from cdclake.lake.spark.backend import attempt_id, is_spark_dataframe, keep_on_disk
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from cdclake.lake.merge.tasks import Locations
+    from cdclake.lake.merge.read_changes import Locations
     from cdclake.lake.operations.direct.input_tables import InputRows
     from cdclake.lake.spark.backend import Backend, DistributedRows
     from cdclake.lake.storage.shape import TableShape
@@ -130,7 +131,7 @@ def _write_files(spark: Backend, request: PrepareRequest, batches: DistributedRo
         entries = cogroup_by_key(
             spark,
             batches,
-            tasks.ReadStats(inserts=stats.rows, samples=stats.samples),
+            ReadStats(inserts=stats.rows, samples=stats.samples),
             request.files,
             request.shape,
             request.locations,
@@ -173,7 +174,7 @@ def _write_file(
     if not tables:
         return
     has_key = bool(request.shape.primary_key)
-    schema = tasks.existing_rows_schema(request.shape, complete=request.needs_values) if has_key else pa.schema([])
+    schema = existing_rows_schema(request.shape, complete=request.needs_values) if has_key else pa.schema([])
     lake = concat_ipc(batches[True], schema)
     rows, keys = change_rows(request.op, tables, lake, request.shape, request.order_column)
     if not rows.num_rows:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdclake.lake.merge.read_changes import SAMPLES_PER_BATCH
 from cdclake.lake.merge.resolve import SOFT_DELETED
-from cdclake.lake.merge.tasks import SAMPLES_PER_BATCH
 from cdclake.lake.raw.ordering import order_values
 from cdclake.lake.storage.arrow_ipc import to_ipc
 from cdclake.lake.storage.key_ranges import sample

@@ -1,0 +1,155 @@
+"""Looks up the keys of a change in data files. The functions run in Spark tasks, and do not know Spark."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdclake.lake.merge.resolve import FILE_INDEX, PARTITION_ID, SOFT_DELETED
+from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
+from cdclake.lake.storage.bloom import filtered_column, row_group_filter
+from cdclake.lake.storage.key_ranges import candidate_rows, overlapping_files, split_at_bounds
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, matches
+from cdclake.lake.storage.partitions import partition_id
+from cdclake.lake.storage.reader import read_batches
+from cdclake.lake.storage.shape import is_deleted
+from cdclake.lake.storage.tombstones import tombstone_schema
+from cdclake.lake.storage.types import arrow_schema
+from cdclake.lake.storage.wide_rows import take
+from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.schema import OP_COLUMN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyarrow.fs import FileSystem
+
+    from cdclake.lake.merge.read_changes import Locations, ReadStats
+    from cdclake.lake.storage.reader import RowGroupFilter
+    from cdclake.lake.storage.shape import TableShape
+    from cdclake.model.snapshot import DataFile, KeyValue
+
+
+def keys_by_file(batch: tuple[ReadStats, bytes], *, files: Sequence[DataFile]) -> Iterator[tuple[int, bytes]]:
+    """The keys of a batch by index of each data file that may contain them."""
+    rows = from_ipc(batch[1]).select([LEADING_KEY, KEY])
+    for i, start, end in candidate_rows(rows[LEADING_KEY].combine_chunks(), files):
+        yield i, to_ipc(rows.slice(start, end - start))
+
+
+def grouped_by_file(wanted: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, pa.Table]]:
+    """The keys of `keys_by_file` of several batches, file by file."""
+    by_file: dict[int, list[bytes]] = defaultdict(list)
+    for i, data in wanted:
+        by_file[i].append(data)
+    for i, batches in by_file.items():
+        yield i, concat_ipc(batches, pa.schema([]))
+
+
+def sorted_keys(batches: Iterable[tuple[ReadStats, bytes]]) -> pa.Table:
+    """The leading keys and keys of batches, at least one, in one table sorted by leading key."""
+    keys = pa.concat_tables([from_ipc(data).select([LEADING_KEY, KEY]) for _, data in batches])
+    return keys.take(pc.sort_indices(keys, [(LEADING_KEY, "ascending")])).combine_chunks()
+
+
+def keys_of_files(indices: Iterable[int], *, keys: bytes, files: Sequence[DataFile]) -> Iterator[tuple[int, pa.Table]]:
+    """The keys that each data file may contain.
+
+    Args:
+        indices: Indices of the files.
+        keys: `sorted_keys`.
+    """
+    rows = from_ipc(keys)
+    for i in indices:
+        for _, start, end in candidate_rows(rows[LEADING_KEY], [files[i]]):
+            yield i, rows.slice(start, end - start)
+
+
+def find_existing_rows(
+    wanted: Iterable[tuple[int, pa.Table]],
+    *,
+    locations: Locations,
+    shape: TableShape,
+    files: Sequence[DataFile],
+    bounds: Sequence[KeyValue],
+    complete: bool,
+) -> Iterator[tuple[int, bytes]]:
+    """Look up keys in data files. Unless `complete`, only key columns and positions are read.
+
+    Where the key ranges of files overlap and the keys are few, Bloom filters rule out files.
+
+    Args:
+        wanted: Index of a data file, and the leading keys and keys to look up in it.
+        complete: Whether to read all columns.
+
+    Yields:
+        Key range, as in `rows_by_key_range`, and the existing rows, see `existing_rows_schema`.
+    """
+    fs = locations.lake.open()
+    overlapping = overlapping_files(files) if filtered_column(shape) else frozenset()
+    for i, wanted_rows in wanted:
+        keys = pc.unique(wanted_rows[KEY])
+        row_groups = row_group_filter(shape, keys, wanted_rows[LEADING_KEY]) if i in overlapping else None
+        path = locations.table_prefix + files[i].path
+        found = existing_rows(fs, path, i, files[i], shape, keys, complete=complete, row_groups=row_groups)
+        rows = take(found, pc.sort_indices(found, [(LEADING_KEY, "ascending")])).combine_chunks()
+        for key_range, part in split_at_bounds(rows, bounds):
+            yield key_range, to_ipc(part)
+
+
+def existing_rows(
+    fs: FileSystem,
+    path: str,
+    i: int,
+    file: DataFile,
+    shape: TableShape,
+    keys: pa.Array,
+    *,
+    complete: bool,
+    row_groups: RowGroupFilter | None = None,
+) -> pa.Table:
+    """Rows of a data file that have one of these keys, see `existing_rows_schema`.
+
+    Args:
+        path: Object key of the file.
+        i: Its index.
+        complete: Whether to read all columns, or only key columns and positions.
+        row_groups: See `read_batches`.
+    """
+    columns = None if complete else [*shape.key_columns_stored(), POSITION]
+    columns = [*columns, OP_COLUMN] if columns and file.deleted else columns
+    stored = read_batches(fs, path, shape, columns, row_groups=row_groups)
+    matching = [_existing_rows(batch, i, file, shape, keys, complete=complete) for batch in stored]
+    # A file may have no row groups.
+    return pa.concat_tables([existing_rows_schema(shape, complete=complete).empty_table(), *matching])
+
+
+def _existing_rows(
+    batch: pa.Table, i: int, file: DataFile, shape: TableShape, keys: pa.Array, *, complete: bool
+) -> pa.Table:
+    rows = batch.filter(matches(shape.key_of(batch, file.partition), keys))
+    leading_key, key = shape.keys_of(rows, file.partition)
+    columns = {
+        LEADING_KEY: leading_key,
+        KEY: key,
+        POSITION: rows[POSITION],
+        FILE_INDEX: pa.repeat(pa.scalar(i, pa.int32()), rows.num_rows),
+        PARTITION_ID: pa.repeat(partition_id(file.partition), rows.num_rows),
+        SOFT_DELETED: is_deleted(rows) if file.deleted else pa.repeat(False, rows.num_rows),
+    }
+    if complete:
+        columns.update(shape.source_columns(rows, file.partition))
+    return pa.table(columns, schema=existing_rows_schema(shape, complete=complete))
+
+
+def existing_rows_schema(shape: TableShape, *, complete: bool) -> pa.Schema:
+    """Schema of rows that the lake already has.
+
+    Leading key, key, position, file index, partition id, whether the row is soft-deleted, and, if `complete`, all
+    source columns.
+    """
+    added = [pa.field(FILE_INDEX, pa.int32()), pa.field(PARTITION_ID, pa.string()), pa.field(SOFT_DELETED, pa.bool_())]
+    return pa.schema([*tombstone_schema(shape), *added, *(arrow_schema(shape.schema) if complete else [])])

@@ -1,0 +1,212 @@
+"""Merges a change in one stage where each key belongs to one data file: a task looks up, resolves and rewrites.
+
+Otherwise (a partitioned table, keys without an order, a history) the row of a key may be in any of several files. Then
+looking rows up, resolving and rewriting are separate stages, see `tasks`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdclake.lake.merge.existing_rows import existing_rows, existing_rows_schema
+from cdclake.lake.merge.home_ranges import HomeRanges
+from cdclake.lake.merge.resolve import Counts, ResolvedBatch, resolve
+from cdclake.lake.merge.rewrite_plan import InsertStats, InsertTargets, files_for, mean_row_bytes, plan_rewrite
+from cdclake.lake.merge.tasks import (
+    Resolution,
+    WriteResult,
+    removed_keys,
+    rewrite_files,
+    split_by_task,
+    without_stored_rows,
+)
+from cdclake.lake.storage.arrow_ipc import concat_ipc
+from cdclake.lake.storage.key_ranges import candidate_rows, overlapping_files
+from cdclake.lake.storage.keys import KEY, LEADING_KEY
+from cdclake.lake.storage.tombstones import find_tombstones
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from pyarrow.fs import FileSystem
+
+    from cdclake.lake.merge.read_changes import ReadStats
+    from cdclake.lake.merge.rewrite_plan import RewritePlan
+    from cdclake.lake.merge.tasks import WriteContext
+    from cdclake.lake.storage.partitions import Partition
+    from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
+
+MAX_TASK_BYTES = 256 << 20
+"""In memory; a task holds its rows of the change several times."""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a task merged.
+
+    Attributes:
+        resolution: What happened to the rows of the change, without the rows that are written.
+        written: The new data files.
+        rewritten: Indices of the data files that they replace.
+    """
+
+    resolution: Resolution
+    written: WriteResult = WriteResult()  # noqa: RUF009 - frozen
+    rewritten: frozenset[int] = frozenset()
+
+    def summary(self) -> Merged:
+        """The same without rows."""
+        return replace(self, resolution=self.resolution.summary())
+
+
+def plan_in_place(
+    files: Sequence[DataFile], read: ReadStats, outdated: Collection[int], target_file_bytes: int
+) -> RewritePlan | None:
+    """Plan a change of a table without partitions, if each task can merge all rows of its keys.
+
+    Args:
+        files: Live data files.
+        read: Statistics of the change's rows, counted by the home ranges of these files.
+        outdated: Indices of data files to rewrite even if none of their rows changes.
+        target_file_bytes: As for `plan_rewrite`.
+
+    Returns:
+        The plan, whose insert targets are those of all rows of the change; None if there is nothing to merge, if key
+        ranges are unknown or overlap, or if a task would get too many rows.
+    """
+    ranges = HomeRanges.of(range(len(files)), files)
+    if not ranges.homes or not (read.rows or outdated) or overlapping_files(files):
+        return None
+    outside = {number: rows for number, rows in read.by_range.items() if not ranges.homes[number].inside}
+    touched = {ranges.homes[number].file for number in read.by_range if number not in outside} | set(outdated)
+    row_bytes = read.memory_bytes / max(read.rows, 1)
+    samples = tuple(key for key in read.samples if not ranges.homes[_range_of(key, ranges.bounds)].inside)
+    rows = sum(outside.values())
+    new_rows: dict[Partition, InsertStats] = {}
+    if outside:
+        new_rows[()] = InsertStats(rows, int(rows * row_bytes), samples, outside)
+    plan = plan_rewrite(files, touched, new_rows, target_file_bytes)
+    targets = _targets(read.by_range, ranges, plan)
+    inside_rows: dict[int, int] = defaultdict(int)
+    for number, count in read.by_range.items():
+        home = ranges.homes[number]
+        if home.inside:
+            inside_rows[plan.task_of_file[home.file]] += count
+    if max(inside_rows.values(), default=0) * row_bytes > MAX_TASK_BYTES:
+        return None
+    return replace(plan, insert_targets={(): targets})
+
+
+def _range_of(key: KeyValue, bounds: Sequence[KeyValue]) -> int:
+    return bisect_right(bounds, key)  # type: ignore[type-var]  # one kind in a table
+
+
+def _targets(numbers: Iterable[int], ranges: HomeRanges, plan: RewritePlan) -> InsertTargets:
+    """The task for each key of some home ranges: that of the file that contains the range, else that of new rows."""
+    bounds: list[KeyValue] = []
+    tasks: list[int] = []
+    for number in sorted(numbers):
+        low, high = (None, *ranges.bounds)[number], (*ranges.bounds, None)[number]
+        home = ranges.homes[number]
+        if home.inside:
+            targets = InsertTargets((), (plan.task_of_file[home.file],))
+        else:
+            targets = plan.insert_targets[()].between(low, high)
+        bounds += [*([low] if tasks else []), *targets.bounds]
+        tasks += targets.tasks
+    return InsertTargets(tuple(bounds), tuple(tasks))
+
+
+def rows_by_task(batch: tuple[ReadStats, bytes], *, plan: RewritePlan) -> Iterator[tuple[int, bytes]]:
+    """The rows of a batch by number of the task that merges them."""
+    return split_by_task(batch[1], plan.insert_targets[()]) if batch[0].rows else iter(())
+
+
+def merge_in_place(
+    task: int,
+    entries: Iterable[tuple[int, bytes]],
+    *,
+    context: WriteContext,
+    outdated: frozenset[int],
+    target_file_bytes: int,
+    tombstones: Sequence[TombstoneFile],
+    forgotten: str,
+    overlap_end: str,
+    complete: bool,
+    attempt: str,
+) -> Iterator[Merged]:
+    """Merge the rows of one task, of `plan_in_place`, into its data files.
+
+    Args:
+        entries: `(task, rows)`.
+        outdated, target_file_bytes: See `plan_in_place`.
+        forgotten: See `Snapshot.forgotten`.
+        overlap_end: See `resolve`.
+        complete: Whether resolving needs all columns of the lake's rows.
+
+    Yields:
+        What was merged; nothing if there are neither rows nor outdated files.
+    """
+    fs, bases = context.locations.lake.open(), frozenset(context.plan.tasks[task].bases)
+    rows = concat_ipc([data for _, data in entries], context.shape.in_flight)
+    resolved = ResolvedBatch(Counts())
+    if rows.num_rows:
+        remembered = find_tombstones(fs, tombstones, rows[LEADING_KEY], rows[KEY], context.shape)
+        resolve_with = partial(
+            _resolve, fs, rows, remembered, bases, context, forgotten=forgotten, overlap_end=overlap_end
+        )
+        resolved = resolve_with(complete=complete)
+        if resolved.needs_values:
+            resolved = resolve_with(complete=True)
+    resolution = without_stored_rows(resolved)
+    stored = [*resolved.replacements.values(), *resolved.inserts.values()]
+    if not (stored or resolved.removals or bases & outdated):
+        if rows.num_rows:
+            yield Merged(resolution)
+        return
+    added = pa.concat_tables(stored) if stored else context.shape.in_flight.empty_table()
+    removed, soft_deleted = removed_keys(list(resolved.removals.values()), context.shape)
+    file_count = _file_count(context.files, bases, len(removed or ()), added, target_file_bytes)
+    written = rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, attempt)
+    yield Merged(resolution, written, bases)
+
+
+def _resolve(
+    fs: FileSystem,
+    rows: pa.Table,
+    tombstones: pa.Table,
+    bases: Collection[int],
+    context: WriteContext,
+    *,
+    forgotten: str,
+    overlap_end: str,
+    complete: bool,
+) -> ResolvedBatch:
+    shape, keys = context.shape, pc.unique(rows[KEY])
+    found = [existing_rows_schema(shape, complete=complete).empty_table()]
+    leading_keys = rows.select([LEADING_KEY]).sort_by(LEADING_KEY)[LEADING_KEY]
+    for i in sorted(bases):
+        if not any(candidate_rows(leading_keys, [context.files[i]])):  # a neighbor that the others absorb
+            continue
+        path = context.locations.table_prefix + context.files[i].path
+        found.append(existing_rows(fs, path, i, context.files[i], shape, keys, complete=complete))
+    existing = pa.concat_tables(found)
+    return resolve(rows, existing, tombstones, shape, forgotten=forgotten, overlap_end=overlap_end)
+
+
+def _file_count(
+    files: Sequence[DataFile], bases: Collection[int], removed: int, added: pa.Table, target_file_bytes: int
+) -> int:
+    """Number of files to write, by the exact number of rows."""
+    if not bases:
+        return 1  # the plan has as many tasks as new files
+    rows = sum(files[i].rows for i in bases) - removed + added.num_rows
+    row_bytes = mean_row_bytes([files[i] for i in bases])
+    return files_for(rows * row_bytes, target_file_bytes)

@@ -1,0 +1,146 @@
+"""Reads raw files into batches of rows. The functions run in Spark tasks, and do not know Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdclake.lake.raw.parquet import BATCH_BYTES, BATCH_ROWS
+from cdclake.lake.raw.quarantine import BadRowCollector, Quarantine
+from cdclake.lake.raw.read_ahead import read_all
+from cdclake.lake.storage.arrow_ipc import to_ipc
+from cdclake.lake.storage.key_ranges import count_by_range, sample
+from cdclake.lake.storage.keys import LEADING_KEY
+from cdclake.lake.storage.wide_rows import take
+from cdclake.model.schema import DELETE, OP_COLUMN, UPDATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from cdclake.adapters.filesystem import FileSystemSpec
+    from cdclake.lake.raw.reader import Slice
+    from cdclake.lake.raw.rows import ReadBatch
+    from cdclake.lake.storage.shape import TableShape
+    from cdclake.model.snapshot import KeyValue
+    from cdclake.model.table import TableName, TableSettings
+
+SAMPLES_PER_BATCH = 64
+
+
+@dataclass(frozen=True)
+class ReadStats:
+    """Statistics of one batch of rows, or the sum of several.
+
+    Attributes:
+        inserts: Number of good rows with this operation; likewise updates and deletes.
+        derived: Number of deletes that are not in the raw files: those of the old keys of updates.
+        memory_bytes: Size of the rows in Arrow.
+        samples: Some leading keys, ascending.
+        by_range: Number of rows in each of the table's `HomeRanges`, if they were asked for; empty ranges are left out.
+        quarantine: Bad rows.
+    """
+
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+    derived: int = 0
+    memory_bytes: int = 0
+    samples: tuple[KeyValue, ...] = ()
+    by_range: Mapping[int, int] = field(default_factory=dict)
+    quarantine: Quarantine = Quarantine()  # noqa: RUF009 - frozen
+
+    @property
+    def rows(self) -> int:
+        """Number of rows to resolve."""
+        return self.inserts + self.updates + self.deletes
+
+    def __add__(self, other: ReadStats) -> ReadStats:
+        samples = tuple(sorted(self.samples + other.samples))  # type: ignore[type-var]  # one kind in a table
+        return ReadStats(
+            self.inserts + other.inserts,
+            self.updates + other.updates,
+            self.deletes + other.deletes,
+            self.derived + other.derived,
+            self.memory_bytes + other.memory_bytes,
+            samples,
+            Counter(self.by_range) + Counter(other.by_range),
+            self.quarantine + other.quarantine,
+        )
+
+
+@dataclass(frozen=True)
+class Locations:
+    """Where tasks read and write.
+
+    Attributes:
+        raw: The raw bucket.
+        lake: The lake bucket.
+        table_prefix: Folder of the table's data files in the lake bucket.
+        staging: Folder for new data files.
+        tombstones: Object key of the new tombstone file, without its suffix.
+        quarantine: Folder for bad rows.
+    """
+
+    raw: FileSystemSpec
+    lake: FileSystemSpec
+    table_prefix: str
+    staging: str
+    tombstones: str
+    quarantine: str
+
+
+def read_slices(
+    task: int,
+    groups: Iterable[Sequence[Slice]],
+    *,
+    locations: Locations,
+    shape: TableShape,
+    settings: TableSettings,
+    table: TableName,
+    home_bounds: Sequence[KeyValue] = (),
+) -> Iterator[tuple[ReadStats, bytes]]:
+    """Read raw files into batches of rows, each sorted by leading key, and quarantine bad rows.
+
+    Args:
+        home_bounds: Bounds of `HomeRanges` by which to count the rows; none for no counts.
+    """
+    raw = locations.raw.open()
+    pending: list[ReadBatch] = []
+    pending_rows = pending_bytes = 0
+    bad_rows = BadRowCollector(settings.max_quarantined_rows)
+    for batch in read_all(raw, chain.from_iterable(groups), shape, settings, table):
+        bad_rows.add(batch.bad_rows)
+        pending.append(batch)
+        pending_rows += batch.rows.num_rows
+        pending_bytes += batch.rows.nbytes
+        if pending_rows >= BATCH_ROWS or pending_bytes >= BATCH_BYTES:
+            yield _combine(pending, shape, home_bounds)
+            pending, pending_rows, pending_bytes = [], 0, 0
+    if any(batch.rows.num_rows for batch in pending):
+        yield _combine(pending, shape, home_bounds)
+    quarantine = bad_rows.write(locations.lake.open(), f"{locations.quarantine}read-{task:05d}.jsonl")
+    if quarantine.rows:
+        yield ReadStats(quarantine=quarantine), to_ipc(shape.in_flight.empty_table())
+
+
+def _combine(batches: list[ReadBatch], shape: TableShape, home_bounds: Sequence[KeyValue]) -> tuple[ReadStats, bytes]:
+    rows = pa.concat_tables([batch.rows for batch in batches]).combine_chunks()
+    if shape.primary_key:
+        rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
+    updates = pc.sum(pc.equal(rows[OP_COLUMN], UPDATE)).as_py() or 0
+    deletes = pc.sum(pc.equal(rows[OP_COLUMN], DELETE)).as_py() or 0
+    stats = ReadStats(
+        inserts=rows.num_rows - updates - deletes,
+        updates=updates,
+        deletes=deletes,
+        derived=sum(batch.derived for batch in batches),
+        memory_bytes=rows.nbytes,
+        samples=tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)) if shape.primary_key else (),
+        by_range=count_by_range(rows[LEADING_KEY], home_bounds) if home_bounds else {},
+    )
+    return stats, to_ipc(rows)
