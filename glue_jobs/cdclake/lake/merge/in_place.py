@@ -66,23 +66,33 @@ class Merged:
         return replace(self, resolution=self.resolution.summary())
 
 
+def separate_ranges(files: Sequence[DataFile]) -> HomeRanges | None:
+    """The home ranges of data files of one partition; None if key ranges are unknown or overlap."""
+    ranges = HomeRanges.of(range(len(files)), files)
+    return ranges if ranges.homes and not overlapping_files(files) else None
+
+
 def plan_in_place(
-    files: Sequence[DataFile], read: ReadStats, outdated: Collection[int], target_file_bytes: int
+    files: Sequence[DataFile],
+    ranges: HomeRanges,
+    read: ReadStats,
+    outdated: Collection[int],
+    target_file_bytes: int,
 ) -> RewritePlan | None:
     """Plan a change of a table without partitions, if each task can merge all rows of its keys.
 
     Args:
         files: Live data files.
-        read: Statistics of the change's rows, counted by the home ranges of these files.
+        ranges: Their `separate_ranges`.
+        read: Statistics of the change's rows, counted by these ranges.
         outdated: Indices of data files to rewrite even if none of their rows changes.
         target_file_bytes: As for `plan_rewrite`.
 
     Returns:
-        The plan, whose insert targets are those of all rows of the change; None if there is nothing to merge, if key
-        ranges are unknown or overlap, or if a task would get too many rows.
+        The plan, whose insert targets are those of all rows of the change; None if there is nothing to merge, or if a
+        task would get too many rows.
     """
-    ranges = HomeRanges.of(range(len(files)), files)
-    if not ranges.homes or not (read.rows or outdated) or overlapping_files(files):
+    if not (read.rows or outdated):
         return None
     outside = {number: rows for number, rows in read.by_range.items() if not ranges.homes[number].inside}
     touched = {ranges.homes[number].file for number in read.by_range if number not in outside} | set(outdated)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from cdclake.lake.merge import tasks
 from cdclake.lake.merge.full_load import key_ranges_are_disjoint, load_slices, repeats_hash, sorted_groups
 from cdclake.lake.merge.home_ranges import home_bounds
-from cdclake.lake.merge.in_place import merge_in_place, plan_in_place, rows_by_task
+from cdclake.lake.merge.in_place import merge_in_place, plan_in_place, rows_by_task, separate_ranges
 from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats, sum_values, to_spark, union_all
 from cdclake.lake.merge.key_updates import KeyMoves
 from cdclake.lake.merge.read_changes import ReadStats, read_slices
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from cdclake.lake.merge.full_load import LoadedSlices, LoadResult
+    from cdclake.lake.merge.home_ranges import HomeRanges
     from cdclake.lake.merge.in_place import Merged
     from cdclake.lake.raw.reader import Slice
     from cdclake.lake.scd2.tasks import HistoryPlan, VersionMerge
@@ -129,8 +130,9 @@ class Engine:
         resolve_inserts = _task(
             tasks.resolve_inserts, shape=request.shape, full_load=request.full_load, counting=_counting(request)
         )
+        ranges = _ranges(request)
         with _timed(seconds, "read"):
-            batches = self._read(request)
+            batches = self._read(request, ranges.bounds if ranges else ())
             if inserts_all and not request.history:
                 batches = batches.mapValues(resolve_inserts)
             batches = keep_on_disk(batches)
@@ -138,11 +140,10 @@ class Engine:
             read.quarantine.require_at_most(max_bad_rows)
             if isinstance(batches, InProcessRdd) and read.memory_bytes > SMALL_CHANGE_MEMORY_BYTES:
                 batches = keep_on_disk(to_spark(self._spark, batches.one_per_partition()))
-        plan = None
-        if _home_bounds(request):
-            plan = plan_in_place(request.files, read, request.outdated, request.settings.target_file_bytes)
-        if plan:
-            return self._merge_in_place(request, batches, read, plan, seconds)
+        if ranges:
+            plan = plan_in_place(request.files, ranges, read, request.outdated, request.settings.target_file_bytes)
+            if plan:
+                return self._merge_in_place(request, batches, read, plan, seconds)
         with _timed(seconds, "route"):
             if inserts_all:
                 resolutions = (batches.mapValues(resolve_inserts) if request.history else batches).map(_value)
@@ -234,11 +235,11 @@ class Engine:
             seconds=seconds,
         )
 
-    def _read(self, request: Request) -> DistributedRows:
+    def _read(self, request: Request, home_bounds: Sequence[KeyValue]) -> DistributedRows:
         sizes = [part.size_bytes for part in request.parts]
         count = min(self._spark.defaultParallelism * 2, ceil(sum(sizes) / MIN_BYTES_PER_READ_TASK))
         groups = balanced_groups(request.parts, sizes, count)
-        read = _reading(read_slices, request, home_bounds=_home_bounds(request))
+        read = _reading(read_slices, request, home_bounds=home_bounds)
         backend = InProcessSpark() if _is_small(request) else self._spark
         return backend.parallelize(groups, max(1, len(groups))).mapPartitionsWithIndex(read)
 
@@ -337,12 +338,12 @@ def _reading(function: Callable[..., Any], request: Request, **arguments: Any) -
     )
 
 
-def _home_bounds(request: Request) -> Sequence[KeyValue]:
-    """Bounds of the table's home ranges, if its changes may be merged in place; else none."""
+def _ranges(request: Request) -> HomeRanges | None:
+    """The key ranges of the table's files, if changes may be merged in place."""
     has_one_partition = bool(request.shape.primary_key) and not request.shape.partition_key
     if request.full_load or request.history or not has_one_partition:
-        return ()
-    return home_bounds(request.files).get((), ())
+        return None
+    return separate_ranges(request.files)
 
 
 def _needs_values(request: Request, read: ReadStats) -> bool:
