@@ -14,14 +14,15 @@ from benchmarks import data
 from benchmarks.contestants.contestant import ENTRIES
 from benchmarks.contestants.folders import copy_tree
 from benchmarks.process_tree import FinishedProcess, run
-from benchmarks.rows import KEY, PARTITION, schema
+from benchmarks.rows import schema
 from benchmarks.table_reader import table_checksum
-from benchmarks.task import APPLY, BUILD, LOAD, Outcome, Task
+from benchmarks.task import APPLY, BUILD, LOAD, Outcome, TableFiles, Task
 from benchmarks.workloads import OURS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from benchmarks.checksum import Checksum
     from benchmarks.workloads import Table, Workload
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -90,7 +91,10 @@ class Bench:
         outcome, finished = self._run(task, f"{workload.name}-{name}-{number}")
         if outcome is None:
             return Measurement(workload.name, name, None, 0.0, 0, correct=False, detail={})
-        actual = table_checksum(outcome.files, schema(uuid_keys=workload.table.uuid_keys))
+        columns = schema(workload.table.source)
+        actual = [table_checksum(outcome.files, columns)]
+        if workload.table.history:
+            actual.append(table_checksum(TableFiles(outcome.files.versions), columns))
         shutil.rmtree(work)
         if actual != expected:
             self._progress(f"{name}: the table has {actual}, but should have {expected}")
@@ -104,15 +108,17 @@ class Bench:
             outcome.detail,
         )
 
-    def _task(self, workload: Workload, name: str) -> tuple[Task, Any]:
-        """The task, and the expected checksum of its result."""
+    def _task(self, workload: Workload, name: str) -> tuple[Task, list[Checksum]]:
+        """The task, and the expected checksum of its result, then of its history."""
         load = data.full_load(self._cache, workload.table)
         task = self._building_task(workload.table, name)
         if workload.change is None:
-            return replace(task, action=LOAD), load.checksum
+            return replace(task, action=LOAD), [load.checksum]
         changes = data.changes(self._cache, workload, workload.change)
         task = replace(task, action=APPLY, change_files=changes.files, touched=changes.touched)
-        return task, load.checksum if ENTRIES[name].copies else changes.checksum
+        if ENTRIES[name].copies:
+            return task, [load.checksum]
+        return task, [changes.checksum, changes.versions] if workload.table.history else [changes.checksum]
 
     def _building_task(self, table: Table, name: str) -> Task:
         return Task(
@@ -122,9 +128,13 @@ class Bench:
             work=str(self._cache / "work" / ENTRIES[name].table_of),
             load_files=data.full_load(self._cache, table).files,
             change_files=(),
-            key=KEY,
-            partition=PARTITION if table.partitioned else None,
-            data_files=table.files,
+            key=table.source.key,
+            partition=table.partition,
+            partition_values=len(table.partition_values),
+            data_files=table.data_files,
+            past_files=data.past_files(self._cache, table) if table.aged else (),
+            history=table.history,
+            on_s3=table.on_s3,
         )
 
     def _prepare(self, workload: Workload, name: str) -> None:
@@ -153,7 +163,8 @@ class Bench:
 
     def _starting_table(self, table: Table, name: str) -> Path:
         version = self._product if name == OURS else "1"
-        layout = "by-region" if table.partitioned else "plain"
+        layout = table.partition or "plain"
+        layout += "-history" * table.history + "-s3" * table.on_s3
         return data.folder_of(self._cache, table) / f"tables-{layout}" / f"{ENTRIES[name].table_of}-{version}"
 
     def _run(self, task: Task, log_name: str) -> tuple[Outcome | None, FinishedProcess]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
     """Row numbers, from 0."""
+    Versions = int | NDArray[np.int64]
+    """A version of all rows, or one of each."""
 
 SEED = 20240305
-KEY = "order_id"
-PARTITION = "region"
+KEY, TENANT = "order_id", "tenant_id"
+REGION, STORE = "region", "store"
 REGIONS = ("africa", "asia", "caribbean", "europe", "latin-america", "middle-east", "north-america", "oceania")
 
 _STATUS = pa.array(["delivered"] * 12 + ["shipped"] * 2 + ["open", "returned"])
@@ -36,14 +39,46 @@ _DAY_US = 86_400_000_000
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
-def schema(*, uuid_keys: bool) -> pa.Schema:
-    """The source's twelve columns, in order."""
+@dataclass(frozen=True)
+class Source:
+    """The columns of the source table: twelve, and those of the attributes.
+
+    Attributes:
+        uuid_keys: Whether order ids are UUIDs in random order; otherwise they ascend with the row numbers.
+        tenants: If not 0, the key is (tenant, order id). Rows belong to tenants in turn; each tenant counts its orders.
+        stores: If not 0, the last column is one of so many stores, at random; it never changes.
+        extra_columns: Number of further columns, alternately integers, numbers and nearly unique text.
+    """
+
+    uuid_keys: bool = False
+    tenants: int = 0
+    stores: int = 0
+    extra_columns: int = 0
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The key columns."""
+        return (TENANT, KEY) if self.tenants else (KEY,)
+
+    def partition_values(self, column: str) -> tuple[str, ...]:
+        """All values of a partition column."""
+        return REGIONS if column == REGION else tuple(f"store-{number:05d}" for number in range(self.stores))
+
+
+ORDERS = Source()
+_EXTRA_TYPES = (pa.int32(), pa.float64(), pa.string())
+
+
+def schema(source: Source = ORDERS) -> pa.Schema:
+    """The source's columns, in order."""
+    extra = [(f"extra_{i}", _EXTRA_TYPES[i % len(_EXTRA_TYPES)]) for i in range(source.extra_columns)]
     return pa.schema(
         [
-            pa.field(KEY, pa.string() if uuid_keys else pa.int64()),
+            *([pa.field(TENANT, pa.int32())] if source.tenants else []),
+            pa.field(KEY, pa.string() if source.uuid_keys else pa.int64()),
             pa.field("customer_id", pa.int32()),
             pa.field("status", pa.string()),
-            pa.field(PARTITION, pa.string()),
+            pa.field(REGION, pa.string()),
             pa.field("quantity", pa.int32()),
             pa.field("unit_price", pa.decimal128(10, 2)),
             pa.field("discount", pa.float64()),
@@ -52,11 +87,13 @@ def schema(*, uuid_keys: bool) -> pa.Schema:
             pa.field("updated_at", pa.timestamp("us", tz="UTC")),
             pa.field("product", pa.string()),
             pa.field("note", pa.string()),
+            *(pa.field(name, kind) for name, kind in extra),
+            *([pa.field(STORE, pa.string())] if source.stores else []),
         ]
     )
 
 
-def rows(numbers: Numbers, version: int, *, uuid_keys: bool) -> pa.Table:
+def rows(numbers: Numbers, version: Versions, source: Source = ORDERS) -> pa.Table:
     """Rows of the source table.
 
     A new version has new random values in all columns except the key, the customer and the day of the order. Its region
@@ -64,17 +101,16 @@ def rows(numbers: Numbers, version: int, *, uuid_keys: bool) -> pa.Table:
 
     Args:
         numbers: Row numbers, from 0. They are the keys, or the seeds of UUIDs.
-        version: 0 for the original row, 1 after an update, and so on.
-        uuid_keys: Whether keys are UUIDs in random order; otherwise they are the numbers.
+        version: Of all rows or of each: 0 for the original row, 1 after an update, and so on.
     """
-    count = len(numbers)
     first = [_draw(numbers, 0, column) for column in range(4)]
     drawn = [_draw(numbers, version, column) for column in range(4, 12)]
     columns = [
-        _uuids(first[0], first[1]) if uuid_keys else pa.array(numbers),
+        *([pa.array(numbers % source.tenants).cast(pa.int32())] if source.tenants else []),
+        _uuids(first[0], first[1]) if source.uuid_keys else pa.array(numbers // max(source.tenants, 1)),
         _pick(first[2], 400_000).cast(pa.int32()),
         _STATUS.take(_pick(drawn[0], len(_STATUS))),
-        pa.array(REGIONS).take(pa.array((first[3] + np.uint64(version)) % np.uint64(len(REGIONS)))),
+        pa.array(REGIONS).take(region_of(numbers, version)),
         pc.add(_pick(drawn[1], 20), pa.scalar(1, pa.uint64())).cast(pa.int32()),
         _cents(99 + drawn[2] % np.uint64(50_000)),
         _DISCOUNTS.take(_pick(drawn[3], len(_DISCOUNTS))),
@@ -83,18 +119,32 @@ def rows(numbers: Numbers, version: int, *, uuid_keys: bool) -> pa.Table:
         _times(numbers, version, drawn[5]),
         _PRODUCTS.take(_pick(drawn[6], len(_PRODUCTS))),
         _notes(drawn[6], drawn[7]),
+        *(_extra(_draw(numbers, version, 13 + i), i) for i in range(source.extra_columns)),
+        *([pa.array(source.partition_values(STORE)).take(store_of(numbers, source))] if source.stores else []),
     ]
-    return pa.table(columns, schema=schema(uuid_keys=uuid_keys)) if count else schema(uuid_keys=uuid_keys).empty_table()
+    return pa.table(columns, schema=schema(source)) if len(numbers) else schema(source).empty_table()
 
 
-def region_of(numbers: Numbers, version: int) -> NDArray[np.int64]:
+def region_of(numbers: Numbers, version: Versions) -> NDArray[np.int64]:
     """Index in `REGIONS` of each row's region."""
-    return ((_draw(numbers, 0, 3) + np.uint64(version)) % np.uint64(len(REGIONS))).astype(np.int64)
+    versions = np.asarray(version, np.uint64)
+    return ((_draw(numbers, 0, 3) + versions) % np.uint64(len(REGIONS))).astype(np.int64)
 
 
-def _draw(numbers: Numbers, version: int, column: int) -> U64:
-    stream = mix(np.array([SEED, version, column], np.uint64) * np.array([1, 1 << 32, 1 << 48], np.uint64)).sum()
+def store_of(numbers: Numbers, source: Source) -> NDArray[np.int64]:
+    """Index of each row's store."""
+    return (_draw(numbers, 0, 12) % np.uint64(source.stores)).astype(np.int64)
+
+
+def _draw(numbers: Numbers, version: Versions, column: int) -> U64:
+    versions = np.atleast_1d(np.asarray(version, np.uint64))
+    stream = mix(np.array([SEED, column << 48], np.uint64)).sum() + mix(versions << np.uint64(32))
     return mix(numbers.view(np.uint64) ^ stream)
+
+
+def _extra(drawn: U64, number: int) -> pa.Array:
+    kind = _EXTRA_TYPES[number % len(_EXTRA_TYPES)]
+    return _hex(drawn[:, None], 16) if kind == pa.string() else _pick(drawn, 1_000_000).cast(kind)
 
 
 def _pick(drawn: U64, choices: int) -> pa.Array:
@@ -108,7 +158,7 @@ def _cents(values: U64) -> pa.Array:
     return pa.Array.from_buffers(pa.decimal128(10, 2), len(values), [None, pa.py_buffer(low_and_high)])
 
 
-def _times(numbers: Numbers, version: int, drawn: U64) -> pa.Array:
+def _times(numbers: Numbers, version: Versions, drawn: U64) -> pa.Array:
     day = _FIRST_DAY + numbers // 4_000 + 7 * version
     within = (drawn % np.uint64(86_400_000)).astype(np.int64) * 1000
     return pa.array(day * _DAY_US + within, pa.timestamp("us", tz="UTC"))

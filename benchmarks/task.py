@@ -27,9 +27,13 @@ class Task:
         work: The contestant's own folder, with its table.
         load_files: Full-load files, in order.
         change_files: Change files, in order.
-        key: The key column.
-        partition: The partition column; None if there is none.
+        key: The key columns.
+        partition: The partition column; empty: none.
+        partition_values: Number of its values.
         data_files: Number of data files in the starting table.
+        past_files: Change files to apply one at a time after the full load, when creating the starting table.
+        history: Whether the table has a history.
+        on_s3: Whether the table is on S3; the AWS SDKs' variables contain the endpoint. Otherwise it is in `work`.
         touched: Data files of the plain starting table that contain updated or deleted rows or receive inserts,
             relative to the table's folder.
     """
@@ -39,9 +43,13 @@ class Task:
     work: str
     load_files: tuple[str, ...]
     change_files: tuple[str, ...]
-    key: str
-    partition: str | None
+    key: tuple[str, ...]
+    partition: str
+    partition_values: int
     data_files: int
+    past_files: tuple[str, ...] = ()
+    history: bool = False
+    on_s3: bool = False
     touched: tuple[str, ...] = ()
 
     def write(self, path: Path) -> None:
@@ -63,10 +71,12 @@ class TableFiles:
     Attributes:
         data: Absolute paths of Parquet files; folder names may contain partition columns.
         position_deletes: Parquet files with the columns `file_path` and `pos`: deleted rows of `data`.
+        versions: Absolute paths of the Parquet files of the table's history.
     """
 
     data: tuple[str, ...]
     position_deletes: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

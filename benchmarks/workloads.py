@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from benchmarks.change import random_change
+from benchmarks.change import change_of_stores, random_change
+from benchmarks.rows import ORDERS, REGION, STORE, Source
 
 if TYPE_CHECKING:
     from benchmarks.change import Change
@@ -14,9 +15,13 @@ DEFAULT_ROWS = 8_000_000
 DATA_FILES = 32
 NEWEST_DIVISOR = 8
 """The newest rows are the last eighth."""
+CHANGED_STORES_DIVISOR = 40
+PAST_CHANGES = 2_000
 GROWTH = (1, 2, 4, 8)
 
 OURS = "cdclake"
+LOCAL = (OURS, "delta-rs", "duckdb", "limit")
+"""Contestants that need no other table format on Spark."""
 CONTESTANTS = (OURS, "walkthrough", "iceberg-cow", "iceberg-mor", "delta-rs", "duckdb", "limit")
 
 
@@ -26,16 +31,44 @@ class Table:
 
     Attributes:
         rows: Number of rows; they are numbered from 0.
-        files: Number of data files, with equal numbers of rows in row order. In a partitioned table they are divided
-            among the partitions.
-        uuid_keys: Whether keys are UUIDs; otherwise they are the row numbers.
-        partitioned: Whether it is partitioned by region.
+        files: Number of full-load files, and of data files. Both have equal numbers of rows, in the order of the full
+            load. In a partitioned table they are divided among the partitions, with at least one for each.
+        source: Its columns.
+        partition: The partition column; empty: none.
+        shuffled: Whether the full load is in no order; otherwise it is in that of the key, or of the row numbers if
+            keys are UUIDs.
+        row_group_rows: Rows of a row group of the full load's files; 0: pyarrow's default, a million.
+        past: Number of small changes that inserted the last eighth of its rows, and updated each two older ones.
+        aged: Whether the table has been through these changes; otherwise it is loaded as it is after them.
+        history: Whether it has a history.
+        on_s3: Whether it is on S3; otherwise it is in a folder.
     """
 
     rows: int
     files: int
-    uuid_keys: bool = False
-    partitioned: bool = False
+    source: Source = ORDERS
+    partition: str = ""
+    shuffled: bool = False
+    row_group_rows: int = 0
+    past: int = 0
+    aged: bool = False
+    history: bool = False
+    on_s3: bool = False
+
+    @property
+    def loaded_rows(self) -> int:
+        """Number of rows in the full load."""
+        return self.rows - self.rows // 8 if self.aged else self.rows
+
+    @property
+    def partition_values(self) -> tuple[str, ...]:
+        """All values of the partition column."""
+        return self.source.partition_values(self.partition) if self.partition else ()
+
+    @property
+    def data_files(self) -> int:
+        """Number of data files after the full load."""
+        return max(self.files * self.loaded_rows // self.rows, len(self.partition_values))
 
 
 @dataclass(frozen=True)
@@ -63,20 +96,41 @@ def workloads(table_rows: int) -> list[Workload]:
     changed = table_rows // 800
     newest = table_rows - table_rows // NEWEST_DIVISOR
     orders = Table(table_rows, DATA_FILES)
-    by_uuid = Table(table_rows, DATA_FILES, uuid_keys=True)
-    by_region = Table(table_rows, DATA_FILES, partitioned=True)
-    # Merge-on-read loads like copy-on-write. The DuckDB script does not support moves between partitions.
+    by_uuid = Table(table_rows, DATA_FILES, Source(uuid_keys=True))
+    by_region = Table(table_rows, DATA_FILES, partition=REGION)
+    by_tenant = Table(table_rows, DATA_FILES, Source(tenants=5))
+    # 4,000 stores of 2,000 rows, of which 100 change.
+    stores = max(table_rows // 2_000, CHANGED_STORES_DIVISOR)
+    by_store = Table(table_rows, DATA_FILES, Source(stores=stores), STORE, shuffled=True)
+    changed_stores = stores // CHANGED_STORES_DIVISOR
+    in_stores = change_of_stores(by_store.source, changed_stores, table_rows, table_rows // 2_400, 9)
+    fresh = Table(table_rows, DATA_FILES, past=PAST_CHANGES)
+    newest_again = random_change(newest, table_rows, changed, 10, version=2)
+    # A quarter of the rows, because each has 30 columns; a file has a million.
+    wide = Table(table_rows // 4, 2, Source(extra_columns=18))
+    # Merge-on-read loads like copy-on-write. The DuckDB script does not support partitions.
     loading = tuple(name for name in CONTESTANTS if name != "iceberg-mor")
     moving = tuple(name for name in loading if name != "duckdb")
+    by_partition = tuple(name for name in LOCAL if name != "duckdb")
+    spread = random_change(0, table_rows, changed, 1)
+    in_newest = random_change(newest, table_rows, changed, 2)
     return [
-        Workload("spread", orders, random_change(0, table_rows, changed, 1)),
-        Workload("newest", orders, random_change(newest, table_rows, changed, 2)),
+        Workload("spread", orders, spread),
+        Workload("newest", orders, in_newest),
         # The changed rows are in few files, but random keys do not show in which.
         Workload("uuid", by_uuid, random_change(newest, table_rows, changed, 3)),
         Workload("partition-moves", by_region, random_change(0, table_rows, changed, 4), moving),
         Workload("large", orders, random_change(0, table_rows, table_rows // 15, 5)),
         Workload("initial", orders, None, loading),
         Workload("many-files", orders, random_change(newest, table_rows, changed, 6, files=200), loading),
+        Workload("tenant", by_tenant, in_newest, LOCAL),
+        Workload("partitions-load", by_store, None, by_partition),
+        Workload("partitions", by_store, in_stores, by_partition),
+        Workload("aged", replace(fresh, aged=True), newest_again, (OURS,)),
+        Workload("aged-fresh", fresh, newest_again, (OURS,)),
+        Workload("history", replace(orders, history=True), spread, (OURS,)),
+        Workload("row-groups", replace(wide, row_group_rows=10_000), None, (OURS,)),
+        Workload("row-groups-1m", wide, None, (OURS,)),
     ]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -26,23 +25,23 @@ class Engine:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._table = Path(task.work) / "table"
+        self._partitions = [task.partition] if task.partition else None
 
     def start(self) -> None:
         """See `Contestant`. Needs only its imports."""
 
     def build(self) -> None:
         """See `Contestant`. Makes a commit per file, or per group of files if partitioned."""
-        partitions = [self._task.partition] if self._task.partition else None
         for group in load_groups(self._task):
             rows = pa.concat_tables([pq.read_table(file) for file in group])
-            write_deltalake(self._table, rows, mode="append", partition_by=partitions, writer_properties=_WRITER)
+            write_deltalake(self._table, rows, mode="append", partition_by=self._partitions, writer_properties=_WRITER)
         DeltaTable(self._table).create_checkpoint()
 
     def load(self) -> dict[str, Any]:
         """See `Contestant`."""
         full_load = ds.dataset(list(self._task.load_files))
         reader = pa.RecordBatchReader.from_batches(full_load.schema, full_load.to_batches())
-        write_deltalake(self._table, reader, writer_properties=_WRITER)
+        write_deltalake(self._table, reader, partition_by=self._partitions, writer_properties=_WRITER)
         return {}
 
     def apply(self) -> dict[str, Any]:
@@ -52,7 +51,7 @@ class Engine:
         # `streamed_exec=False` enables file skipping by key statistics.
         merge = table.merge(
             changes,
-            f"t.{self._task.key} = s.{self._task.key}",
+            " AND ".join(f"t.{name} = s.{name}" for name in self._task.key),
             source_alias="s",
             target_alias="t",
             writer_properties=_WRITER,
@@ -73,7 +72,6 @@ class Engine:
     def _last_of_each_key(self) -> pa.Table:
         """The last change row of each key, by file, then by row number."""
         changes = pa.concat_tables([pq.read_table(file) for file in self._task.change_files])
-        codes = changes[self._task.key].combine_chunks().dictionary_encode()
-        last = np.empty(len(codes.dictionary), np.int64)
-        last[codes.indices.to_numpy()] = np.arange(len(codes))  # the last row of a key is assigned last
-        return changes.take(np.sort(last))
+        numbered = changes.append_column("row", pa.array(range(changes.num_rows), pa.int64()))
+        last = numbered.group_by(list(self._task.key)).aggregate([("row", "max")])["row_max"]
+        return changes.take(last.sort())

@@ -40,7 +40,7 @@ class Engine(FolderEngine):
 
     def apply(self) -> dict[str, Any]:
         """See `Contestant`."""
-        key = self._task.key
+        key = ", ".join(self._task.key)
         old = parquet_files(self._table)
         self._db.execute(
             "CREATE TEMP TABLE changes AS "
@@ -49,7 +49,7 @@ class Engine(FolderEngine):
             f"QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY filename DESC, file_row_number DESC) = 1"
         )
         self._db.execute(
-            f"CREATE TEMP TABLE existing AS SELECT t.{key}, t.filename "
+            f"CREATE TEMP TABLE existing AS SELECT {key}, t.filename "
             f"FROM read_parquet({_list(old)}, filename = true) t SEMI JOIN changes USING ({key})"
         )
         touched = [file for (file,) in self._db.execute("SELECT DISTINCT filename FROM existing ORDER BY 1").fetchall()]
@@ -61,7 +61,7 @@ class Engine(FolderEngine):
 
     def _rewrite(self, file: str, *, takes_inserts: bool) -> None:
         """Rewrite a file beside the old one: without the changed keys, but with their new rows."""
-        key, path = self._task.key, Path(file)
+        key, path = ", ".join(self._task.key), Path(file)
         new_rows = "SELECT c.* EXCLUDE (Op) FROM changes c"
         parts = [
             f"SELECT * FROM read_parquet({_text(file)}) ANTI JOIN changes USING ({key})",

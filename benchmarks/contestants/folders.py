@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.rows import REGIONS
 from benchmarks.task import TableFiles
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class FolderEngine:
 
 def load_groups(task: Task) -> list[tuple[str, ...]]:
     """Groups of full-load files; each becomes a data file of the starting table, or a file in each partition."""
-    groups = task.data_files // (len(REGIONS) if task.partition else 1)
+    groups = task.data_files // max(task.partition_values, 1)
     size = len(task.load_files) // groups
     return [task.load_files[start : start + size] for start in range(0, len(task.load_files), size)]
 

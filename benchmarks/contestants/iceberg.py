@@ -70,8 +70,9 @@ class Engine:
         source = self._spark.table("changes")
         columns = [name for name in source.columns if name != "Op"]
         assignments = ", ".join(f"t.{name} = s.{name}" for name in columns)
+        same_key = " AND ".join(f"t.{name} = s.{name}" for name in self._task.key)
         self._spark.sql(
-            f"MERGE INTO {_TABLE} t USING changes s ON t.{self._task.key} = s.{self._task.key} "
+            f"MERGE INTO {_TABLE} t USING changes s ON {same_key} "
             "WHEN MATCHED AND s.Op = 'D' THEN DELETE "
             f"WHEN MATCHED THEN UPDATE SET {assignments} "
             f"WHEN NOT MATCHED AND s.Op <> 'D' THEN INSERT ({', '.join(columns)}) "
@@ -100,10 +101,10 @@ class Engine:
         """The last change row of each key, by file, then by row number."""
         source = self._spark.read.parquet(*self._task.change_files)
         place = fn.struct("_metadata.file_name", "_metadata.row_index")
-        columns = [name for name in source.columns if name != self._task.key]
+        columns = [name for name in source.columns if name not in self._task.key]
         last = (
             source.select("*", place.alias("place"))
-            .groupBy(self._task.key)
+            .groupBy(*self._task.key)
             .agg(fn.max_by(fn.struct(*columns), "place").alias("last"))
         )
-        return last.select(self._task.key, "last.*")
+        return last.select(*self._task.key, "last.*")

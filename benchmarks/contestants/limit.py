@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks.contestants.folders import FolderEngine, link
-from benchmarks.rows import REGIONS
 
 if TYPE_CHECKING:
     from benchmarks.task import Task
@@ -23,7 +22,7 @@ class Engine(FolderEngine):
 
     def build(self) -> None:
         """See `Contestant`."""
-        if self._task.partition is None:
+        if not self._task.partition:
             link(self._task.load_files, self._table)
         else:
             write_partitions(self._task, self._table)
@@ -46,12 +45,15 @@ class Engine(FolderEngine):
 def write_partitions(task: Task, folder: Path) -> None:
     """Write the full load into a folder per partition, with equal numbers of data files."""
     rows = pq.read_table(list(task.load_files))
-    column = rows[task.partition].to_numpy()
-    for value in REGIONS:
-        numbers = np.flatnonzero(column == value)
+    column = rows[task.partition].combine_chunks().dictionary_encode()
+    codes = column.indices.to_numpy()
+    ends = np.cumsum(np.bincount(codes))
+    for value, numbers in zip(
+        column.dictionary.to_pylist(), np.split(np.argsort(codes, kind="stable"), ends[:-1]), strict=True
+    ):
         target = folder / f"{task.partition}={value}"
         target.mkdir(parents=True)
-        for number, piece in enumerate(np.array_split(numbers, task.data_files // len(REGIONS))):
+        for number, piece in enumerate(np.array_split(numbers, task.data_files // task.partition_values)):
             pq.write_table(rows.take(piece).drop_columns([task.partition]), target / f"part-{number:05d}.parquet")
 
 

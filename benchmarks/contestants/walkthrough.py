@@ -55,7 +55,7 @@ class Engine(FolderEngine):
 
     def apply(self) -> dict[str, Any]:
         """See `Contestant`."""
-        key = self._task.key
+        key = list(self._task.key)
         source = self._spark.read.parquet(*self._task.change_files)
         order_in_key = Window.partitionBy(key).orderBy("sortpath")
         changes = source.withColumn("sortpath", fn.input_file_name()).withColumn(
