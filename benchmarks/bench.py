@@ -6,16 +6,21 @@ import hashlib
 import os
 import shutil
 import sys
+from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from benchmarks import data
 from benchmarks.contestants.contestant import ENTRIES
-from benchmarks.contestants.folders import copy_tree
+from benchmarks.contestants.folders import copy_tree, parquet_files
 from benchmarks.process_tree import FinishedProcess, run
-from benchmarks.rows import schema
-from benchmarks.table_reader import table_checksum
+from benchmarks.rows import KEY, schema
+from benchmarks.s3_server import S3Request, s3_server
+from benchmarks.table_reader import files_per_key, table_checksum
 from benchmarks.task import APPLY, BUILD, LOAD, Outcome, TableFiles, Task
 from benchmarks.workloads import OURS
 
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 _TIMEOUT_SECONDS = 900
+_BUILD_TIMEOUT_SECONDS = 3600
+"""Thousands of small changes of an aged table take a third of a second each."""
 _LOG_LINES = 25
 
 
@@ -88,7 +95,7 @@ class Bench:
             work.mkdir(parents=True)
         else:
             copy_tree(self._starting_table(workload.table, name), work)
-        outcome, finished = self._run(task, f"{workload.name}-{name}-{number}")
+        outcome, finished, requests = self._run(task, f"{workload.name}-{name}-{number}")
         if outcome is None:
             return Measurement(workload.name, name, None, 0.0, 0, correct=False, detail={})
         columns = schema(workload.table.source)
@@ -105,7 +112,7 @@ class Bench:
             outcome.ready - finished.started,
             finished.peak_rss_bytes(outcome.ended) // 1_000_000,
             actual == expected,
-            outcome.detail,
+            {**outcome.detail, **_request_counts(outcome, requests), **self._files_per_key(workload, name)},
         )
 
     def _task(self, workload: Workload, name: str) -> tuple[Task, list[Checksum]]:
@@ -119,6 +126,15 @@ class Bench:
         if ENTRIES[name].copies:
             return task, [load.checksum]
         return task, [changes.checksum, changes.versions] if workload.table.history else [changes.checksum]
+
+    def _files_per_key(self, workload: Workload, name: str) -> dict[str, float]:
+        """The mean number of data files whose key range contains a changed key, in tables with a past."""
+        change = workload.change
+        if change is None or not workload.table.past:
+            return {}
+        files = parquet_files(self._starting_table(workload.table, name))
+        keys = np.concatenate([change.updated, change.deleted])
+        return {"files_per_key": round(files_per_key(files, KEY, keys), 3)}
 
     def _building_task(self, table: Table, name: str) -> Task:
         return Task(
@@ -154,7 +170,7 @@ class Bench:
         work = Path(task.work)
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
-        outcome, _ = self._run(task, f"build-{builder}")
+        outcome, *_ = self._run(task, f"build-{builder}")
         if outcome is None:
             message = f"the starting table of {name} could not be created; see {self._logs}"
             raise RuntimeError(message)
@@ -167,8 +183,12 @@ class Bench:
         layout += "-history" * table.history + "-s3" * table.on_s3
         return data.folder_of(self._cache, table) / f"tables-{layout}" / f"{ENTRIES[name].table_of}-{version}"
 
-    def _run(self, task: Task, log_name: str) -> tuple[Outcome | None, FinishedProcess]:
-        """Run a task in a new process; its output is logged, and shown if the process fails."""
+    def _run(self, task: Task, log_name: str) -> tuple[Outcome | None, FinishedProcess, list[S3Request]]:
+        """Run a task in a new process; its output is logged, and shown if the process fails.
+
+        Returns:
+            The outcome, unless the process failed; the process; its requests to S3.
+        """
         task_file, outcome_file = self._cache / "task.json", self._cache / "outcome.json"
         task.write(task_file)
         outcome_file.unlink(missing_ok=True)
@@ -176,15 +196,22 @@ class Bench:
         paths = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'glue_jobs'}"}
         os.sync()  # earlier writes must not slow down this run
         log = self._logs / f"{log_name}.log"
-        with log.open("w", encoding="utf-8") as output:
-            finished = run(command, {**os.environ, **paths}, output, _TIMEOUT_SECONDS)
+        requests: list[S3Request] = []
+        with ExitStack() as stack:
+            environment = {**os.environ, **paths}
+            if task.on_s3:
+                server = stack.enter_context(s3_server(Path(task.work) / "s3", log.with_suffix(".s3.log")))
+                environment, requests = {**environment, **server.environment}, server.requests
+            output = stack.enter_context(log.open("w", encoding="utf-8"))
+            timeout = _BUILD_TIMEOUT_SECONDS if task.action == BUILD else _TIMEOUT_SECONDS
+            finished = run(command, environment, output, timeout)
         if finished.code == 0:
-            return Outcome.read(outcome_file), finished
+            return Outcome.read(outcome_file), finished, requests
         reason = "took too long" if finished.code is None else f"ended with code {finished.code}"
         self._progress(f"{task.contestant} {reason}; the end of {log}:")
         for line in log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]:
             self._progress(f"    {line}")
-        return None, finished
+        return None, finished, requests
 
 
 def _product_digest() -> str:
@@ -193,6 +220,12 @@ def _product_digest() -> str:
     for file in sorted((ROOT / "glue_jobs" / "cdclake").rglob("*.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
+
+
+def _request_counts(outcome: Outcome, requests: Sequence[S3Request]) -> dict[str, Any]:
+    """The number of requests in the timed part, and of those by method; nothing if there are none."""
+    methods = Counter(request.method for request in requests if outcome.ready <= request.at <= outcome.ended)
+    return {"requests": methods.total(), "requests_by_method": dict(sorted(methods.items()))} if methods else {}
 
 
 def _line(run: Measurement) -> str:

@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 from benchmarks.checksum import Checksum, checksum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from benchmarks.rows import Numbers
     from benchmarks.task import TableFiles
 
 _BATCH_ROWS = 1 << 17
@@ -37,6 +38,22 @@ def table_checksum(files: TableFiles, schema: pa.Schema) -> Checksum:
     with ThreadPoolExecutor(_THREADS) as pool:
         sums = list(pool.map(lambda path: _file_checksum(path, schema, deleted.get(path)), map(_local, files.data)))
     return sum(sums, Checksum())
+
+
+def files_per_key(paths: Sequence[str], column: str, keys: Numbers) -> float:
+    """The mean number of files whose range of keys, by their footers, contains a key.
+
+    Args:
+        column: The key column, of integers without nulls.
+    """
+    count = 0
+    for path in paths:
+        footer = pq.read_metadata(path)
+        index = footer.schema.names.index(column)
+        groups = [footer.row_group(i).column(index).statistics for i in range(footer.num_row_groups)]
+        lowest, highest = min(group.min for group in groups), max(group.max for group in groups)
+        count += int(np.count_nonzero((keys >= lowest) & (keys <= highest)))
+    return count / len(keys)
 
 
 def _file_checksum(path: str, schema: pa.Schema, deleted: NDArray[np.int64] | None) -> Checksum:

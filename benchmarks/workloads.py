@@ -131,6 +131,8 @@ def workloads(table_rows: int) -> list[Workload]:
         Workload("history", replace(orders, history=True), spread, (OURS,)),
         Workload("row-groups", replace(wide, row_group_rows=10_000), None, (OURS,)),
         Workload("row-groups-1m", wide, None, (OURS,)),
+        Workload("s3-newest", replace(orders, on_s3=True), in_newest, (OURS,)),
+        Workload("s3-spread", replace(orders, on_s3=True), spread, (OURS,)),
     ]
 
 

@@ -1,14 +1,13 @@
-"""This repository's LoadInitial and LoadIncremental, on folders."""
+"""This repository's LoadInitial and LoadIncremental, in folders or on S3."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.contestants.folders import link, parquet_files
+from benchmarks.contestants.lake_storage import open_storage
 from benchmarks.contestants.spark import start_session
 from benchmarks.task import APPLY, TableFiles
 from cdclake.adapters.filesystem import lake_filesystem
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from benchmarks.task import Task
 
-_RAW_PREFIX = "bench/orders/"
+_RAW_PREFIX, _HISTORY_PREFIX = "bench/orders/", "bench/orders_history/"
 _ATTEMPTS = 4
 _WARM_UP_TASKS = 4
 _CHANGES_PER_CLEAN_UP = 20
@@ -38,15 +37,13 @@ class Engine:
 
     def __init__(self, task: Task, spark: Any = None) -> None:  # noqa: ANN401 - a SparkContext or a substitute
         self._task, self._spark = task, spark
-        self._work = Path(task.work)
-        self._raw, self._lake = self._work / "raw", self._work / "lake"
-        self._settings_file = self._work / "target-file-bytes.json"
+        self._storage = open_storage(task)
+        self._settings_file = Path(task.work) / "target-file-bytes.json"
 
     def start(self) -> None:
         """See `Contestant`. Starts Spark and its Python workers, which import the engine's tasks."""
         changes = self._task.change_files if self._task.action == APPLY else ()
-        link((*self._task.load_files, *changes), self._raw / _RAW_PREFIX)
-        self._lake.mkdir(exist_ok=True)
+        self._storage.add_raw(_RAW_PREFIX, (*self._task.load_files, *changes))
         if self._spark is None:
             self._spark = start_session(self._task).sparkContext
             pairs = self._spark.parallelize(range(_WARM_UP_TASKS), _WARM_UP_TASKS).mapPartitions(_import_tasks)
@@ -58,21 +55,20 @@ class Engine:
         one_per_partition = required == self._task.partition_values
         target_file_bytes = sum(Path(file).stat().st_size for file in self._task.load_files) // required
         for _ in range(_ATTEMPTS):
-            shutil.rmtree(self._lake)
-            self._lake.mkdir()
+            self._storage.clear_lake()
             load_initial(self._run("build", target_file_bytes), self._spark)
             actual = len(self.files().data)
             if actual == required or one_per_partition:
                 break
             target_file_bytes = target_file_bytes * actual // required
         self._apply_past(target_file_bytes)
-        shutil.rmtree(self._raw)
+        self._storage.discard_raw()
         self._settings_file.write_text(json.dumps(target_file_bytes), encoding="utf-8")
 
     def _apply_past(self, target_file_bytes: int) -> None:
         """Apply the past's files, in this process: Spark would take several times as long."""
         for number, file in enumerate(self._task.past_files, 1):
-            link((file,), self._raw / _RAW_PREFIX)
+            self._storage.add_raw(_RAW_PREFIX, (file,))
             run = self._run(f"past-{number}", target_file_bytes)
             load_incremental(run, InProcessSpark(), "", "")
             if number % _CHANGES_PER_CLEAN_UP == 0:
@@ -89,11 +85,11 @@ class Engine:
 
     def files(self) -> TableFiles:
         """See `Contestant`."""
-        folder = self._lake / _RAW_PREFIX
-        return TableFiles(parquet_files(folder), versions=parquet_files(folder.with_name(f"{folder.name}_history")))
+        versions = self._storage.data_files(_HISTORY_PREFIX) if self._task.history else ()
+        return TableFiles(self._storage.data_files(_RAW_PREFIX), versions=versions)
 
     def _run(self, run_id: str, target_file_bytes: int) -> TableRun:
-        raw, lake = self._raw.as_uri(), self._lake.as_uri()
+        raw, lake = self._storage.raw, self._storage.lake
         return TableRun(
             raw=open_store(raw),
             raw_fs=lake_filesystem(raw),

@@ -16,8 +16,8 @@ from benchmarks.change import change_of_stores, checksum_after, random_change, w
 from benchmarks.checksum import checksum
 from benchmarks.data import changes, full_load, past_files
 from benchmarks.results import summarize
-from benchmarks.rows import ORDERS, STORE, TENANT, Source, rows, schema
-from benchmarks.table_reader import table_checksum
+from benchmarks.rows import KEY, ORDERS, STORE, TENANT, Source, rows, schema
+from benchmarks.table_reader import files_per_key, table_checksum
 from benchmarks.task import TableFiles
 from benchmarks.workloads import Table, Workload
 
@@ -123,6 +123,15 @@ def test_the_checksum_depends_on_every_value_but_not_on_the_order_of_rows(tmp_pa
         one_null = pc.if_else(np.arange(ROWS) == 7, pa.scalar(None, table.schema.field(name).type), table[name])
         if table[name][7].is_valid:
             assert checksum(table.set_column(number, table.schema.field(name), one_null)) != checksum(table), name
+
+
+def test_files_per_key_counts_the_files_whose_range_contains_a_key(tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{first}.parquet") for first in (0, 100, 50)]
+    for path, first in zip(paths, (0, 100, 50), strict=True):
+        pq.write_table(rows(np.arange(first, first + 100), 0), path, row_group_size=10)
+    assert files_per_key(paths, KEY, np.array([0, 49])) == 1
+    assert files_per_key(paths, KEY, np.array([50, 99, 100, 149])) == 2
+    assert files_per_key(paths, KEY, np.array([0, 60])) == 1.5
 
 
 def test_a_contestant_with_a_wrong_or_failed_run_has_no_median() -> None:
