@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks import results
+from benchmarks import results, targets
 from benchmarks.bench import ROOT, Bench
 from benchmarks.workloads import CONTESTANTS, DEFAULT_ROWS, OURS, growth_of_change, growth_of_table, workloads
 
@@ -48,6 +48,7 @@ def main() -> int:
     print(results.table(summary))
     if growth:
         print(results.growth_table(growth))
+    print(f"\n{targets.table(content)}")
     print(
         f"\n{options.rows:,} rows, {options.rounds} rounds, {time.monotonic() - started:.0f} s in total; "
         f"see {options.results}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.results import fastest_first
+from benchmarks.targets import verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,8 +20,9 @@ BEGIN, END = "<!-- written by make bench -->", "<!-- until here -->"
 
 
 def markdown(content: Mapping[str, Any]) -> str:
-    """The machine, the results (fastest first in each workload) and the growth results."""
-    return "\n".join([*_machine(content), "", *_results(content["results"]), "", *_growth(content["growth"])])
+    """The machine, the results (fastest first in each workload), the growth results and the targets."""
+    sections = (_machine(content), _results(content["results"]), _growth(content["growth"]), _targets(content))
+    return "\n\n".join("\n".join(section) for section in sections)
 
 
 def with_results(document: str, content: Mapping[str, Any]) -> str:
@@ -58,6 +60,14 @@ def _growth(results: list[Result]) -> Iterator[str]:
     for result in results:
         cells = (f"{result['rows']:,}", f"{result['change_rows']:,}", _seconds(result), _memory(result))
         yield f"| the {result['grows']} | {' | '.join(cells)} |"
+
+
+def _targets(content: Mapping[str, Any]) -> Iterator[str]:
+    yield "| workload | target | cdclake | met |"
+    yield "| --- | --- | --- | --- |"
+    for workload, *cells in (verdict.cells() for verdict in verdicts(content)):
+        name = workload if " " in workload else f"`{workload}`"
+        yield f"| {' | '.join((name, *cells))} |"
 
 
 def _seconds(result: Result) -> str:
