@@ -12,11 +12,14 @@ from cdclake.lake.merge.read_changes import ReadStats
 from cdclake.lake.spark.in_process import InProcessRdd, InProcessSpark
 from cdclake.lake.storage.arrow_ipc import to_ipc
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
+from cdclake.lake.storage.shape import TableShape
+from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+SHAPE = TableShape(Schema((Column("id", "string"),)), ("id",), ())
 KEYS = [f"{number * 7919 % 10_007:036d}" for number in range(10_000)]
 
 
@@ -53,7 +56,7 @@ def test_the_driver_sends_a_small_change_s_keys_once_however_many_files_may_cont
     for count in (4, 200):
         files = [DataFile(str(i), 1, 1, (), KEYS[0], max(KEYS)) for i in range(count)]
         spark = RecordingSpark()
-        found = dict(pair for _, pair in probe_files(spark, batches, files, found_keys).collect())
+        found = dict(pair for _, pair in probe_files(spark, batches, files, SHAPE, found_keys).collect())
         assert found == dict.fromkeys(range(count), sorted(KEYS))
         sent.append(spark.sent_bytes)
     assert sent[1] < 1.2 * sent[0]
@@ -61,5 +64,5 @@ def test_the_driver_sends_a_small_change_s_keys_once_however_many_files_may_cont
 
 def test_each_file_gets_the_keys_of_its_range_from_all_batches() -> None:
     files = [DataFile("a", 1, 1, (), "a", "f"), DataFile("b", 1, 1, (), "x", "z"), DataFile("c", 1, 1, (), "d", "m")]
-    found = probe_files(InProcessSpark(), batches_of("ekb", "dn"), files, found_keys).collect()
+    found = probe_files(InProcessSpark(), batches_of("ekb", "dn"), files, SHAPE, found_keys).collect()
     assert dict(pair for _, pair in found) == {0: ["b", "d", "e"], 2: ["d", "e", "k"]}

@@ -12,7 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.lake.storage.bloom import bloom_filter_options, filtered_column, row_groups_that_may_contain
+from cdclake.lake.storage.bloom import (
+    bloom_filter_options,
+    filtered_column,
+    hashes_of,
+    row_groups_that_may_contain,
+)
 from cdclake.lake.storage.key_ranges import overlapping_files
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.schema import Column, Schema
@@ -37,19 +42,26 @@ def write(path: Path, values: pa.Array, *, filtered: bool = True) -> Path:
     return path
 
 
-def selected(path: Path, leading_keys: pa.Array) -> list[int]:
+def selected(path: Path, leading_keys: pa.Array, encoding: str = "BYTE_ARRAY") -> list[int]:
+    hashes = hashes_of(leading_keys, encoding)
     with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as parquet:
-        return list(row_groups_that_may_contain(source, parquet, "ID", leading_keys))
+        return list(row_groups_that_may_contain(source, parquet, "ID", encoding, hashes))
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.int16(), pa.int32(), pa.int64()])
-def test_every_value_is_found_in_its_row_group(tmp_path: Path, kind: pa.DataType) -> None:
+@pytest.mark.parametrize(
+    ("kind", "encoding"),
+    [(pa.string(), "BYTE_ARRAY"), (pa.int16(), "INT32"), (pa.int32(), "INT32"), (pa.int64(), "INT64")],
+)
+def test_every_value_is_found_in_its_row_group(tmp_path: Path, kind: pa.DataType, encoding: str) -> None:
     numbers = [number if number % 2 else -number for number in range(3 * GROUP_ROWS)]
     values = pa.array([f"né {number}" for number in numbers] if kind == pa.string() else numbers, kind)
     path = write(tmp_path / "file.parquet", values)
     for i in range(0, len(values), 17):
         value = values.slice(i, 1)
-        assert i // GROUP_ROWS in selected(path, value if kind == pa.string() else value.cast(pa.int64()))
+        value = value if kind == pa.string() else value.cast(pa.int64())
+        assert i // GROUP_ROWS in selected(path, value, encoding)
+    other = pa.array(["other"]) if kind == pa.string() else pa.array([2**30])
+    assert selected(path, other, encoding) == []
 
 
 def test_false_positives_are_rare(tmp_path: Path) -> None:
@@ -86,7 +98,8 @@ def test_a_filter_with_an_unknown_header_is_ignored(tmp_path: Path) -> None:
 )
 def test_filters_of_columns_with_another_encoding_than_keys_are_ignored(tmp_path: Path, values: pa.Array) -> None:
     path = write(tmp_path / "file.parquet", values)
-    assert selected(path, pa.array([5])) == [0]
+    assert selected(path, pa.array([5]), "INT64") == [0]
+    assert selected(path, pa.array([5]), "INT32") == [0]
     assert selected(path, pa.array(["5"])) == [0]
 
 

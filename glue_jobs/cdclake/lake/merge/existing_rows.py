@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from cdclake.lake.merge.resolve import FILE_INDEX, PARTITION_ID, SOFT_DELETED
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
-from cdclake.lake.storage.bloom import filtered_column, row_group_filter
+from cdclake.lake.storage.bloom import filtered_column, row_group_filter, with_filter_hashes
 from cdclake.lake.storage.key_ranges import candidate_rows, overlapping_files, split_at_bounds
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, matches
 from cdclake.lake.storage.partitions import partition_id
@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile, KeyValue
 
 
-def keys_by_file(batch: tuple[ReadStats, bytes], *, files: Sequence[DataFile]) -> Iterator[tuple[int, bytes]]:
+def keys_by_file(
+    batch: tuple[ReadStats, bytes], *, files: Sequence[DataFile], shape: TableShape
+) -> Iterator[tuple[int, bytes]]:
     """The keys of a batch by index of each data file that may contain them."""
-    rows = from_ipc(batch[1]).select([LEADING_KEY, KEY])
+    rows = with_filter_hashes(from_ipc(batch[1]).select([LEADING_KEY, KEY]), shape)
     for i, start, end in candidate_rows(rows[LEADING_KEY].combine_chunks(), files):
         yield i, to_ipc(rows.slice(start, end - start))
 
@@ -49,10 +51,10 @@ def grouped_by_file(wanted: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, 
         yield i, concat_ipc(batches, pa.schema([]))
 
 
-def sorted_keys(batches: Iterable[tuple[ReadStats, bytes]]) -> pa.Table:
-    """The leading keys and keys of batches, at least one, in one table sorted by leading key."""
+def sorted_keys(batches: Iterable[tuple[ReadStats, bytes]], shape: TableShape) -> pa.Table:
+    """The leading keys, keys and filter hashes of batches, at least one, in one table sorted by leading key."""
     keys = pa.concat_tables([from_ipc(data).select([LEADING_KEY, KEY]) for _, data in batches])
-    return keys.take(pc.sort_indices(keys, [(LEADING_KEY, "ascending")])).combine_chunks()
+    return with_filter_hashes(keys.take(pc.sort_indices(keys, [(LEADING_KEY, "ascending")])).combine_chunks(), shape)
 
 
 def keys_of_files(indices: Iterable[int], *, keys: bytes, files: Sequence[DataFile]) -> Iterator[tuple[int, pa.Table]]:
@@ -62,10 +64,9 @@ def keys_of_files(indices: Iterable[int], *, keys: bytes, files: Sequence[DataFi
         indices: Indices of the files.
         keys: `sorted_keys`.
     """
-    rows = from_ipc(keys)
-    for i in indices:
-        for _, start, end in candidate_rows(rows[LEADING_KEY], [files[i]]):
-            yield i, rows.slice(start, end - start)
+    rows, chosen = from_ipc(keys), list(indices)
+    for number, start, end in candidate_rows(rows[LEADING_KEY], [files[i] for i in chosen]):
+        yield chosen[number], rows.slice(start, end - start)
 
 
 def find_existing_rows(
@@ -92,7 +93,7 @@ def find_existing_rows(
     overlapping = overlapping_files(files) if filtered_column(shape) else frozenset()
     for i, wanted_rows in wanted:
         keys = pc.unique(wanted_rows[KEY])
-        row_groups = row_group_filter(shape, keys, wanted_rows[LEADING_KEY]) if i in overlapping else None
+        row_groups = row_group_filter(shape, wanted_rows) if i in overlapping else None
         path = locations.table_prefix + files[i].path
         found = existing_rows(fs, path, i, files[i], shape, keys, complete=complete, row_groups=row_groups)
         rows = take(found, pc.sort_indices(found, [(LEADING_KEY, "ascending")])).combine_chunks()

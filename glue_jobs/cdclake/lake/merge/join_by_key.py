@@ -64,7 +64,7 @@ def cogroup_by_key(
     if not files:
         return entries
     find = partial(find_existing_rows, locations=locations, shape=shape, files=files, bounds=bounds, complete=complete)
-    existing_rows = probe_files(spark, batches, files, find).mapValues(partial(tagged, True))
+    existing_rows = probe_files(spark, batches, files, shape, find).mapValues(partial(tagged, True))
     # Both have the same partitioner, so the union needs no further shuffle.
     return entries.union(existing_rows.partitionBy(key_ranges, int))
 
@@ -76,7 +76,11 @@ def key_range_bounds(read: ReadStats) -> list[KeyValue]:
 
 
 def probe_files(
-    spark: Backend, batches: DistributedRows, files: Sequence[DataFile], find: Callable[..., Iterator[Any]]
+    spark: Backend,
+    batches: DistributedRows,
+    files: Sequence[DataFile],
+    shape: TableShape,
+    find: Callable[..., Iterator[Any]],
 ) -> DistributedRows:
     """Look up the keys of some rows in data files.
 
@@ -87,10 +91,10 @@ def probe_files(
     """
     count = probe_task_count(spark, files)
     if not isinstance(batches, InProcessRdd):
-        wanted = batches.flatMap(partial(keys_by_file, files=files)).partitionBy(count, int)
+        wanted = batches.flatMap(partial(keys_by_file, files=files, shape=shape)).partitionBy(count, int)
         return wanted.mapPartitions(SparkTask(partial(_find, find=find, group=grouped_by_file)))
     pairs = batches.collect()
-    keys = sorted_keys(pairs) if pairs else None
+    keys = sorted_keys(pairs, shape) if pairs else None
     indices = [i for i, _, _ in candidate_rows(keys[LEADING_KEY], files)] if keys else []
     if not indices:
         return InProcessRdd([])

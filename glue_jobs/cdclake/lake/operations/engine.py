@@ -212,6 +212,8 @@ class Engine:
         with _timed(seconds, "merge"):
             entries = batches.flatMap(partial(rows_by_task, plan=plan)).partitionBy(max(1, len(plan.tasks)), int)
             merged = keep_on_disk(to_spark(self._spark, entries).mapPartitionsWithIndex(merge))
+            if isinstance(batches, InProcessRdd):
+                merged = InProcessRdd([merged.collect()])
             done: list[Merged] = merged.map(_summary).collect()
             resolutions = merged.map(_resolution)
             if read.derived:
@@ -219,8 +221,7 @@ class Engine:
         resolution = reduce(add, (one.resolution for one in done), tasks.Resolution(Counts()))
         tombstones = plan_tombstones(request.tombstones, resolution.deletes, request.oldest)
         with _timed(seconds, "tombstones"):
-            nothing_else = RewritePlan((), {}, {})
-            (kept,) = self._write([(resolutions, _write_context(request, nothing_else, tombstones))])
+            kept = _write_tombstones(resolutions, _write_context(request, RewritePlan((), {}, {}), tombstones))
         for rows in (batches, merged):
             rows.unpersist()
         return Result(
@@ -308,6 +309,15 @@ class Engine:
         written: list[tuple[int, tasks.WriteResult]]
         written = to_spark(self._spark, rows).mapPartitionsWithIndex(write).collect()
         return [[result for output, result in written if output == number] for number in range(len(outputs))]
+
+
+def _write_tombstones(resolutions: DistributedRows, context: tasks.WriteContext) -> list[tasks.WriteResult]:
+    """Write the tombstones of resolutions as one file, where the resolutions are."""
+    if not context.tombstone_plan.needed:
+        return []
+    rows = resolutions.flatMap(partial(tasks.rows_by_write_task, plan=context.plan)).partitionBy(1, int)
+    write = _task(_write_partition, firsts=[0], contexts=[context])
+    return [result for _, result in rows.mapPartitionsWithIndex(write).collect()]
 
 
 def _is_small(request: Request) -> bool:

@@ -213,7 +213,7 @@ class KeyFilter:
 
     @property
     def _row_group_filter(self) -> RowGroupFilter | None:
-        return row_group_filter(self.shape, self.keys, pa.chunked_array([self.leading_keys]))
+        return row_group_filter(self.shape, pa.table({LEADING_KEY: self.leading_keys}))
 
 
 def _cast(texts: Sequence[str], kind: str) -> pa.Array:

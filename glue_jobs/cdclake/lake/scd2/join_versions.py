@@ -62,7 +62,7 @@ def merge_into_history(
     entries = [_from(source, rows.flatMap(split), key_ranges) for source, rows in sources]
     if plan.open_files and not plan.compare_all:
         find = partial(find_open_versions, plan=plan, shape=shape, bounds=bounds)
-        entries.append(_from(Source.HISTORY, probe_files(spark, batches, plan.open_files, find), key_ranges))
+        entries.append(_from(Source.HISTORY, probe_files(spark, batches, plan.open_files, shape, find), key_ranges))
     merge = SparkTask(partial(merge_key_range, plan=plan, shape=shape, counting=counting, full_load=full_load))
     return union_all(entries).mapPartitions(merge)
 

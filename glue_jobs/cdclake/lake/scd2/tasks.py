@@ -167,7 +167,7 @@ def _find(fs: FileSystem, i: int, wanted: pa.Table, plan: HistoryPlan, shape: Ta
     """The versions of some keys in a data file. If the keys are few, Bloom filters rule out row groups."""
     file, keyed = plan.files[i], keyed_shape(shape)
     keys = pc.unique(wanted[KEY])
-    row_groups = row_group_filter(keyed, keys, wanted[LEADING_KEY])
+    row_groups = row_group_filter(keyed, wanted)
     found = [version_schema(shape).empty_table()]
     for rows in read_batches(fs, plan.locations.table_prefix + file.path, keyed, row_groups=row_groups):
         is_wanted = matches(keyed.key_of(rows, file.partition), keys)

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import xxhash
 
-from cdclake.lake.storage.keys import comparable, first_parts
+from cdclake.lake.storage.keys import LEADING_KEY, comparable, first_parts
 from cdclake.lake.storage.types import to_arrow
 
 if TYPE_CHECKING:
@@ -40,7 +39,11 @@ allows no other values."""
 _SALT = np.array(
     [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
 )
+_TEXT_ENCODING = "BYTE_ARRAY"
 _NUMBERS = {"INT32": "<i4", "INT64": "<i8"}
+_ENCODINGS = {_TEXT: _TEXT_ENCODING, **dict.fromkeys(_INTEGERS, "INT32"), "bigint": "INT64"}
+"""Physical types of the columns that have filters, by lake type."""
+FILTER_HASH = "_filter_hash"
 
 
 def filtered_column(shape: TableShape) -> str | None:
@@ -59,37 +62,75 @@ def bloom_filter_options(shape: TableShape, rows: int) -> dict[str, dict[str, An
     return {name: {"ndv": rows, "fpp": FALSE_POSITIVE_RATE}} if name else None
 
 
-def row_group_filter(shape: TableShape, keys: pa.Array, leading_keys: pa.ChunkedArray) -> RowGroupFilter | None:
+def with_filter_hashes(rows: pa.Table, shape: TableShape) -> pa.Table:
+    """Append the hash of each row's key as `FILTER_HASH`, if data files have filters, so that it is computed once.
+
+    Args:
+        rows: Rows with a leading key.
+    """
+    if not filtered_column(shape):
+        return rows
+    return rows.append_column(FILTER_HASH, pa.array(_filter_hashes(rows[LEADING_KEY], shape)))
+
+
+def row_group_filter(shape: TableShape, rows: pa.Table) -> RowGroupFilter | None:
     """Selects the row groups in which to look up keys, for `reader.read_batches`; None selects all.
 
     Args:
-        keys: The keys, each once.
-        leading_keys: Their leading keys, which may repeat.
+        rows: The leading keys, and their `FILTER_HASH` if it is known.
     """
     name = filtered_column(shape)
-    if not name or len(keys) > MAX_PROBED_KEYS:
+    if not name or rows.num_rows > MAX_PROBED_KEYS:
         return None
-    values = pc.unique(leading_keys)
+    known = FILTER_HASH in rows.column_names
+    hashes = rows[FILTER_HASH].to_numpy() if known else _filter_hashes(rows[LEADING_KEY], shape)
+    return partial(row_groups_that_may_contain, name=name, encoding=_encoding(shape), hashes=hashes)
+
+
+def _encoding(shape: TableShape) -> str:
+    """Physical type of the column with the filter."""
+    return _ENCODINGS[shape.key_types[0]]
+
+
+def _filter_hashes(leading_keys: pa.ChunkedArray, shape: TableShape) -> NDArray[np.uint64]:
+    """Hash of the filtered column of each leading key."""
+    values = leading_keys
     if len(shape.leading_columns) > 1:
-        values = pc.unique(first_parts(values, comparable(pa.array([], to_arrow(shape.key_types[0]))).type))
-    return partial(row_groups_that_may_contain, name=name, values=values)
+        values = first_parts(values, comparable(pa.array([], to_arrow(shape.key_types[0]))).type)
+    return hashes_of(values, _encoding(shape))
+
+
+def hashes_of(values: pa.ChunkedArray | pa.Array, encoding: str) -> NDArray[np.uint64]:
+    """Hashes of values as filters have them.
+
+    Args:
+        values: From `keys.comparable`: int64 or text, no nulls.
+        encoding: Physical type of their column in the files.
+    """
+    if encoding == _TEXT_ENCODING:
+        encoded = [text.encode() for text in values.to_pylist()]
+    else:
+        numbers = values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy()
+        data, size = numbers.astype(_NUMBERS[encoding]).tobytes(), int(_NUMBERS[encoding][-1])
+        encoded = [data[start : start + size] for start in range(0, len(data), size)]
+    return np.fromiter(map(xxhash.xxh64_intdigest, encoded), np.uint64, len(encoded))
 
 
 def row_groups_that_may_contain(
-    source: pa.NativeFile, parquet: pq.ParquetFile, name: str, values: pa.Array
+    source: pa.NativeFile, parquet: pq.ParquetFile, name: str, encoding: str, hashes: NDArray[np.uint64]
 ) -> Iterator[int]:
-    """Row groups that may contain one of these values; a row group without a filter may contain any.
+    """Row groups that may contain one of some values; one without a filter, or of another encoding, may contain any.
 
     Args:
         source: The open file, to read filters from.
         parquet: The same file with its footer.
         name: The column with the filter.
-        values: Its values from `keys.comparable`: int64 or text, no nulls.
+        encoding: The physical type that the values were hashed for.
+        hashes: `hashes_of` the values.
     """
     names = [column.lower() for column in parquet.schema_arrow.names]
     index = names.index(name.lower()) if name.lower() in names and len(parquet.schema) == len(names) else None
-    hashes = None if index is None else _hashes(parquet.schema.column(index), values)
-    if index is None or hashes is None:
+    if index is None or not _has_encoding(parquet.schema.column(index), encoding):
         yield from range(parquet.num_row_groups)
         return
     for group in range(parquet.num_row_groups):
@@ -99,17 +140,9 @@ def row_groups_that_may_contain(
             yield group
 
 
-def _hashes(column: pq.ColumnSchema, values: pa.Array) -> NDArray[np.uint64] | None:
-    """Hashes of values in the encoding of a file's column; None if the column has neither integers nor text."""
-    logical = column.logical_type.type
-    if pa.types.is_string(values.type) and logical == "STRING":
-        encoded = [text.encode() for text in values.to_pylist()]
-    elif pa.types.is_int64(values.type) and logical in {"INT", "NONE"} and column.physical_type in _NUMBERS:
-        numbers = values.to_numpy(zero_copy_only=False).astype(_NUMBERS[column.physical_type])
-        encoded = [number.tobytes() for number in numbers]
-    else:
-        return None
-    return np.array([xxhash.xxh64_intdigest(value) for value in encoded], np.uint64)
+def _has_encoding(column: pq.ColumnSchema, encoding: str) -> bool:
+    logical = {"STRING"} if encoding == _TEXT_ENCODING else {"INT", "NONE"}
+    return column.physical_type == encoding and column.logical_type.type in logical
 
 
 def _filter_blocks(source: pa.NativeFile, offset: int | None, length: int | None) -> NDArray[np.uint32] | None:
