@@ -52,12 +52,12 @@ crash: $(VENV)/.test-ready ## Inject faults at every call of every run on a fold
 screenshots: $(VENV)/.test-ready ## Retake the screenshots of the console in docs/images (needs chromium)
 	@CDCLAKE_SCREENSHOTS=1 CDCLAKE_NEEDS_BROWSER=1 $(BIN)/python -m pytest -q tests/console/test_in_chromium.py
 
-bench: $(BENCH_VENV)/.ready ## Measure the engine beside its alternatives, 8 million rows (over an hour; needs an idle machine)
+bench: $(BENCH_VENV)/.ready ## Measure the engine beside its alternatives, 8 million rows (about two hours; needs an idle machine)
 	@$(BENCH_VENV)/bin/python -m benchmarks --growth --results benchmarks/results.json --plot docs/performance.png
 	@$(BENCH_VENV)/bin/python -m benchmarks.document
 
 bench-quick: $(BENCH_VENV)/.ready ## Measure the same with one million rows (under five minutes)
-	@$(BENCH_VENV)/bin/python -m benchmarks --rows 1000000 --rounds 1 --workloads spread newest initial
+	@$(BENCH_VENV)/bin/python -m benchmarks --rows 1000000 --rounds 1 --workloads spread newest initial tenant partitions history
 
 bench-controller: $(VENV)/.test-ready ## Measure planning of 10,000 tables, a backlog, and the savings of packing (four minutes)
 	@PYTHONPATH=glue_jobs:. $(BIN)/python -m benchmarks.controller

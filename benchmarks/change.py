@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 CHANGES_BEGIN_UTC = datetime(2024, 3, 5, tzinfo=timezone.utc)
 """Time of the first change file; the next ones follow every minute."""
+PAST_DIVISOR = 8
+"""Earlier small changes inserted the last eighth of a table."""
 _CHUNK_ROWS = 1 << 17
 
 
@@ -93,7 +95,7 @@ def past_of(table_rows: int, count: int) -> list[Change]:
         table_rows: Number of rows after the changes.
         count: Number of changes.
     """
-    old_rows = table_rows - table_rows // 8
+    old_rows = table_rows - table_rows // PAST_DIVISOR
     updated = np.random.default_rng(9).choice(old_rows, 2 * count, replace=False)
     parts = np.array_split(np.arange(old_rows, table_rows), count)
     return [Change(np.sort(updated[2 * i : 2 * i + 2]), updated[:0], part) for i, part in enumerate(parts)]

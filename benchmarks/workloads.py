@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from benchmarks.change import change_of_stores, random_change
+from benchmarks.change import PAST_DIVISOR, change_of_stores, random_change
 from benchmarks.rows import ORDERS, REGION, STORE, Source
 
 if TYPE_CHECKING:
@@ -16,12 +16,13 @@ DATA_FILES = 32
 NEWEST_DIVISOR = 8
 """The newest rows are the last eighth."""
 CHANGED_STORES_DIVISOR = 40
+"""A change of stores changes so many fewer than there are."""
 PAST_CHANGES = 2_000
 GROWTH = (1, 2, 4, 8)
 
 OURS = "cdclake"
 LOCAL = (OURS, "delta-rs", "duckdb", "limit")
-"""Contestants that need no other table format on Spark."""
+"""Ours, and the contestants without Spark."""
 CONTESTANTS = (OURS, "walkthrough", "iceberg-cow", "iceberg-mor", "delta-rs", "duckdb", "limit")
 
 
@@ -58,7 +59,7 @@ class Table:
     @property
     def loaded_rows(self) -> int:
         """Number of rows in the full load."""
-        return self.rows - self.rows // 8 if self.aged else self.rows
+        return self.rows - self.rows // PAST_DIVISOR if self.aged else self.rows
 
     @property
     def partition_values(self) -> tuple[str, ...]:
@@ -99,7 +100,7 @@ def workloads(table_rows: int) -> list[Workload]:
     by_uuid = Table(table_rows, DATA_FILES, Source(uuid_keys=True))
     by_region = Table(table_rows, DATA_FILES, partition=REGION)
     by_tenant = Table(table_rows, DATA_FILES, Source(tenants=5))
-    # 4,000 stores of 2,000 rows, of which 100 change.
+    # At the default size 4,000 stores, of which 100 change.
     stores = max(table_rows // 2_000, CHANGED_STORES_DIVISOR)
     by_store = Table(table_rows, DATA_FILES, Source(stores=stores), STORE, shuffled=True)
     changed_stores = stores // CHANGED_STORES_DIVISOR

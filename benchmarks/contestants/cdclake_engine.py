@@ -52,13 +52,14 @@ class Engine:
     def build(self) -> None:
         """See `Contestant`. Finds the file size for the required number of files by trial."""
         required = self._task.data_files
-        one_per_partition = required == self._task.partition_values
         target_file_bytes = sum(Path(file).stat().st_size for file in self._task.load_files) // required
+        if required == self._task.partition_values:
+            target_file_bytes = DEFAULT_TARGET_FILE_BYTES
         for _ in range(_ATTEMPTS):
             self._storage.clear_lake()
             load_initial(self._run("build", target_file_bytes), self._spark)
             actual = len(self.files().data)
-            if actual == required or one_per_partition:
+            if actual == required:
                 break
             target_file_bytes = target_file_bytes * actual // required
         self._apply_past(target_file_bytes)
