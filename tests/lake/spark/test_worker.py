@@ -1,21 +1,33 @@
-"""Spark's Python workers acknowledge at once what Spark sends in two packets."""
+"""Spark's Python workers start tasks quickly if PySpark is as expected, and as before if it is not."""
 
 from __future__ import annotations
 
+import gc
+import importlib
+import io
+import os
 import socket
 import statistics
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from types import ModuleType
 from typing import TYPE_CHECKING, BinaryIO
+from zipfile import ZipFile
+from zipimport import zipimporter
 
+import pyspark
 import pytest
+from pyspark import daemon
+from pyspark import worker as pyspark_worker
 
-from cdclake.lake.spark.worker import acknowledging
+from cdclake.lake.spark import worker as worker_module
+from cdclake.lake.spark.worker import acknowledging, is_known_daemon, remove_delays, start_tasks_quickly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from cdclake.lake.spark.worker import Worker
 
@@ -79,3 +91,246 @@ def test_a_connection_without_tcp_works_as_before() -> None:
     sender, receiver = socket.socketpair()
     with sender, receiver:
         assert median_seconds(sender, receiver, acknowledging(answer)) < 1
+
+
+def greeting_in(infile: BinaryIO) -> bytes:
+    """What a wrapped worker reads from this file; it must be given the file itself."""
+    read = []
+
+    def work(given: BinaryIO, _outfile: BinaryIO) -> None:
+        assert given is infile
+        read.append(given.read(5))
+
+    acknowledging(work)(infile, io.BytesIO())
+    return read[0]
+
+
+def test_what_the_file_has_read_ahead_is_not_lost(connection: tuple[socket.socket, socket.socket]) -> None:
+    sender, receiver = connection
+    sender.sendall(b"secrethello")
+    with open(receiver.fileno(), "rb", closefd=False) as infile:
+        assert infile.read(6) == b"secret"
+        assert greeting_in(infile) == b"hello"
+
+
+def test_a_connection_that_has_ended_ends_the_file(connection: tuple[socket.socket, socket.socket]) -> None:
+    sender, receiver = connection
+    sender.close()
+    with open(receiver.fileno(), "rb", closefd=False) as infile:
+        assert greeting_in(infile) == b""
+
+
+def test_the_connection_stays_open_for_the_next_task(connection: tuple[socket.socket, socket.socket]) -> None:
+    sender, receiver = connection
+    for _ in range(2):
+        sender.sendall(b"hello")
+        with os.fdopen(os.dup(receiver.fileno()), "rb") as infile:
+            assert greeting_in(infile) == b"hello"
+
+
+def test_a_default_timeout_leaves_the_connection_blocking(connection: tuple[socket.socket, socket.socket]) -> None:
+    sender, receiver = connection
+    sender.sendall(b"hello")
+    socket.setdefaulttimeout(5)
+    try:
+        with open(receiver.fileno(), "rb", closefd=False) as infile:
+            assert greeting_in(infile) == b"hello"
+    finally:
+        socket.setdefaulttimeout(None)
+    assert os.get_blocking(receiver.fileno())
+
+
+class RecordingReader(io.BufferedReader):
+    """Knows whether anybody has waited for its first bytes."""
+
+    waited = False
+
+    def peek(self, size: int = 0, /) -> bytes:
+        self.waited = True
+        return super().peek(size)
+
+
+def pipe() -> io.RawIOBase:
+    reading, writing = os.pipe()
+    os.write(writing, b"hello")
+    os.close(writing)
+    return io.FileIO(reading, "rb")
+
+
+def raw_file(family: int) -> io.RawIOBase:
+    """A connection as PySpark's daemon opens it."""
+    return io.FileIO(connected(family).detach(), "rb")
+
+
+def connected(family: int) -> socket.socket:
+    """A connection that has brought a greeting."""
+    with socket.socket(family) as listener:
+        listener.bind(("127.0.0.1", 0) if family == socket.AF_INET else "")  # "": Linux chooses a name
+        listener.listen()
+        with socket.socket(family) as sender:
+            sender.connect(listener.getsockname())
+            sender.sendall(b"hello")
+        return listener.accept()[0]
+
+
+def timed_file() -> io.RawIOBase:
+    """A file of Python's own for a connection: after a timeout it cannot be read again."""
+    with connected(socket.AF_INET) as receiver:
+        return receiver.makefile("rb", buffering=0)
+
+
+@linux
+@pytest.mark.parametrize(
+    ("opened", "acknowledged"),
+    [
+        (lambda: raw_file(socket.AF_INET), True),
+        (lambda: raw_file(socket.AF_UNIX), False),
+        (timed_file, False),
+        (pipe, False),
+        (lambda: io.BytesIO(b"hello"), False),
+    ],
+    ids=["tcp", "unix domain", "socket file", "pipe", "memory"],
+)
+def test_only_a_raw_file_of_a_tcp_connection_is_acknowledged(
+    opened: Callable[[], io.RawIOBase], acknowledged: bool
+) -> None:
+    with RecordingReader(opened()) as infile:
+        assert greeting_in(infile) == b"hello"
+        assert infile.waited == acknowledged
+
+
+def test_the_worker_itself_reports_a_file_that_cannot_be_read() -> None:
+    infile = io.BufferedReader(pipe())
+    infile.close()
+    with pytest.raises(ValueError, match="closed file"):
+        greeting_in(infile)
+
+
+def test_an_error_of_the_task_passes() -> None:
+    def work(_infile: BinaryIO, _outfile: BinaryIO) -> None:
+        sys.exit(3)
+
+    with pytest.raises(SystemExit):
+        acknowledging(work)(io.BytesIO(), io.BytesIO())
+
+
+@pytest.fixture
+def main(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """PySpark's daemon as the main module of this process."""
+    module = ModuleType("__main__")
+    vars(module).update({**vars(daemon), "__name__": "__main__"})
+    monkeypatch.setitem(sys.modules, "__main__", module)
+    monkeypatch.setattr(sys, "path_importer_cache", {})
+    yield module
+    gc.unfreeze()
+
+
+def other_program(main: ModuleType, _patch: pytest.MonkeyPatch) -> None:
+    main.__spec__ = None
+
+
+def worker_without_daemon(main: ModuleType, _patch: pytest.MonkeyPatch) -> None:
+    main.__spec__ = pyspark_worker.__spec__
+
+
+def no_function(main: ModuleType, _patch: pytest.MonkeyPatch) -> None:
+    del main.worker_main
+
+
+def replaced_function(main: ModuleType, _patch: pytest.MonkeyPatch) -> None:
+    setattr(main, "worker_main", lambda infile, outfile: None)  # noqa: B010 - mypy knows no such attribute
+
+
+def other_parameters(main: ModuleType, patch: pytest.MonkeyPatch) -> None:
+    replaced_in_both(main, patch, lambda infile, outfile, profile: None)
+
+
+def not_callable(main: ModuleType, patch: pytest.MonkeyPatch) -> None:
+    replaced_in_both(main, patch, "main")
+
+
+def replaced_in_both(main: ModuleType, patch: pytest.MonkeyPatch, value: object) -> None:
+    patch.setattr(pyspark_worker, "main", value)
+    patch.setattr(main, "worker_main", value)
+
+
+def unknown_version(_main: ModuleType, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(pyspark, "__version__", "5.0.0")
+
+
+def no_version(_main: ModuleType, patch: pytest.MonkeyPatch) -> None:
+    patch.delattr(pyspark, "__version__")
+
+
+def no_worker_module(_main: ModuleType, patch: pytest.MonkeyPatch) -> None:
+    patch.delitem(sys.modules, "pyspark.worker")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        other_program,
+        worker_without_daemon,
+        no_function,
+        replaced_function,
+        other_parameters,
+        not_callable,
+        unknown_version,
+        no_version,
+        no_worker_module,
+    ],
+)
+def test_nothing_changes_in_a_process_that_looks_different(
+    change: Callable[[ModuleType, pytest.MonkeyPatch], None],
+    main: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert is_known_daemon(main)
+    change(main, monkeypatch)
+    before = dict(vars(main))
+    start_tasks_quickly.__wrapped__()
+    assert vars(main) == before
+    assert gc.get_freeze_count() == 0
+    assert not caplog.records
+
+
+def test_a_known_daemon_starts_tasks_quickly(main: ModuleType) -> None:
+    start_tasks_quickly.__wrapped__()
+    assert gc.get_freeze_count() > 0
+    assert (main.worker_main is not pyspark_worker.main) == (sys.platform == "linux")
+
+
+def test_a_failure_does_not_reach_the_task(
+    main: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_main: ModuleType) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(worker_module, "remove_delays", fail)
+    start_tasks_quickly.__wrapped__()
+    assert "tasks do not start quickly" in caplog.text
+
+
+def test_only_a_changed_archive_is_listed_again(tmp_path: Path, main: ModuleType) -> None:
+    archive = str(tmp_path / "modules.zip")
+    write_modules(archive, ["first"])
+    importer = sys.path_importer_cache[archive] = zipimporter(archive)
+    listings: list[None] = []
+    list_again = importer.invalidate_caches
+    importer.invalidate_caches = lambda: listings.append(list_again())  # type: ignore[method-assign]
+    remove_delays(main)
+
+    importlib.invalidate_caches()
+    assert not listings
+    write_modules(archive, ["first", "second"])
+    for _ in range(2):
+        importlib.invalidate_caches()
+    assert len(listings) == 1
+    assert importer.find_spec("second")
+
+
+def write_modules(archive: str, names: Iterable[str]) -> None:
+    with ZipFile(archive, "w") as opened:
+        for name in names:
+            opened.writestr(f"{name}.py", "")
