@@ -8,6 +8,7 @@ from aws_cdk import Acknowledgment, Duration, Validations
 from aws_cdk import aws_glue as glue
 from constructs import Construct
 
+from cdclake.lake.spark.worker import VARIABLE
 from cdclake.model.metrics import NAMESPACE
 from cdclake.model.names import (
     JOB_CONTROLLER,
@@ -189,7 +190,11 @@ class Jobs(Construct):
                 number_of_workers=settings.most_workers,
             ),
             extra_python_files=[library.code],
-            default_arguments={MODULES: pinned("boto3", "numpy", "pyarrow", "xxhash"), "--enable-auto-scaling": "true"},
+            default_arguments={
+                MODULES: pinned("boto3", "numpy", "pyarrow", "xxhash"),
+                "--enable-auto-scaling": "true",
+                **({} if settings.quick_tasks else {"--conf": f"spark.executorEnv.{VARIABLE}=false"}),
+            },
             continuous_logging=glue.ContinuousLoggingProps(enabled=True),
             enable_metrics=True,
             enable_observability_metrics=True,

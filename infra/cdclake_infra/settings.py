@@ -58,6 +58,7 @@ class Settings:
         concurrent_tables: How many tables are processed at the same time.
         worker_type: Glue's worker type for the Spark jobs.
         most_workers: The maximum number of workers of a Spark run.
+        quick_tasks: Whether Spark's Python workers start tasks faster than PySpark does.
         load_initial_timeout_minutes: When Glue stops a full load.
         load_incremental_timeout_minutes: When Glue stops an incremental load.
         table_metrics: Whether to publish metrics per table in addition to those over all tables.
@@ -87,6 +88,7 @@ class Settings:
     concurrent_tables: int = 50
     worker_type: str = "G.1X"
     most_workers: int = 10
+    quick_tasks: bool = True
     load_initial_timeout_minutes: int = 480
     load_incremental_timeout_minutes: int = 120
     table_metrics: bool = True

@@ -34,6 +34,7 @@ TAILORED = {
     "cdclake:concurrent_tables": 7,
     "cdclake:worker_type": "G.2X",
     "cdclake:most_workers": 4,
+    "cdclake:quick_tasks": False,
     "cdclake:load_initial_timeout_minutes": 600,
     "cdclake:load_incremental_timeout_minutes": 90,
     "cdclake:table_metrics": False,

@@ -95,6 +95,12 @@ def test_a_spark_job_runs_on_glue_5_1_with_the_zip_and_pinned_libraries(default:
     assert default.uploaded(library).is_file()
 
 
+@pytest.mark.parametrize("name", SPARK)
+def test_spark_gets_the_setting_that_switches_quick_tasks_off(default: Stacks, tailored: Stacks, name: str):
+    assert "--conf" not in job(default, name)["DefaultArguments"]
+    assert job(tailored, name)["DefaultArguments"]["--conf"] == "spark.executorEnv.CDCLAKE_QUICK_TASKS=false"
+
+
 @pytest.mark.parametrize("name", [*SHELL, *SPARK])
 def test_jobs_log_continuously_and_are_not_retried(default: Stacks, name: str):
     properties = job(default, name)

@@ -17,19 +17,25 @@ from typing import TYPE_CHECKING, BinaryIO
 from zipfile import ZipFile
 from zipimport import zipimporter
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark import daemon
 from pyspark import worker as pyspark_worker
 
 from cdclake.lake.spark import worker as worker_module
-from cdclake.lake.spark.worker import acknowledging, is_known_daemon, remove_delays, start_tasks_quickly
+from cdclake.lake.spark.task_errors import SparkTask
+from cdclake.lake.spark.worker import VARIABLE, acknowledging, is_known_daemon, remove_delays, start_tasks_quickly
+from tests.lake.table import Table, by_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+    from pyspark import SparkContext
+
     from cdclake.lake.spark.worker import Worker
+    from cdclake.oracle import LakeRow
 
 ROUNDS = 30
 DELAYED_ACKNOWLEDGEMENT_S = 0.04
@@ -221,6 +227,7 @@ def main(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     vars(module).update({**vars(daemon), "__name__": "__main__"})
     monkeypatch.setitem(sys.modules, "__main__", module)
     monkeypatch.setattr(sys, "path_importer_cache", {})
+    monkeypatch.delenv(VARIABLE, raising=False)
     yield module
     gc.unfreeze()
 
@@ -295,10 +302,15 @@ def test_nothing_changes_in_a_process_that_looks_different(
     assert not caplog.records
 
 
-def test_a_known_daemon_starts_tasks_quickly(main: ModuleType) -> None:
+@pytest.mark.parametrize(("value", "quick"), [(None, True), ("true", True), ("false", False), ("0", False)])
+def test_the_variable_switches_it(
+    value: str | None, quick: bool, main: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if value is not None:
+        monkeypatch.setenv(VARIABLE, value)
     start_tasks_quickly.__wrapped__()
-    assert gc.get_freeze_count() > 0
-    assert (main.worker_main is not pyspark_worker.main) == (sys.platform == "linux")
+    assert (gc.get_freeze_count() > 0) == quick
+    assert (main.worker_main is not pyspark_worker.main) == (quick and sys.platform == "linux")
 
 
 def test_a_failure_does_not_reach_the_task(
@@ -334,3 +346,26 @@ def write_modules(archive: str, names: Iterable[str]) -> None:
     with ZipFile(archive, "w") as opened:
         for name in names:
             opened.writestr(f"{name}.py", "")
+
+
+def test_spark_computes_the_same_with_and_without(
+    tmp_path: Path, spark: SparkContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def has_frozen(_number: int) -> bool:
+        return gc.get_freeze_count() > 0
+
+    def computed(value: str) -> tuple[bool, list[LakeRow]]:
+        # What PySpark takes from spark.executorEnv when it starts.
+        monkeypatch.setitem(spark.environment, VARIABLE, value)
+        table = Table(tmp_path / value, pa.schema([("id", pa.int64()), ("n", pa.int64())]), {"PrimaryKey": "id"}, spark)
+        table.write_load([{"id": number, "n": number} for number in range(100)])
+        table.load_initial()
+        table.write_changes("20240305-100000000.parquet", [("U", {"id": 7, "n": 0}), ("D", {"id": 8, "n": 8})])
+        table.load_incremental()
+        quick = spark.parallelize(range(8), 8).map(SparkTask(has_frozen)).collect()
+        return any(quick), by_key(table.rows(), ("id",))
+
+    (quick, rows), (slow, same_rows) = computed("true"), computed("false")
+    assert (quick, slow) == (True, False)
+    assert rows == same_rows
+    assert len(rows) == 99
