@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _RAW_PREFIX, _HISTORY_PREFIX = "bench/orders/", "bench/orders_history/"
 _ATTEMPTS = 4
 _WARM_UP_TASKS = 4
+_SETTINGS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""As `cdclake local` sets it: Java only passes bytes on, so its optimizing compiler costs more than it saves."""
 _CHANGES_PER_CLEAN_UP = 20
 
 
@@ -45,7 +47,7 @@ class Engine:
         changes = self._task.change_files if self._task.action == APPLY else ()
         self._storage.add_raw(_RAW_PREFIX, (*self._task.load_files, *changes))
         if self._spark is None:
-            self._spark = start_session(self._task).sparkContext
+            self._spark = start_session(self._task, _SETTINGS).sparkContext
             pairs = self._spark.parallelize(range(_WARM_UP_TASKS), _WARM_UP_TASKS).mapPartitions(_import_tasks)
             pairs.partitionBy(_WARM_UP_TASKS, int).count()
 

@@ -1,7 +1,7 @@
 """Reads Parquet Bloom filters on the key, to skip row groups that contain none of some keys.
 
 Where keys ascend, the snapshot's key ranges find the right file. Random keys such as UUIDs make each file span nearly
-all keys, and in a partitioned table a key may be in any partition. There a filter of four to eight bytes per row saves
+all keys, and in a partitioned table a key may be in any partition. There a filter of five to ten bytes per row saves
 reading the key column, for cdclake and for every query engine that supports filters.
 
 Format: https://parquet.apache.org/docs/file-format/bloomfilter/ (split blocks, xxHash, not compressed).
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.reader import RowGroupFilter
     from cdclake.lake.storage.shape import TableShape
 
-FALSE_POSITIVE_RATE = 1e-5
-MAX_PROBED_KEYS = 100_000
+FALSE_POSITIVE_RATE = 1e-6
+MAX_PROBED_KEYS = 1_000_000
 """With more keys, a filter reports a false positive for nearly every row group."""
 
 _TEXT, _INTEGERS = "string", frozenset({"tinyint", "smallint", "int", "bigint"})
