@@ -211,9 +211,9 @@ class Engine:
         )
         with _timed(seconds, "merge"):
             entries = batches.flatMap(partial(rows_by_task, plan=plan)).partitionBy(max(1, len(plan.tasks)), int)
-            merged = keep_on_disk(to_spark(self._spark, entries).mapPartitionsWithIndex(merge))
-            if isinstance(batches, InProcessRdd):
-                merged = InProcessRdd([merged.collect()])
+            merged = to_spark(self._spark, entries).mapPartitionsWithIndex(merge)
+            is_small = isinstance(batches, InProcessRdd)
+            merged = InProcessRdd([merged.collect()]) if is_small else keep_on_disk(merged)
             done: list[Merged] = merged.map(_summary).collect()
             resolutions = merged.map(_resolution)
             if read.derived:
