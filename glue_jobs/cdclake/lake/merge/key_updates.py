@@ -64,6 +64,8 @@ class KeyMoves:
         absent: Updates whose old key had no row.
         superseded: Updates whose old key has a later change.
         repeated: Updates that were applied before, under another file name.
+        leaving: Updates whose old key has a row that arrived there, perhaps while the key had another row.
+        outdated: Updates whose new key has a row of a later change.
     """
 
     displacing: frozenset[str] = frozenset()
@@ -72,6 +74,8 @@ class KeyMoves:
     absent: frozenset[str] = frozenset()
     superseded: frozenset[str] = frozenset()
     repeated: frozenset[str] = frozenset()
+    leaving: frozenset[str] = frozenset()
+    outdated: frozenset[str] = frozenset()
 
     def __add__(self, other: KeyMoves) -> KeyMoves:
         return KeyMoves(*(getattr(self, name) | getattr(other, name) for name in self.__dataclass_fields__))
@@ -79,7 +83,7 @@ class KeyMoves:
     @property
     def has_exceptions(self) -> bool:
         """Whether an update is anything but a row that moved from its old key."""
-        return any((self.doubtful, self.overtaken, self.absent, self.superseded, self.repeated))
+        return any((self.doubtful, self.overtaken, self.absent, self.superseded, self.repeated, self.outdated))
 
     def check(self) -> None:
         """Compare what is known about the new keys of updates with what is known about the old keys.
@@ -98,6 +102,10 @@ class KeyMoves:
         if late:
             message = "A late update moves a row to a key that was deleted since, perhaps to make place for this row"
             raise _unsettled(min(late), message, _REMEDY)
+        unknown = self.leaving & self.outdated
+        if unknown:
+            message = "A late update moves a row from a key to which another row had moved before: it may be either"
+            raise _unsettled(min(unknown), message, _REMEDY)
 
 
 @dataclass(frozen=True)
@@ -155,6 +163,8 @@ def settle_key_updates(
         overtaken=_positions(rows, np.flatnonzero(overtaken)),
         superseded=_positions(rows, np.flatnonzero(departed & superseded & ~(again | remembered))),
         repeated=_positions(rows, np.flatnonzero(departed & (again | remembered))),
+        leaving=_positions(rows, np.flatnonzero(departed & ~superseded & _may_have_joined(rows, live, overlap_end))),
+        outdated=_positions(rows, np.flatnonzero(arrived & known & ~again)),
     )
     fresh = np.flatnonzero(~superseded)
     if not len(fresh):
@@ -396,6 +406,13 @@ def _may_have_moved_already(rows: pa.Table, i: int, live: pa.Table, shape: Table
     before = [*known, *(row for row in ordered if row[POSITION] < arrived_at)]
     since = (row for row in ordered if row[POSITION] >= arrived_at)
     return any(_same_values(before[-1], row, names, shape) for row in since)
+
+
+def _may_have_joined(rows: pa.Table, live: pa.Table, overlap_end: str) -> Flags:
+    """Whether the lake's row of each key arrived there by a change that the full load may contain, as the row's may."""
+    arrived = live.filter(pa.array(has_mark(live[POSITION], ARRIVED)))
+    is_later = pc.fill_null(pc.greater(_sequences(rows[POSITION]), overlap_end), False)
+    return _flags(matches(rows[KEY], arrived[KEY])) & ~_flags(is_later)
 
 
 def _may_be_loaded(rows: pa.Table, live: pa.Table, overlap_end: str) -> Flags:
