@@ -28,8 +28,8 @@ from cdclake.lake.merge.tasks import (
     without_stored_rows,
 )
 from cdclake.lake.storage.arrow_ipc import concat_ipc
-from cdclake.lake.storage.key_ranges import candidate_rows, overlapping_files
-from cdclake.lake.storage.keys import KEY, LEADING_KEY
+from cdclake.lake.storage.key_ranges import overlapping_files
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, key_range, may_contain
 from cdclake.lake.storage.tombstones import find_tombstones
 
 if TYPE_CHECKING:
@@ -201,9 +201,9 @@ def _resolve(
 ) -> ResolvedBatch:
     shape, keys = context.shape, pc.unique(rows[KEY])
     found = [existing_rows_schema(shape, complete=complete).empty_table()]
-    leading_keys = rows.select([LEADING_KEY]).sort_by(LEADING_KEY)[LEADING_KEY]
+    low, high = key_range(rows[LEADING_KEY])
     for i in sorted(bases):
-        if not any(candidate_rows(leading_keys, [context.files[i]])):  # a neighbor that the others absorb
+        if not may_contain(context.files[i], low, high):  # a neighbor that the others absorb
             continue
         path = context.locations.table_prefix + context.files[i].path
         found.append(existing_rows(fs, path, i, context.files[i], shape, keys, complete=complete))

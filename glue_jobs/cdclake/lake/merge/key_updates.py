@@ -411,15 +411,18 @@ def _may_have_moved_already(rows: pa.Table, i: int, live: pa.Table, shape: Table
 def _may_have_joined(rows: pa.Table, live: pa.Table, overlap_end: str) -> Flags:
     """Whether the lake's row of each key arrived there by a change that the full load may contain, as the row's may."""
     arrived = live.filter(pa.array(has_mark(live[POSITION], ARRIVED)))
-    is_later = pc.fill_null(pc.greater(_sequences(rows[POSITION]), overlap_end), False)
-    return _flags(matches(rows[KEY], arrived[KEY])) & ~_flags(is_later)
+    return _flags(matches(rows[KEY], arrived[KEY])) & ~_is_after_load(rows, overlap_end)
 
 
 def _may_be_loaded(rows: pa.Table, live: pa.Table, overlap_end: str) -> Flags:
     """Whether the key of each row has a row of the full load, which may contain the change."""
     loaded = live.filter(pc.equal(live[POSITION], FULL_LOAD_POSITION))
-    is_later = pc.fill_null(pc.greater(_sequences(rows[POSITION]), overlap_end), False)
-    return _flags(matches(rows[KEY], loaded[KEY])) & ~_flags(is_later)
+    return _flags(matches(rows[KEY], loaded[KEY])) & ~_is_after_load(rows, overlap_end)
+
+
+def _is_after_load(rows: pa.Table, overlap_end: str) -> Flags:
+    """Whether each row's sequence shows that the full load does not contain it."""
+    return _flags(pc.fill_null(pc.greater(_sequences(rows[POSITION]), overlap_end), False))
 
 
 def _same_values(known: dict[str, Any], sent: dict[str, Any], names: Sequence[str], shape: TableShape) -> bool:

@@ -21,11 +21,7 @@ from cdclake.lake.merge.resolve import (
 from cdclake.lake.merge.rewrite_plan import InsertStats, InsertTargets, RewritePlan
 from cdclake.lake.raw.quarantine import Quarantine, quarantine_rows
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
-from cdclake.lake.storage.key_ranges import (
-    count_by_range,
-    sample_by_bytes,
-    split_at_bounds,
-)
+from cdclake.lake.storage.key_ranges import count_by_range, sample_by_bytes, split_at_bounds
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.partitions import by_partition
 from cdclake.lake.storage.tombstones import TombstonePlan, find_tombstones, tombstone_schema, write_tombstones

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from cdclake.lake.scd2.tasks import HistoryPlan, VersionMerge
     from cdclake.lake.spark.backend import Backend, DistributedRows
     from cdclake.lake.storage.tombstones import TombstonePlan
-    from cdclake.model.snapshot import DataFile, KeyValue
+    from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
 
 MIN_BYTES_PER_READ_TASK = 4 << 20
 SMALL_CHANGE_BYTES = 16 << 20
@@ -175,16 +175,16 @@ class Engine:
             )
             for (_, context), results in zip(outputs, [written, *versions_written], strict=True)
         )
-        tombstones = outputs[0][1].tombstone_plan
+        tombstones, forgotten = _tombstones_after(outputs[0][1].tombstone_plan, written)
         return Result(
             read=read,
             resolution=resolution,
             written=table.written,
             rewritten=table.rewritten,
-            tombstones=(*tombstones.kept, *(file for result in written for file in result.tombstones)),
+            tombstones=tombstones,
             repeated=quarantine.rows - read.quarantine.rows,
             quarantine_keys=quarantine.keys,
-            forgotten=max([tombstones.forgotten, *(result.forgotten for result in written)]),
+            forgotten=forgotten,
             versions=(versions[0], versions[1]) if versions else None,
             seconds=seconds,
         )
@@ -210,7 +210,7 @@ class Engine:
             complete=_needs_values(request, read),
         )
         with _timed(seconds, "merge"):
-            entries = batches.flatMap(partial(rows_by_task, plan=plan)).partitionBy(max(1, len(plan.tasks)), int)
+            entries = batches.flatMap(partial(rows_by_task, plan=plan)).partitionBy(len(plan.tasks), int)
             merged = to_spark(self._spark, entries).mapPartitionsWithIndex(merge)
             is_small = isinstance(batches, InProcessRdd)
             merged = InProcessRdd([merged.collect()]) if is_small else keep_on_disk(merged)
@@ -219,9 +219,10 @@ class Engine:
             if read.derived:
                 _check_key_moves(resolutions)
         resolution = reduce(add, (one.resolution for one in done), tasks.Resolution(Counts()))
-        tombstones = plan_tombstones(request.tombstones, resolution.deletes, request.oldest)
+        tombstone_plan = plan_tombstones(request.tombstones, resolution.deletes, request.oldest)
         with _timed(seconds, "tombstones"):
-            kept = _write_tombstones(resolutions, _write_context(request, RewritePlan((), {}, {}), tombstones))
+            written = _write_tombstones(resolutions, _write_context(request, RewritePlan((), {}, {}), tombstone_plan))
+        tombstones, forgotten = _tombstones_after(tombstone_plan, written)
         for rows in (batches, merged):
             rows.unpersist()
         return Result(
@@ -229,10 +230,10 @@ class Engine:
             resolution=resolution,
             written=tuple(file for one in done for file in one.written.files),
             rewritten=tuple(sorted(i for one in done for i in one.rewritten)),
-            tombstones=(*tombstones.kept, *(file for result in kept for file in result.tombstones)),
+            tombstones=tombstones,
             repeated=0,
             quarantine_keys=read.quarantine.keys,
-            forgotten=max([tombstones.forgotten, *(result.forgotten for result in kept)]),
+            forgotten=forgotten,
             seconds=seconds,
         )
 
@@ -318,6 +319,14 @@ def _write_tombstones(resolutions: DistributedRows, context: tasks.WriteContext)
     rows = resolutions.flatMap(partial(tasks.rows_by_write_task, plan=context.plan)).partitionBy(1, int)
     write = _task(_write_partition, firsts=[0], contexts=[context])
     return [result for _, result in rows.mapPartitionsWithIndex(write).collect()]
+
+
+def _tombstones_after(
+    plan: TombstonePlan, written: Sequence[tasks.WriteResult]
+) -> tuple[tuple[TombstoneFile, ...], str]:
+    """`Result.tombstones` and `Result.forgotten`."""
+    files = (*plan.kept, *(file for result in written for file in result.tombstones))
+    return files, max([plan.forgotten, *(result.forgotten for result in written)])
 
 
 def _is_small(request: Request) -> bool:
