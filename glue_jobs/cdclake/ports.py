@@ -74,6 +74,8 @@ class ObjectStore(ObjectReader, Protocol):
     def copy(self, source: str, target: str) -> None:
         """Copy an object of any size within the store. The target appears complete or not at all.
 
+        The source is never written again, and soon deleted: until then both may share their content.
+
         Raises:
             IntegrityError: The source does not exist.
         """

@@ -118,12 +118,32 @@ def test_a_failed_write_leaves_the_old_object_and_nothing_else(root: Path, monke
     assert list((root / TEMPORARY_FOLDER).iterdir()) == []
 
 
-def test_a_copy_is_independent_of_its_source(root: Path) -> None:
+def test_a_copy_of_a_retained_file_is_independent_of_it(root: Path) -> None:
     store = FolderStore(root)
     store.put("a", b"1")
-    store.copy("a", "b")
+    store.copy_retained("a", "retired", "b")
     (root / "a").write_bytes(b"changed in place by others")
     assert store.get("b") == b"1"
+
+
+@pytest.mark.parametrize("error", [None, PermissionError(1, "Operation not permitted"), OSError(95, "Not supported")])
+def test_a_copy_outlives_its_source(root: Path, monkeypatch: pytest.MonkeyPatch, error: OSError | None) -> None:
+    def refuse(*_: object) -> None:
+        assert error
+        raise error
+
+    store = FolderStore(root)
+    store.put("a", b"1")
+    store.put("b", b"old")
+    if error:
+        monkeypatch.setattr(os, "link", refuse)
+    store.copy("a", "b")
+    store.copy("a", "b")
+    assert store.get("a") == store.get("b") == b"1"
+    store.put("a", b"2")
+    store.delete(["a"])
+    assert store.get("b") == b"1"
+    assert list((root / TEMPORARY_FOLDER).iterdir()) == []
 
 
 @pytest.mark.parametrize("key", ["a", "a/b/c"])

@@ -112,9 +112,11 @@ class FolderStore:
             return now in (old, data)
 
     def copy(self, source: str, target: str) -> None:
-        """See `ObjectStore.copy`."""
-        if not self._copy_first([self._path(source)], target):
-            raise IntegrityError("An object to copy is missing", folder=self.root, file=source)
+        """See `ObjectStore.copy`. Links the file where the file system can, because its source is to be deleted."""
+        with self._temporary(target, partial(_link, self._path(source))) as (temporary, path):
+            if not temporary.exists():
+                raise IntegrityError("An object to copy is missing", folder=self.root, file=source)
+            temporary.replace(path)
 
     def delete(self, keys: Sequence[str]) -> None:
         """See `ObjectStore.delete`."""
@@ -154,8 +156,12 @@ class FolderStore:
 
     def copy_retained(self, key: str, retired_key: str, target: str) -> None:
         """See `ObjectStore.copy_retained`."""
-        if not self._copy_first(self._candidates(key, retired_key), target):
+        with self._usable(target):
+            content = _open_first(self._candidates(key, retired_key))
+        if content is None:
             raise file_not_retained(key, folder=self.root)
+        with content, self._temporary(target, partial(_write, content)) as (temporary, path):
+            temporary.replace(path)
 
     def discard(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.discard`."""
@@ -170,16 +176,6 @@ class FolderStore:
         """Where a data file may be. The order finds it even if another caller retires or restores it meanwhile."""
         path, retired = self._path(key), self._path(retired_key)
         return (path, retired, path)
-
-    def _copy_first(self, sources: Sequence[Path], target: str) -> bool:
-        """Copy the first of these files that exists; False if none does."""
-        with self._usable(target):
-            content = _open_first(sources)
-        if content is None:
-            return False
-        with content, self._temporary(target, lambda temporary: _write(content, temporary)) as (temporary, path):
-            temporary.replace(path)
-        return True
 
     def _entries(self, prefix: str) -> Iterator[ListedObject]:
         """All objects whose keys begin with `prefix`, in any order."""
@@ -304,6 +300,19 @@ def _open_first(paths: Sequence[Path]) -> BinaryIO | None:
             if path.is_file():
                 return path.open("rb")
     return None
+
+
+def _link(source: Path, path: Path) -> None:
+    """Make a file appear at another path, too; does nothing if there is none."""
+    try:
+        os.link(source, path)
+    except FileNotFoundError:
+        return
+    except OSError:  # the file system has no links, or this user may not link
+        content = _open_first([source])
+        if content is not None:
+            with content:
+                _write(content, path)
 
 
 def _write(content: BinaryIO, path: Path) -> None:
