@@ -16,6 +16,7 @@ from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.tombstones import (
     TombstonePlan,
     find_tombstones,
+    read_tombstone_file,
     tombstone_schema,
     write_tombstone_file,
     write_tombstones,
@@ -124,3 +125,16 @@ def test_merged_files_have_the_keys_of_the_types_now(tmp_path: Path) -> None:
     merged = write_tombstones(fs, "new.parquet", TombstonePlan((), (file,), "", True), new, shape)[0]
     assert (merged.key_min, merged.key_max, merged.key_types) == ("5.00", "6.00", ("decimal(12,2)",))
     assert found(fs, merged, shape, "6") == 1
+
+
+def test_the_file_of_a_delete_decides_whether_it_is_dropped(tmp_path: Path) -> None:
+    outdated = "9|20240307-000000000/of the ordering value|20240305-120000000/f.csv|0000000000+-"
+    kept = {"", "one|part", "a|0000000001|~", "1|20240305-000000000/x|20240306-000000000/2024/f.csv|0000000007_~"}
+    shape = shape_of("bigint")
+    positions = [*sorted(kept), outdated, DELETED]
+    new = pa.table([range(6), range(6), positions], schema=tombstone_schema(shape))
+    plan = TombstonePlan((), (), "20240306-000000000", needed=True)
+    fs = lake_filesystem(tmp_path.as_uri()).open()
+    file, forgotten = write_tombstones(fs, "new.parquet", plan, new, shape)
+    assert set(read_tombstone_file(fs, file.key)[POSITION].to_pylist()) == kept
+    assert (forgotten, file.newest) == (outdated, "20240306-000000000/2024/f.csv")

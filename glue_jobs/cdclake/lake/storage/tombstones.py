@@ -29,7 +29,6 @@ from cdclake.lake.storage.keys import (
 from cdclake.lake.storage.reader import lake_file
 from cdclake.lake.storage.writer import COMPRESSION
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.position import ROW_PATTERN
 from cdclake.model.snapshot import BELOW_POSITIONS, TombstoneFile
 
 if TYPE_CHECKING:
@@ -43,7 +42,8 @@ if TYPE_CHECKING:
 ROWS_PER_GROUP = 65_536
 MAX_FILE_ROWS = 1 << 22
 """A change merges files only up to this many rows, because it has the merged rows in memory."""
-_FILE_OF_POSITION = r"\|(?P<order>\d{8}-[^|]*)\|" + ROW_PATTERN
+_FILE_ORDER = r"^\d{8}-"
+"""How the `file_order` of a change file begins."""
 
 
 @dataclass(frozen=True)
@@ -142,10 +142,11 @@ def write_tombstones(
     """
     merged = (_converted(read_tombstone_file(fs, file.key), file, shape) for file in plan.merged)
     rows = pa.concat_tables([new, *merged])
-    is_kept = pc.greater_equal(_file_orders(rows[POSITION], plan.oldest), plan.oldest)
+    orders = _file_orders(rows[POSITION], plan.oldest)
+    is_kept = pc.greater_equal(orders, plan.oldest)
     forgotten = pc.max(rows.filter(pc.invert(is_kept))[POSITION]).as_py() or ""
+    newest = pc.max(orders.filter(is_kept)).as_py() or plan.oldest
     rows = rows.filter(is_kept)
-    newest = pc.max(_file_orders(rows[POSITION], plan.oldest)).as_py() or plan.oldest
     return write_tombstone_file(fs, key, rows, newest, shape.key_types, len(shape.key_types)), forgotten
 
 
@@ -175,5 +176,12 @@ def read_tombstone_file(fs: FileSystem, key: str) -> pa.Table:
 
 def _file_orders(positions: pa.ChunkedArray, default: str) -> pa.ChunkedArray:
     """`file_order` of the change file in each position; `default` where the position names none."""
-    order = pc.struct_field(pc.extract_regex(positions, _FILE_OF_POSITION), "order")
-    return pc.fill_null(order, default)
+    return pa.chunked_array([_orders_of(chunk, default) for chunk in positions.chunks], pa.string())
+
+
+def _orders_of(positions: pa.Array, default: str) -> pa.Array:
+    parts = pc.split_pattern(positions, "|", max_splits=2, reverse=True)
+    order = pc.list_slice(parts, 1, 2, return_fixed_size_list=True).flatten().dictionary_encode()
+    is_order = pc.match_substring_regex(order.dictionary, _FILE_ORDER)
+    orders = pc.if_else(is_order, order.dictionary, default)
+    return pc.fill_null(orders.take(order.indices), default)
