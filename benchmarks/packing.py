@@ -235,6 +235,7 @@ def measure(tables: int = 10) -> None:
     from cdclake.adapters.stores import open_store
     from cdclake.lake.operations.load import load_incremental
     from cdclake.lake.operations.table_run import TableRun
+    from cdclake.lake.spark.spark_backend import SparkBackend
     from cdclake.model.table import TableName, TableSettings
 
     class CountingStore:
@@ -273,7 +274,7 @@ def measure(tables: int = 10) -> None:
                     fencing_token=1,
                     clock=lambda: datetime.now(timezone.utc),
                 )
-                load_incremental(run, spark, "", "")
+                load_incremental(run, SparkBackend(spark), "", "")
                 seconds = round(time.perf_counter() - began, 2)
                 print(json.dumps({"table": name, "hour": hour, "seconds": seconds, "lake_calls": counted.calls}))
     spark.stop()

@@ -28,7 +28,7 @@ from cdclake.errors import CdclakeError
 from cdclake.lake.operations.job import relative_file
 from cdclake.lake.operations.load import load_incremental, load_initial
 from cdclake.lake.operations.table_run import TableRun
-from cdclake.lake.spark.in_process import InProcessSpark
+from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Attribute, Sentinel
@@ -49,7 +49,7 @@ LAYOUT = LakeLayout("lake", "", TableName("shop", "orders"))
 SCHEMA = Schema((Column("id", "bigint"),))
 RAW, LAKE = "raw", "lake"
 """Buckets of a `FolderInstallation`."""
-SPARK = InProcessSpark()
+SPARK = InProcessBackend()
 Through = Callable[[Any], Any]
 
 

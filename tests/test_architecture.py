@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 JOBS = ROOT / "glue_jobs"
 PACKAGE = JOBS / "cdclake"
 ENTRY_SCRIPTS = sorted(JOBS.glob("*.py"))
-SPARK_SCRIPTS = {"load_initial", "load_incremental"}
 MOST_LINES_OF_A_SCRIPT = 45
 
 LAYERS = {
@@ -69,7 +68,7 @@ ONLY_IN = {
     "cdclake.devkit": ("cdclake.devkit", "cdclake.doctor", "cdclake.cli"),
 }
 """Who alone may import these."""
-STARTS_SPARK = ("cdclake.lake.spark", "cdclake.lake.read", "cdclake.lake_table", *SPARK_SCRIPTS)
+STARTS_SPARK = ("cdclake.lake.spark", "cdclake.lake.read", "cdclake.lake_table")
 """What may import pyspark when it runs. For types alone, the rest of `cdclake.lake` may."""
 MOST_MODULES = 16
 """Of a package, without its subpackages."""

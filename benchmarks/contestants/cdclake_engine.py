@@ -17,12 +17,13 @@ from cdclake.commit.log import ChangeLog
 from cdclake.lake.merge import in_place
 from cdclake.lake.operations.load import load_incremental, load_initial
 from cdclake.lake.operations.table_run import TableRun
-from cdclake.lake.spark.in_process import InProcessSpark
+from cdclake.lake.spark.in_process import InProcessBackend
+from cdclake.lake.spark.spark_backend import SparkBackend
 from cdclake.model.layout import LakeLayout
 from cdclake.model.table import DEFAULT_TARGET_FILE_BYTES, TableName, TableSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from benchmarks.task import Task
 
@@ -37,8 +38,10 @@ _CHANGES_PER_CLEAN_UP = 20
 class Engine:
     """cdclake."""
 
-    def __init__(self, task: Task, spark: Any = None) -> None:  # noqa: ANN401 - a SparkContext or a substitute
-        self._task, self._spark = task, spark
+    _backend: SparkBackend
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
         self._storage = open_storage(task)
         self._settings_file = Path(task.work) / "target-file-bytes.json"
 
@@ -46,10 +49,10 @@ class Engine:
         """See `Contestant`. Starts Spark and its Python workers, which import the engine's tasks."""
         changes = self._task.change_files if self._task.action == APPLY else ()
         self._storage.add_raw(_RAW_PREFIX, (*self._task.load_files, *changes))
-        if self._spark is None:
-            self._spark = start_session(self._task, _SETTINGS).sparkContext
-            pairs = self._spark.parallelize(range(_WARM_UP_TASKS), _WARM_UP_TASKS).mapPartitions(_import_tasks)
-            pairs.partitionBy(_WARM_UP_TASKS, int).count()
+        context = start_session(self._task, _SETTINGS).sparkContext
+        self._backend = SparkBackend(context)
+        pairs = context.parallelize(range(_WARM_UP_TASKS), _WARM_UP_TASKS).mapPartitions(_import_tasks)
+        pairs.partitionBy(_WARM_UP_TASKS, int).count()
 
     def build(self) -> None:
         """See `Contestant`. Finds the file size for the required number of files by trial."""
@@ -59,7 +62,7 @@ class Engine:
             target_file_bytes = DEFAULT_TARGET_FILE_BYTES
         for _ in range(_ATTEMPTS):
             self._storage.clear_lake()
-            load_initial(self._run("build", target_file_bytes), self._spark)
+            load_initial(self._run("build", target_file_bytes), self._backend)
             actual = len(self.files().data)
             if actual == required:
                 break
@@ -73,18 +76,18 @@ class Engine:
         for number, file in enumerate(self._task.past_files, 1):
             self._storage.add_raw(_RAW_PREFIX, (file,))
             run = self._run(f"past-{number}", target_file_bytes)
-            load_incremental(run, InProcessSpark(), "", "")
+            load_incremental(run, InProcessBackend(), "", "")
             if number % _CHANGES_PER_CLEAN_UP == 0:
                 clean_up(run.log, plan_clean_up(run.log, timedelta(0), run.clock()))
 
     def load(self) -> dict[str, Any]:
         """See `Contestant`."""
-        return _details(load_initial(self._run("load", DEFAULT_TARGET_FILE_BYTES), self._spark))
+        return _details(load_initial(self._run("load", DEFAULT_TARGET_FILE_BYTES), self._backend))
 
     def apply(self) -> dict[str, Any]:
         """See `Contestant`."""
         target_file_bytes = json.loads(self._settings_file.read_text(encoding="utf-8"))
-        return _details(load_incremental(self._run("apply", target_file_bytes), self._spark, "", ""))
+        return _details(load_incremental(self._run("apply", target_file_bytes), self._backend, "", ""))
 
     def files(self) -> TableFiles:
         """See `Contestant`."""
@@ -111,7 +114,7 @@ class Engine:
         )
 
 
-def _import_tasks(numbers: Iterator[int]) -> Iterator[tuple[int, str]]:
+def _import_tasks(numbers: Iterable[int]) -> Iterator[tuple[int, str]]:
     """Import the engine's tasks in a worker."""
     yield from ((number, in_place.__name__) for number in numbers)
 

@@ -31,6 +31,7 @@ from cdclake.lake.operations.table_run import TableRun
 from cdclake.lake.read.as_of import RetainedFile, TableLocation
 from cdclake.lake.read.dataframe import frame, quoted, read_table
 from cdclake.lake.read.history_dataframe import read_history
+from cdclake.lake.spark.spark_backend import SparkBackend
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.schema import DELETE, INSERT, UPDATE
@@ -286,8 +287,8 @@ class LakeTable:
     def _change(self, op: str, rows: ReadInput, reason: str) -> DirectResult:
         table = self._open()
         change = DirectChange(op, rows, reason, self.user)
-        context, watermark = self._spark.sparkContext, table.state.checked_watermark
-        return table.change(lambda token: change_directly(self._run(table, token), context, change, watermark))
+        backend, watermark = SparkBackend(self._spark.sparkContext), table.state.checked_watermark
+        return table.change(lambda token: change_directly(self._run(table, token), backend, change, watermark))
 
     def _run(self, table: RegisteredTable, fencing_token: int) -> TableRun:
         fs = self._location.fs

@@ -11,6 +11,8 @@ import pytest
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from cdclake.lake.spark.spark_backend import SparkBackend
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -30,6 +32,12 @@ def spark() -> Iterator[SparkContext]:
     context.setLogLevel("OFF")
     yield context
     context.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_backend(spark: SparkContext) -> SparkBackend:
+    """Runs the engine on Spark."""
+    return SparkBackend(spark)
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from cdclake.lake.operations.load import load_incremental, load_initial
 from cdclake.lake.raw.ordering import order_values
 from cdclake.lake.raw.reader import inspect_raw_file, read
 from cdclake.lake.raw.rows import ReadBatch
-from cdclake.lake.spark.in_process import InProcessSpark
+from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.types import TIMESTAMP
 from cdclake.model.layout import LakeLayout
@@ -83,7 +83,7 @@ class Table:
     root: Path
     columns: pa.Schema
     item: dict[str, str] = field(default_factory=dict)
-    spark: Backend = field(default_factory=InProcessSpark)
+    spark: Backend = field(default_factory=InProcessBackend)
     death: Death | None = None
     now: datetime = datetime(2024, 3, 5, tzinfo=timezone.utc)
     ordering: Callable[[Any, pa.DataType], str] = field(default=stored_ordering)

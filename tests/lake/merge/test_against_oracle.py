@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from cdclake.lake.merge import in_place
 from cdclake.lake.operations import engine
-from cdclake.lake.spark.in_process import InProcessSpark
+from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.oracle import merge
 from tests.dying_store import Death, DiedError
 from tests.examples import THOROUGH, examples
@@ -27,9 +27,8 @@ from tests.lake.table import Table, by_key, ordering_by_value, without_ordering
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark import SparkContext
-
     from cdclake.lake.spark.backend import Backend
+    from cdclake.lake.spark.spark_backend import SparkBackend
 
 COLUMNS = pa.schema(
     [
@@ -214,15 +213,15 @@ def check_type_of_n(table: Table, feed: dict[str, Any], initial: int | None) -> 
 @pytest.mark.parametrize("part", SPARK_PARTS)
 @examples(default=50, thorough=250)
 @given(feed=feeds(max_files=3))
-def test_any_feed_equals_the_oracle_on_spark(spark: SparkContext, part: int, feed: dict[str, Any]) -> None:
-    check(feed, spark)
+def test_any_feed_equals_the_oracle_on_spark(spark_backend: SparkBackend, part: int, feed: dict[str, Any]) -> None:
+    check(feed, spark_backend)
 
 
 @SECOND_HALF
 @examples(default=150, thorough=1_500)
 @given(feeds())
 def test_any_feed_equals_the_oracle(feed: dict[str, Any]) -> None:
-    check(feed, InProcessSpark())
+    check(feed, InProcessBackend())
 
 
 @st.composite

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from cdclake.lake.merge.join_by_key import probe_files
 from cdclake.lake.merge.read_changes import ReadStats
-from cdclake.lake.spark.in_process import InProcessRdd, InProcessSpark
+from cdclake.lake.spark.in_process import InProcessBackend, InProcessPartitions
 from cdclake.lake.storage.arrow_ipc import to_ipc
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.shape import TableShape
@@ -19,25 +19,26 @@ from cdclake.model.snapshot import DataFile
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+Item = TypeVar("Item")
 SHAPE = TableShape(Schema((Column("id", "string"),)), ("id",), ())
 KEYS = [f"{number * 7919 % 10_007:036d}" for number in range(10_000)]
 
 
-class RecordingSpark(InProcessSpark):
+class RecordingBackend(InProcessBackend):
     """Notes the size of what it sends to tasks."""
 
     sent_bytes = 0
 
-    def parallelize(self, values: Sequence[Any], count: int) -> InProcessRdd:
-        self.sent_bytes += len(pickle.dumps(values))
-        spark = self
+    def distribute(self, partitions: Sequence[Sequence[Item]]) -> InProcessPartitions[Item]:
+        self.sent_bytes += len(pickle.dumps(partitions))
+        backend = self
 
-        class Rdd(InProcessRdd):
-            def mapPartitions(self, function: Any) -> InProcessRdd:
-                spark.sent_bytes += len(pickle.dumps(function))
-                return super().mapPartitions(function)
+        class Recording(InProcessPartitions[Item]):
+            def map_partitions(self, function: Any) -> InProcessPartitions[Any]:
+                backend.sent_bytes += len(pickle.dumps(function))
+                return super().map_partitions(function)
 
-        return Rdd(super().parallelize(values, count).partitions)
+        return Recording(self, partitions)
 
 
 def found_keys(wanted: Iterable[tuple[int, pa.Table]]) -> Iterator[tuple[int, tuple[int, list[str]]]]:
@@ -45,9 +46,9 @@ def found_keys(wanted: Iterable[tuple[int, pa.Table]]) -> Iterator[tuple[int, tu
         yield 0, (i, rows[KEY].to_pylist())
 
 
-def batches_of(*parts: Sequence[str]) -> InProcessRdd:
+def batches_of(*parts: Sequence[str]) -> InProcessPartitions[tuple[ReadStats, bytes]]:
     tables = [pa.table({LEADING_KEY: sorted(keys), KEY: sorted(keys)}) for keys in parts]
-    return InProcessRdd([[(ReadStats(inserts=table.num_rows), to_ipc(table)) for table in tables]])
+    return InProcessBackend().distribute([[(ReadStats(inserts=table.num_rows), to_ipc(table)) for table in tables]])
 
 
 def test_the_driver_sends_a_small_change_s_keys_once_however_many_files_may_contain_them() -> None:
@@ -55,14 +56,14 @@ def test_the_driver_sends_a_small_change_s_keys_once_however_many_files_may_cont
     sent = []
     for count in (4, 200):
         files = [DataFile(str(i), 1, 1, (), KEYS[0], max(KEYS)) for i in range(count)]
-        spark = RecordingSpark()
-        found = dict(pair for _, pair in probe_files(spark, batches, files, SHAPE, found_keys).collect())
+        backend = RecordingBackend()
+        found = dict(pair for _, pair in probe_files(backend, batches, files, SHAPE, found_keys).collect())
         assert found == dict.fromkeys(range(count), sorted(KEYS))
-        sent.append(spark.sent_bytes)
+        sent.append(backend.sent_bytes)
     assert sent[1] < 1.2 * sent[0]
 
 
 def test_each_file_gets_the_keys_of_its_range_from_all_batches() -> None:
     files = [DataFile("a", 1, 1, (), "a", "f"), DataFile("b", 1, 1, (), "x", "z"), DataFile("c", 1, 1, (), "d", "m")]
-    found = probe_files(InProcessSpark(), batches_of("ekb", "dn"), files, SHAPE, found_keys).collect()
+    found = probe_files(InProcessBackend(), batches_of("ekb", "dn"), files, SHAPE, found_keys).collect()
     assert dict(pair for _, pair in found) == {0: ["b", "d", "e"], 2: ["d", "e", "k"]}

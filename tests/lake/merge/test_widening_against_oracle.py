@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.lake.spark.in_process import InProcessSpark
+from cdclake.lake.spark.in_process import InProcessBackend
 from tests.examples import examples
 from tests.lake.merge.test_against_oracle import IN_PLACE, IN_STAGES, MODES, SMALL, WIDER, Row, check
 
@@ -60,4 +60,4 @@ def test_any_widening_equals_the_oracle(order: str | None, in_order: bool, **fee
     feed["arrivals"] = sorted(feed["arrivals"]) if in_order else feed["arrivals"]
     applied = {"runs": [True] * FILES, "deaths": [None] * FILES, "load_death": None, "small": SMALL}
     window: dict[str, Any] = {"window_hours": "0" if in_order else "72", "target": "134217728", "full_load": []}
-    check({**feed, **applied, **window, "order": order}, InProcessSpark())
+    check({**feed, **applied, **window, "order": order}, InProcessBackend())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from pyspark import SparkContext
+    from cdclake.lake.spark.spark_backend import SparkBackend
 
 pytestmark = pytest.mark.spark
 
@@ -26,8 +26,8 @@ COLUMNS = pa.schema([("id", pa.int64()), ("n", pa.int32())])
 CHANGES = "20240305-101500000.parquet"
 
 
-def test_only_the_broken_table_of_a_batch_fails(tmp_path: Path, spark: SparkContext) -> None:
-    tables = {name: Table(tmp_path / name, COLUMNS, {"PrimaryKey": "id"}, spark) for name in "abc"}
+def test_only_the_broken_table_of_a_batch_fails(tmp_path: Path, spark_backend: SparkBackend) -> None:
+    tables = {name: Table(tmp_path / name, COLUMNS, {"PrimaryKey": "id"}, spark_backend) for name in "abc"}
     for name, table in tables.items():
         table.load([{"id": number, "n": number} for number in range(100)])
         changes = [("U", {"id": number, "n": 7}) for number in range(50)] + [("D", {"id": 99, "n": 0})]
@@ -38,7 +38,7 @@ def test_only_the_broken_table_of_a_batch_fails(tmp_path: Path, spark: SparkCont
     def load(arguments: Mapping[str, str]) -> dict[str, Any]:
         return tables[arguments[Argument.PREFIX].split("/")[1]].load_incremental()
 
-    summary = run_batch(lake, key, load, lambda: is_spark_alive(spark))
+    summary = run_batch(lake, key, load, lambda: is_spark_alive(spark_backend))
     assert "1 of 3 tables failed: raw/shop/b/" in str(summary["error"])
     progress = read_progress(lake, key)
     assert progress is not None
@@ -47,4 +47,4 @@ def test_only_the_broken_table_of_a_batch_fails(tmp_path: Path, spark: SparkCont
     for name in "ac":
         assert by_key(tables[name].rows(), ("id",)) == merge(("id",), tables[name].loads, tables[name].changes)
     assert [row.row["n"] for row in by_key(tables["b"].rows(), ("id",))] == list(range(100))  # unchanged
-    assert is_spark_alive(spark)
+    assert is_spark_alive(spark_backend)

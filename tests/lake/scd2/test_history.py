@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from cdclake.lake.spark.spark_backend import SparkBackend
     from cdclake.oracle import Version
 
 KEY = ("id",)
@@ -394,9 +395,9 @@ def test_versions_are_in_folders_by_month(table: Table) -> None:
 
 
 @pytest.mark.spark
-def test_spark_writes_the_same_history(tmp_path: Path, spark: Any) -> None:
+def test_spark_writes_the_same_history(tmp_path: Path, spark_backend: SparkBackend) -> None:
     results = []
-    for name, backend in (("spark", spark), ("here", None)):
+    for name, backend in (("spark", spark_backend), ("here", None)):
         (tmp_path / name).mkdir()
         table = Table(tmp_path / name, COLUMNS, {**ITEM, "TargetFileBytes": "2000"})
         table.spark = backend or table.spark

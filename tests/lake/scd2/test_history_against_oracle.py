@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.lake.spark.in_process import InProcessSpark
+from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.oracle import Load, history, merge
 from tests.examples import examples
 from tests.lake.merge.test_against_oracle import (
@@ -133,7 +133,7 @@ def check(fed: Sequence[dict[str, Any]], time_column: str | None, spark: Backend
 @examples(default=30, thorough=1_500)
 @given(fed=st.lists(feeds(max_files=3), min_size=1, max_size=2), time_column=TIME_COLUMNS)
 def test_any_feed_equals_the_history_of_the_oracle(fed: list[dict[str, Any]], time_column: str | None) -> None:
-    check(fed, time_column, InProcessSpark())
+    check(fed, time_column, InProcessBackend())
 
 
 @SECOND_HALF
@@ -143,7 +143,7 @@ def test_a_history_turned_on_and_off_ends_with_the_rows_of_the_table(
     feed: dict[str, Any], reload: dict[str, Any], kept: list[bool]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, small_changes(feed["small"]):
-        feeding = _Feeding(folder, _item(feed, None, 2), feed["key"], InProcessSpark())
+        feeding = _Feeding(folder, _item(feed, None, 2), feed["key"], InProcessBackend())
         table, turns = feeding.table, iter([*kept, *[True] * 100])
         run = table.run
 

@@ -16,7 +16,7 @@ from tests.lake.table import Table, by_key
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark import SparkContext
+    from cdclake.lake.spark.spark_backend import SparkBackend
 
 pytestmark = pytest.mark.spark
 
@@ -37,10 +37,12 @@ def random_rows(rng: random.Random, count: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("partition", ["null", "day"])
-def test_full_load_and_changes_on_spark_equal_the_oracle(tmp_path: Path, spark: SparkContext, partition: str) -> None:
+def test_full_load_and_changes_on_spark_equal_the_oracle(
+    tmp_path: Path, spark_backend: SparkBackend, partition: str
+) -> None:
     rng = random.Random(7)
     item = {"PrimaryKey": "id,line", "PartitionKey": partition, "TargetFileBytes": "30000"}
-    table = Table(tmp_path, COLUMNS, item, spark)
+    table = Table(tmp_path, COLUMNS, item, spark_backend)
     rows = random_rows(rng, 20_000)
     for number in range(4):
         table.write_load(rows[number::4], number + 1)
@@ -57,8 +59,8 @@ def test_full_load_and_changes_on_spark_equal_the_oracle(tmp_path: Path, spark: 
     assert by_key(table.rows(), ("id", "line")) == expected
 
 
-def test_a_second_run_with_the_same_arguments_does_nothing(tmp_path: Path, spark: SparkContext) -> None:
-    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark)
+def test_a_second_run_with_the_same_arguments_does_nothing(tmp_path: Path, spark_backend: SparkBackend) -> None:
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark_backend)
     row = {"id": 1, "line": "a", "day": date(2024, 3, 1), "n": 1}
     assert table.load([row])["change"] == 1
     assert table.load_initial()["change"] is None
@@ -66,8 +68,8 @@ def test_a_second_run_with_the_same_arguments_does_nothing(tmp_path: Path, spark
     assert table.load_incremental()["change"] is None
 
 
-def test_a_bad_row_in_a_task_ends_the_job_with_its_error(tmp_path: Path, spark: SparkContext) -> None:
-    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark)
+def test_a_bad_row_in_a_task_ends_the_job_with_its_error(tmp_path: Path, spark_backend: SparkBackend) -> None:
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark_backend)
     row = {"id": 1, "line": "a", "day": date(2024, 3, 1), "n": 1}
     with pytest.raises(BadRowError, match="not I, U or D") as caught:
         table.apply_file("20240305-101500000.parquet", [("I", row), ("Z", row)])
@@ -75,8 +77,8 @@ def test_a_bad_row_in_a_task_ends_the_job_with_its_error(tmp_path: Path, spark: 
     assert table.files() == []
 
 
-def test_a_damaged_page_in_a_task_ends_the_job_with_its_error(tmp_path: Path, spark: SparkContext) -> None:
-    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark)
+def test_a_damaged_page_in_a_task_ends_the_job_with_its_error(tmp_path: Path, spark_backend: SparkBackend) -> None:
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark_backend)
     table.write_load([{"id": i, "line": f"line {i}" * 9, "day": None, "n": i} for i in range(3000)])
     path = next(table.raw.rglob("LOAD*"))
     whole = path.read_bytes()

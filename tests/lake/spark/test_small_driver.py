@@ -34,6 +34,7 @@ RUN_BOTH_JOBS = """
 import json, sys
 from pathlib import Path
 from pyspark import SparkConf, SparkContext
+from cdclake.lake.spark.spark_backend import SparkBackend
 from tests.lake.table import Table
 import pyarrow as pa
 
@@ -41,7 +42,7 @@ root, settings, item = Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sy
 spark = SparkContext(conf=SparkConf().setAll(list(settings.items())))
 spark.setLogLevel("OFF")
 table = Table.__new__(Table)
-table.item, table.spark, table.death, table.runs = item, spark, None, 0
+table.item, table.spark, table.death, table.runs = item, SparkBackend(spark), None, 0
 table.root, table.raw, table.lake = root, root / "raw", root / "lake"
 print(json.dumps([table.load_initial()["books"], table.load_incremental()["books"]]))
 """

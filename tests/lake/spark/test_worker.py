@@ -24,6 +24,7 @@ from pyspark import daemon
 from pyspark import worker as pyspark_worker
 
 from cdclake.lake.spark import worker as worker_module
+from cdclake.lake.spark.spark_backend import SparkBackend
 from cdclake.lake.spark.task_errors import SparkTask
 from cdclake.lake.spark.worker import VARIABLE, acknowledging, is_known_daemon, remove_delays, start_tasks_quickly
 from tests.lake.table import Table, by_key
@@ -357,7 +358,8 @@ def test_spark_computes_the_same_with_and_without(
     def computed(value: str) -> tuple[bool, list[LakeRow]]:
         # What PySpark takes from spark.executorEnv when it starts.
         monkeypatch.setitem(spark.environment, VARIABLE, value)
-        table = Table(tmp_path / value, pa.schema([("id", pa.int64()), ("n", pa.int64())]), {"PrimaryKey": "id"}, spark)
+        table = Table(tmp_path / value, pa.schema([("id", pa.int64()), ("n", pa.int64())]), {"PrimaryKey": "id"})
+        table.spark = SparkBackend(spark)
         table.write_load([{"id": number, "n": number} for number in range(100)])
         table.load_initial()
         table.write_changes("20240305-100000000.parquet", [("U", {"id": 7, "n": 0}), ("D", {"id": 8, "n": 8})])

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 def keys_by_file(
     batch: tuple[ReadStats, bytes], *, files: Sequence[DataFile], shape: TableShape
-) -> Iterator[tuple[int, bytes]]:
-    """The keys of a batch by index of each data file that may contain them."""
+) -> Iterator[tuple[int, tuple[int, bytes]]]:
+    """The keys of a batch by index of each data file that may contain them; so that they can be shuffled, twice."""
     rows = with_filter_hashes(from_ipc(batch[1]).select([LEADING_KEY, KEY]), shape)
     for i, start, end in candidate_rows(rows[LEADING_KEY].combine_chunks(), files):
-        yield i, to_ipc(rows.slice(start, end - start))
+        yield i, (i, to_ipc(rows.slice(start, end - start)))
 
 
 def grouped_by_file(wanted: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, pa.Table]]:

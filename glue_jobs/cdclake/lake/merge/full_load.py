@@ -11,7 +11,6 @@ hashes of the keys are shuffled, to prove that no key occurs twice.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from cdclake.lake.merge.read_changes import Locations
     from cdclake.lake.raw.reader import Slice
     from cdclake.lake.raw.rows import BadRow
+    from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue
     from cdclake.model.table import TableName, TableSettings
@@ -122,22 +122,21 @@ class LoadedSlices:
     hashes: tuple[bytes, ...] = ()
 
 
-def repeats_hash(entries: Iterable[tuple[int, bytes]]) -> Iterator[bool]:
+def repeats_hash(entries: Iterable[bytes]) -> Iterator[bool]:
     """Whether a hash occurs twice in a bucket, see `LoadedSlices.hashes`."""
-    parts = [np.frombuffer(data, np.uint64) for _, data in entries]
+    parts = [np.frombuffer(data, np.uint64) for data in entries]
     hashes = np.concatenate([np.empty(0, np.uint64), *parts])
     yield len(np.unique(hashes)) < len(hashes)
 
 
 def load_slices(
-    task: int,
-    groups: Iterable[Sequence[Slice]],
+    task: Task,
+    slices: Iterable[Slice],
     *,
     locations: Locations,
     shape: TableShape,
     settings: TableSettings,
     table: TableName,
-    attempt: str,
     buckets: int = 0,
 ) -> Iterator[LoadedSlices]:
     """Write the rows of some slices of a full load, one data file per partition.
@@ -148,10 +147,10 @@ def load_slices(
     raw, lake = locations.raw.open(), locations.lake.open()
     batches: list[pa.Table] = []
     bad_rows = BadRowCollector(settings.max_quarantined_rows)
-    for batch in read_all(raw, chain.from_iterable(groups), shape, settings, table):
+    for batch in read_all(raw, slices, shape, settings, table):
         bad_rows.add(batch.bad_rows)
         batches.append(batch.rows)
-    quarantine = bad_rows.write(lake, f"{locations.quarantine}read-{task:05d}.jsonl")
+    quarantine = bad_rows.write(lake, f"{locations.quarantine}read-{task.number:05d}.jsonl")
     rows = pa.concat_tables(batches) if batches else shape.in_flight.empty_table()
     stats = ReadStats(inserts=rows.num_rows, quarantine=quarantine)
     if quarantine.rows > settings.max_quarantined_rows:  # the change will be refused
@@ -163,12 +162,12 @@ def load_slices(
     files: list[DataFile] = []
     duplicates: list[BadRow] = []
     for number, (partition, part_rows) in enumerate(by_partition(rows, shape.partition_key)):
-        key = f"{locations.staging}{task:05d}-{number:05d}-{attempt}.parquet"
+        key = f"{locations.staging}{task.number:05d}-{number:05d}-{task.attempt}.parquet"
         spec = MergeSpec((), 0, partition, 1, (key,), full_load=True, keeps_order=buckets > 0)
         merged = merge(lake, spec, shape, None, part_rows)
         files += merged.files
         duplicates += merged.duplicates
-    quarantine_key = f"{locations.quarantine}write-{task:05d}.jsonl"
+    quarantine_key = f"{locations.quarantine}write-{task.number:05d}.jsonl"
     quarantine = quarantine_rows(lake, quarantine_key, duplicates, settings.max_quarantined_rows)
     result = LoadResult(stats, WriteResult(tuple(files), quarantine=quarantine))
     yield LoadedSlices(result, tuple(_in_buckets(key_hashes(rows[KEY]), buckets)) if buckets else ())

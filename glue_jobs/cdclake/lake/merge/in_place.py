@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from cdclake.lake.merge.read_changes import ReadStats
     from cdclake.lake.merge.rewrite_plan import RewritePlan
     from cdclake.lake.merge.tasks import WriteContext
+    from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.partitions import Partition
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
 
@@ -140,8 +141,8 @@ def rows_by_task(batch: tuple[ReadStats, bytes], *, plan: RewritePlan) -> Iterat
 
 
 def merge_in_place(
-    task: int,
-    entries: Iterable[tuple[int, bytes]],
+    task: Task,
+    entries: Iterable[bytes],
     *,
     context: WriteContext,
     outdated: frozenset[int],
@@ -150,12 +151,11 @@ def merge_in_place(
     forgotten: str,
     overlap_end: str,
     complete: bool,
-    attempt: str,
 ) -> Iterator[Merged]:
     """Merge the rows of one task, of `plan_in_place`, into its data files.
 
     Args:
-        entries: `(task, rows)`.
+        entries: The rows, as Arrow IPC.
         outdated, target_file_bytes: See `plan_in_place`.
         forgotten: See `Snapshot.forgotten`.
         overlap_end: See `resolve`.
@@ -164,8 +164,8 @@ def merge_in_place(
     Yields:
         What was merged; nothing if there are neither rows nor outdated files.
     """
-    fs, bases = context.locations.lake.open(), frozenset(context.plan.tasks[task].bases)
-    rows = concat_ipc([data for _, data in entries], context.shape.in_flight)
+    fs, bases = context.locations.lake.open(), frozenset(context.plan.tasks[task.number].bases)
+    rows = concat_ipc(list(entries), context.shape.in_flight)
     resolved = ResolvedBatch(Counts())
     if rows.num_rows:
         remembered = find_tombstones(fs, tombstones, rows[LEADING_KEY], rows[KEY], context.shape)
@@ -184,7 +184,7 @@ def merge_in_place(
     added = pa.concat_tables(stored) if stored else context.shape.in_flight.empty_table()
     removed, soft_deleted = removed_keys(list(resolved.removals.values()), context.shape)
     file_count = _file_count(context.files, bases, len(removed or ()), added, target_file_bytes)
-    written = rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, attempt)
+    written = rewrite_files(fs, task, context, removed, added, soft_deleted, file_count)
     yield Merged(resolution, written, bases)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from cdclake.adapters.filesystem import FileSystemSpec
     from cdclake.lake.raw.reader import Slice
     from cdclake.lake.raw.rows import ReadBatch
+    from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import KeyValue
     from cdclake.model.table import TableName, TableSettings
@@ -95,8 +95,8 @@ class Locations:
 
 
 def read_slices(
-    task: int,
-    groups: Iterable[Sequence[Slice]],
+    task: Task,
+    slices: Iterable[Slice],
     *,
     locations: Locations,
     shape: TableShape,
@@ -113,7 +113,7 @@ def read_slices(
     pending: list[ReadBatch] = []
     pending_rows = pending_bytes = 0
     bad_rows = BadRowCollector(settings.max_quarantined_rows)
-    for batch in read_all(raw, chain.from_iterable(groups), shape, settings, table):
+    for batch in read_all(raw, slices, shape, settings, table):
         bad_rows.add(batch.bad_rows)
         pending.append(batch)
         pending_rows += batch.rows.num_rows
@@ -123,7 +123,7 @@ def read_slices(
             pending, pending_rows, pending_bytes = [], 0, 0
     if any(batch.rows.num_rows for batch in pending):
         yield _combine(pending, shape, home_bounds)
-    quarantine = bad_rows.write(locations.lake.open(), f"{locations.quarantine}read-{task:05d}.jsonl")
+    quarantine = bad_rows.write(locations.lake.open(), f"{locations.quarantine}read-{task.number:05d}.jsonl")
     if quarantine.rows:
         yield ReadStats(quarantine=quarantine), to_ipc(shape.in_flight.empty_table())
 

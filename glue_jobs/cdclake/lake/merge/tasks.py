@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.merge.read_changes import Locations, ReadStats
+    from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.partitions import Partition
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
@@ -92,7 +93,7 @@ class Resolution:
 
 
 def resolve_key_range(
-    entries: Iterable[tuple[int, tuple[bool, bytes]]],
+    entries: Iterable[tuple[bool, bytes]],
     *,
     locations: Locations,
     shape: TableShape,
@@ -105,14 +106,14 @@ def resolve_key_range(
     """Resolve all rows of one key range.
 
     Args:
-        entries: `(key range, (whether the rows are the lake's, rows))`.
+        entries: `(whether the rows are the lake's, rows)`.
         complete: Whether the lake's rows have all columns.
         forgotten: See `Snapshot.forgotten`.
         overlap_end: See `resolve`.
         counting: How to count the new rows.
     """
     batches: dict[bool, list[bytes]] = {True: [], False: []}
-    for _, (from_lake, data) in entries:
+    for from_lake, data in entries:
         batches[from_lake].append(data)
     if not batches[False]:
         return
@@ -252,52 +253,55 @@ class WriteContext:
     max_bad_rows: int
 
 
-def write_files(
-    task: int, entries: Iterable[tuple[int, tuple[bool, bytes]]], *, context: WriteContext, attempt: str
-) -> WriteResult:
-    """Write the files of one task of the rewrite."""
+def write_files(task: Task, entries: Iterable[tuple[bool, bytes]], *, context: WriteContext) -> WriteResult:
+    """Write the files of one task of the rewrite.
+
+    Args:
+        entries: `(whether these are keys to remove, rows)`.
+    """
     removals: list[bytes] = []
     additions: list[bytes] = []
-    for _, (is_removal, data) in entries:
+    for is_removal, data in entries:
         (removals if is_removal else additions).append(data)
     locations, shape = context.locations, context.shape
     fs = locations.lake.open()
-    if task == len(context.plan.tasks):
-        key = f"{locations.tombstones}-{attempt}.parquet"
+    if task.number == len(context.plan.tasks):
+        key = f"{locations.tombstones}-{task.attempt}.parquet"
         new = concat_ipc(additions, tombstone_schema(shape))
         file, forgotten = write_tombstones(fs, key, context.tombstone_plan, new, shape)
         return WriteResult(tombstones=(file,), forgotten=forgotten)
     removed, soft_deleted = removed_keys([from_ipc(data) for data in removals], shape)
-    file_count = context.plan.tasks[task].file_count
+    file_count = context.plan.tasks[task.number].file_count
     added = concat_ipc(additions, shape.in_flight)
-    return rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, attempt)
+    return rewrite_files(fs, task, context, removed, added, soft_deleted, file_count)
 
 
 def rewrite_files(
     fs: FileSystem,
-    task: int,
+    task: Task,
     context: WriteContext,
     removed: pa.ChunkedArray | None,
     added: pa.Table,
     soft_deleted: pa.ChunkedArray | None,
     file_count: int,
-    attempt: str,
 ) -> WriteResult:
     """Write the data files of a task without removed rows and with added ones, see `merge`."""
     locations, shape = context.locations, context.shape
-    target = context.plan.tasks[task]
+    target = context.plan.tasks[task.number]
     bases = [context.files[i] for i in target.bases]
     spec = MergeSpec(
         base_keys=tuple(locations.table_prefix + base.path for base in bases),
         base_rows=sum(base.rows for base in bases),
         partition=target.partition,
         file_count=file_count,
-        staged_keys=tuple(f"{locations.staging}{task:05d}-{file:03d}-{attempt}.parquet" for file in range(file_count)),
+        staged_keys=tuple(
+            f"{locations.staging}{task.number:05d}-{file:03d}-{task.attempt}.parquet" for file in range(file_count)
+        ),
         full_load=context.full_load,
         purge_soft_deleted=not shape.soft_delete and any(base.deleted for base in bases),
     )
     merged = merge(fs, spec, shape, removed, added, soft_deleted)
-    quarantine_key = f"{locations.quarantine}write-{task:05d}.jsonl"
+    quarantine_key = f"{locations.quarantine}write-{task.number:05d}.jsonl"
     quarantine = quarantine_rows(fs, quarantine_key, merged.duplicates, context.max_bad_rows)
     return WriteResult(merged.files, quarantine=quarantine)
 

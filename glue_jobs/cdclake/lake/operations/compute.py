@@ -215,7 +215,7 @@ def locations_of(run: TableRun, before: Snapshot) -> Locations:
 
 def compute(
     run: TableRun,
-    spark: Backend,
+    backend: Backend,
     before: Snapshot,
     shape: TableShape,
     parts: Sequence[Slice],
@@ -276,7 +276,7 @@ def compute(
         outdated=frozenset(outdated),
         history=history,
     )
-    result = Engine(spark).run(request)
+    result = Engine(backend).run(request)
     load = change if full_load else None
     return replace(result, history=history_after(before, shape, history, result.versions, load))
 

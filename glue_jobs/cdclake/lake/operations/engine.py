@@ -15,13 +15,13 @@ from dataclasses import replace
 from functools import partial, reduce
 from math import ceil
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdclake.lake.merge import tasks
 from cdclake.lake.merge.full_load import key_ranges_are_disjoint, load_slices, repeats_hash, sorted_groups
 from cdclake.lake.merge.home_ranges import home_bounds
 from cdclake.lake.merge.in_place import merge_in_place, plan_in_place, rows_by_task, separate_ranges
-from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats, sum_values, to_spark, union_all
+from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats
 from cdclake.lake.merge.key_updates import KeyMoves
 from cdclake.lake.merge.read_changes import ReadStats, read_slices
 from cdclake.lake.merge.resolve import Counts
@@ -31,9 +31,8 @@ from cdclake.lake.scd2.closed_files import plan_closed
 from cdclake.lake.scd2.join_versions import merge_into_history
 from cdclake.lake.scd2.tasks import NO_VERSIONS
 from cdclake.lake.scd2.versions import file_shape
-from cdclake.lake.spark.backend import attempt_id, balanced_groups, keep_on_disk
-from cdclake.lake.spark.in_process import InProcessRdd, InProcessSpark
-from cdclake.lake.spark.task_errors import SparkTask, raising_task_errors
+from cdclake.lake.spark.backend import Task, balanced_groups, moved, total
+from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.storage.bloom import filtered_column
 from cdclake.lake.storage.tombstones import NO_TOMBSTONES, plan_tombstones
 from cdclake.model.table import IMMEDIATE
@@ -44,12 +43,12 @@ if TYPE_CHECKING:
     from cdclake.lake.merge.full_load import LoadedSlices, LoadResult
     from cdclake.lake.merge.home_ranges import HomeRanges
     from cdclake.lake.merge.in_place import Merged
-    from cdclake.lake.raw.reader import Slice
     from cdclake.lake.scd2.tasks import HistoryPlan, VersionMerge
-    from cdclake.lake.spark.backend import Backend, DistributedRows
+    from cdclake.lake.spark.backend import Backend, Partitions
     from cdclake.lake.storage.tombstones import TombstonePlan
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
 
+Outcome = TypeVar("Outcome", "tasks.Resolution", "VersionMerge", "Merged")
 MIN_BYTES_PER_READ_TASK = 4 << 20
 SMALL_CHANGE_BYTES = 16 << 20
 """The driver itself reads up to this many bytes of raw files."""
@@ -60,8 +59,8 @@ SMALL_CHANGE_MEMORY_BYTES = 64 << 20
 class Engine:
     """Computes changes on a backend: Spark, or this process."""
 
-    def __init__(self, spark: Backend) -> None:
-        self._spark = spark
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
 
     def run(self, request: Request) -> Result:
         """Compute a change and stage its files.
@@ -70,8 +69,7 @@ class Engine:
             InputError: A raw file cannot be read, or too many of its rows are bad.
             IntegrityError: The lake's files differ from the snapshot.
         """
-        with raising_task_errors():
-            return self._load_without_shuffle(request) or self._run(request)
+        return self._load_without_shuffle(request) or self._run(request)
 
     def _load_without_shuffle(self, request: Request) -> Result | None:
         """Compute a full load without a shuffle of its rows, if possible: by key, or in the order of the raw files.
@@ -86,7 +84,7 @@ class Engine:
             request.parts,
             partitioned=partitioned,
             target_file_bytes=request.settings.target_file_bytes,
-            parallelism=self._spark.defaultParallelism,
+            parallelism=self._backend.parallelism,
         )
         groups, buckets = group(by_key=has_key), 0
         if not groups and not partitioned and len(shape.primary_key) == 1 and filtered_column(shape):
@@ -95,17 +93,17 @@ class Engine:
         if not groups:
             return None
         seconds: dict[str, float] = {}
-        load = _reading(_load_partition, request, buckets=buckets)
+        load = _reading(load_slices, request, buckets=buckets)
         with _timed(seconds, "load"):
-            tasks_done = self._spark.parallelize(groups, len(groups)).mapPartitionsWithIndex(load)
+            tasks_done: Partitions[LoadedSlices] = self._backend.distribute(groups).run(load)
             if buckets:
-                tasks_done = keep_on_disk(tasks_done)
-            loaded: list[LoadResult] = tasks_done.map(_load_result).collect()
+                tasks_done = tasks_done.keep()
+            loaded = tasks_done.map(_load_result).collect()
             read = reduce(add, (one.read for one in loaded), ReadStats())
             read.quarantine.require_at_most(request.settings.max_quarantined_rows)
             if buckets:
                 is_proven = not any(one.repeats_key for one in loaded) and not _repeat_key(tasks_done, buckets)
-                tasks_done.unpersist()
+                tasks_done.discard()
             else:
                 is_proven = not has_key or key_ranges_are_disjoint([one.written.files for one in loaded])
         if not is_proven:  # a key repeats, or the footers were wrong; the clean-up deletes what was staged
@@ -127,36 +125,39 @@ class Engine:
         seconds: dict[str, float] = {}
         max_bad_rows = request.settings.max_quarantined_rows
         inserts_all = request.full_load or not request.shape.primary_key
-        resolve_inserts = _task(
+        resolve_inserts = partial(
             tasks.resolve_inserts, shape=request.shape, full_load=request.full_load, counting=_counting(request)
         )
         ranges = _ranges(request)
         with _timed(seconds, "read"):
-            batches = self._read(request, ranges.bounds if ranges else ())
+            is_small = _is_small(request)
+            batches = self._read(request, ranges.bounds if ranges else (), on_driver=is_small)
             if inserts_all and not request.history:
-                batches = batches.mapValues(resolve_inserts)
-            batches = keep_on_disk(batches)
+                batches = batches.map(partial(_with_rows, function=resolve_inserts))
+            batches = batches.keep()
             read: ReadStats = sum_stats(batches, ReadStats())
             read.quarantine.require_at_most(max_bad_rows)
-            if isinstance(batches, InProcessRdd) and read.memory_bytes > SMALL_CHANGE_MEMORY_BYTES:
-                batches = keep_on_disk(to_spark(self._spark, batches.one_per_partition()))
+            if is_small and read.memory_bytes > SMALL_CHANGE_MEMORY_BYTES:
+                batches = self._backend.distribute([[batch] for batch in batches.collect()]).keep()
         if ranges:
             plan = plan_in_place(request.files, ranges, read, request.outdated, request.settings.target_file_bytes)
             if plan:
                 return self._merge_in_place(request, batches, read, plan, seconds)
         with _timed(seconds, "route"):
             if inserts_all:
-                resolutions = (batches.mapValues(resolve_inserts) if request.history else batches).map(_value)
+                resolutions = batches.map(_rows)
+                if request.history:
+                    resolutions = resolutions.map(resolve_inserts)
             else:
                 resolutions = self._resolve(request, batches, read, complete=_needs_values(request, read))
-            resolution: tasks.Resolution = sum_values(resolutions.map(_summary), tasks.Resolution(Counts()))
+            resolution = total(resolutions.map(_summary), tasks.Resolution(Counts()))
             if resolution.needs_values:
-                resolutions.unpersist()
+                resolutions.discard()
                 resolutions = self._resolve(request, batches, read, complete=True)
-                resolution = sum_values(resolutions.map(_summary), tasks.Resolution(Counts()))
+                resolution = total(resolutions.map(_summary), tasks.Resolution(Counts()))
             if read.derived:
                 _check_key_moves(resolutions)
-        persisted = [batches, resolutions]
+        persisted: list[Partitions[Any]] = [batches, resolutions]
         outputs = [(resolutions, _plan(request, resolution))]
         if request.history:
             with _timed(seconds, "history"):
@@ -168,7 +169,7 @@ class Engine:
             quarantine = reduce(add, (result.quarantine for result in written), read.quarantine)
             quarantine.require_at_most(max_bad_rows)
         for rows in persisted:
-            rows.unpersist()
+            rows.discard()
         table, *versions = (
             Rewrite(
                 tuple(file for result in results for file in result.files), tuple(sorted(context.plan.task_of_file))
@@ -192,15 +193,15 @@ class Engine:
     def _merge_in_place(
         self,
         request: Request,
-        batches: DistributedRows,
+        batches: Partitions[Any],
         read: ReadStats,
         plan: RewritePlan,
         seconds: dict[str, float],
     ) -> Result:
         """Look up, resolve and rewrite in one stage, see `plan_in_place`."""
         context = _write_context(request, plan, NO_TOMBSTONES)
-        merge = _task(
-            _merge_partition,
+        merge = partial(
+            merge_in_place,
             context=context,
             outdated=request.outdated,
             target_file_bytes=request.settings.target_file_bytes,
@@ -210,11 +211,9 @@ class Engine:
             complete=_needs_values(request, read),
         )
         with _timed(seconds, "merge"):
-            entries = batches.flatMap(partial(rows_by_task, plan=plan)).partitionBy(len(plan.tasks), int)
-            merged = to_spark(self._spark, entries).mapPartitionsWithIndex(merge)
-            is_small = isinstance(batches, InProcessRdd)
-            merged = InProcessRdd([merged.collect()]) if is_small else keep_on_disk(merged)
-            done: list[Merged] = merged.map(_summary).collect()
+            entries = batches.flat_map(partial(rows_by_task, plan=plan)).shuffle(len(plan.tasks))
+            merged: Partitions[Merged] = moved(moved(entries, self._backend).run(merge), batches.backend).keep()
+            done = merged.map(_summary).collect()
             resolutions = merged.map(_resolution)
             if read.derived:
                 _check_key_moves(resolutions)
@@ -224,7 +223,7 @@ class Engine:
             written = _write_tombstones(resolutions, _write_context(request, RewritePlan((), {}, {}), tombstone_plan))
         tombstones, forgotten = _tombstones_after(tombstone_plan, written)
         for rows in (batches, merged):
-            rows.unpersist()
+            rows.discard()
         return Result(
             read=read,
             resolution=resolution,
@@ -237,20 +236,20 @@ class Engine:
             seconds=seconds,
         )
 
-    def _read(self, request: Request, home_bounds: Sequence[KeyValue]) -> DistributedRows:
+    def _read(self, request: Request, home_bounds: Sequence[KeyValue], *, on_driver: bool) -> Partitions[Any]:
         sizes = [part.size_bytes for part in request.parts]
-        count = min(self._spark.defaultParallelism * 2, ceil(sum(sizes) / MIN_BYTES_PER_READ_TASK))
+        count = min(self._backend.parallelism * 2, ceil(sum(sizes) / MIN_BYTES_PER_READ_TASK))
         groups = balanced_groups(request.parts, sizes, count)
         read = _reading(read_slices, request, home_bounds=home_bounds)
-        backend = InProcessSpark() if _is_small(request) else self._spark
-        return backend.parallelize(groups, max(1, len(groups))).mapPartitionsWithIndex(read)
+        backend = InProcessBackend() if on_driver else self._backend
+        return backend.distribute(groups).run(read)
 
     def _resolve(
-        self, request: Request, batches: DistributedRows, read: ReadStats, *, complete: bool
-    ) -> DistributedRows:
+        self, request: Request, batches: Partitions[Any], read: ReadStats, *, complete: bool
+    ) -> Partitions[tasks.Resolution]:
         shape, locations = request.shape, request.locations
-        entries = cogroup_by_key(self._spark, batches, read, request.files, shape, locations, complete=complete)
-        resolve = _task(
+        entries = cogroup_by_key(self._backend, batches, read, request.files, shape, locations, complete=complete)
+        resolve = partial(
             tasks.resolve_key_range,
             locations=locations,
             shape=shape,
@@ -260,11 +259,11 @@ class Engine:
             counting=_counting(request),
             complete=complete,
         )
-        return keep_on_disk(entries.mapPartitions(resolve))
+        return entries.map_partitions(resolve).keep()
 
     def _merge_versions(
-        self, request: Request, history: HistoryPlan, batches: DistributedRows, read: ReadStats
-    ) -> tuple[DistributedRows, list[tuple[DistributedRows, tasks.WriteContext]]]:
+        self, request: Request, history: HistoryPlan, batches: Partitions[Any], read: ReadStats
+    ) -> tuple[Partitions[VersionMerge], list[tuple[Partitions[tasks.Resolution], tasks.WriteContext]]]:
         """Merge the change into the history.
 
         Returns:
@@ -272,20 +271,18 @@ class Engine:
         """
         shape, files, target = request.shape, request.files, request.settings.target_file_bytes
         counting = tasks.InsertCounting(home_bounds(history.open_files), target)
-        merged_versions = keep_on_disk(
-            merge_into_history(
-                self._spark,
-                batches,
-                read,
-                history,
-                shape,
-                request.locations,
-                files,
-                counting,
-                full_load=request.full_load,
-            )
-        )
-        merged: VersionMerge = sum_values(merged_versions.map(_summary), NO_VERSIONS)
+        merged_versions = merge_into_history(
+            self._backend,
+            batches,
+            read,
+            history,
+            shape,
+            request.locations,
+            files,
+            counting,
+            full_load=request.full_load,
+        ).keep()
+        merged = total(merged_versions.map(_summary), NO_VERSIONS)
         touched = range(len(history.open_files)) if history.rewrite_all else merged.opened.touched
         opened = plan_rewrite(history.open_files, touched, merged.opened.inserts, target)
         touched = range(len(history.closed_files)) if history.rewrite_all else merged.closed.touched
@@ -295,30 +292,33 @@ class Engine:
             (merged_versions.map(_closed), _plan_versions(request, history, "closed-", closed, history.closed_files)),
         ]
 
-    def _write(self, outputs: Sequence[tuple[DistributedRows, tasks.WriteContext]]) -> list[list[tasks.WriteResult]]:
+    def _write(
+        self, outputs: Sequence[tuple[Partitions[tasks.Resolution], tasks.WriteContext]]
+    ) -> list[list[tasks.WriteResult]]:
         """Write the rows of all outputs (the table, open versions, closed versions) in one stage."""
         counts = [len(context.plan.tasks) + context.tombstone_plan.needed for _, context in outputs]
         if not sum(counts):
             return [[] for _ in outputs]
         firsts = [sum(counts[:output]) for output in range(len(outputs))]
         rows_by_task = [
-            resolutions.flatMap(partial(_by_task, first=first, plan=context.plan))
+            resolutions.flat_map(partial(_by_task, first=first, plan=context.plan))
             for (resolutions, context), first in zip(outputs, firsts, strict=True)
         ]
-        rows = union_all(rows_by_task).partitionBy(sum(counts), int)
-        write = _task(_write_partition, firsts=firsts, contexts=[context for _, context in outputs])
-        written: list[tuple[int, tasks.WriteResult]]
-        written = to_spark(self._spark, rows).mapPartitionsWithIndex(write).collect()
+        rows = rows_by_task[0].shuffle(sum(counts), *rows_by_task[1:])
+        write = partial(_write_partition, firsts=firsts, contexts=[context for _, context in outputs])
+        written = moved(rows, self._backend).run(write).collect()
         return [[result for output, result in written if output == number] for number in range(len(outputs))]
 
 
-def _write_tombstones(resolutions: DistributedRows, context: tasks.WriteContext) -> list[tasks.WriteResult]:
+def _write_tombstones(
+    resolutions: Partitions[tasks.Resolution], context: tasks.WriteContext
+) -> list[tasks.WriteResult]:
     """Write the tombstones of resolutions as one file, where the resolutions are."""
     if not context.tombstone_plan.needed:
         return []
-    rows = resolutions.flatMap(partial(tasks.rows_by_write_task, plan=context.plan)).partitionBy(1, int)
-    write = _task(_write_partition, firsts=[0], contexts=[context])
-    return [result for _, result in rows.mapPartitionsWithIndex(write).collect()]
+    rows = resolutions.flat_map(partial(tasks.rows_by_write_task, plan=context.plan)).shuffle(1)
+    write = partial(_write_partition, firsts=[0], contexts=[context])
+    return [result for _, result in rows.run(write).collect()]
 
 
 def _tombstones_after(
@@ -341,13 +341,9 @@ def _is_small(request: Request) -> bool:
     return sum(part.size_bytes for part in request.parts) <= SMALL_CHANGE_BYTES
 
 
-def _task(function: Callable[..., Any], **arguments: Any) -> SparkTask:  # noqa: ANN401 - passed on
-    return SparkTask(partial(function, **arguments))
-
-
-def _reading(function: Callable[..., Any], request: Request, **arguments: Any) -> SparkTask:  # noqa: ANN401 - passed on
+def _reading(function: Callable[..., Any], request: Request, **arguments: Any) -> partial[Any]:  # noqa: ANN401 - passed on
     """A task that reads slices of raw files."""
-    return _task(
+    return partial(
         function,
         locations=request.locations,
         shape=request.shape,
@@ -415,24 +411,16 @@ def _by_task(
 
 
 def _write_partition(
-    task: int,
-    entries: Iterable[tuple[int, tuple[bool, bytes]]],
+    task: Task,
+    entries: Iterable[tuple[bool, bytes]],
     *,
     firsts: Sequence[int],
     contexts: Sequence[tasks.WriteContext],
 ) -> Iterator[tuple[int, tasks.WriteResult]]:
     """Write one task's rows. The tasks of an output have consecutive numbers, starting at its entry in `firsts`."""
-    output = bisect_right(firsts, task) - 1
-    written = tasks.write_files(task - firsts[output], entries, context=contexts[output], attempt=attempt_id())
-    yield output, written
-
-
-def _merge_partition(task: int, entries: Iterable[tuple[int, bytes]], **arguments: Any) -> Iterator[Merged]:  # noqa: ANN401
-    return merge_in_place(task, entries, attempt=attempt_id(), **arguments)
-
-
-def _load_partition(task: int, groups: Iterable[Sequence[Slice]], **arguments: Any) -> Iterator[LoadedSlices]:  # noqa: ANN401
-    return load_slices(task, groups, attempt=attempt_id(), **arguments)
+    output = bisect_right(firsts, task.number) - 1
+    own_task = Task(task.number - firsts[output], task.attempt)
+    yield output, tasks.write_files(own_task, entries, context=contexts[output])
 
 
 def _load_result(loaded: LoadedSlices) -> LoadResult:
@@ -443,25 +431,28 @@ def _hashes(loaded: LoadedSlices) -> Iterator[tuple[int, bytes]]:
     return enumerate(loaded.hashes)
 
 
-def _repeat_key(loaded: DistributedRows, buckets: int) -> bool:
+def _repeat_key(loaded: Partitions[LoadedSlices], buckets: int) -> bool:
     """Whether a key may occur twice in slices that kept their order."""
-    return any(loaded.flatMap(_hashes).partitionBy(buckets, int).mapPartitions(repeats_hash).collect())
+    return any(loaded.flat_map(_hashes).shuffle(buckets).map_partitions(repeats_hash).collect())
 
 
-def _value(pair: tuple[Any, Any]) -> Any:  # noqa: ANN401 - of any type
-    return pair[1]
+def _rows(batch: tuple[ReadStats, Any]) -> Any:  # noqa: ANN401 - rows, or their resolution
+    return batch[1]
 
 
-def _check_key_moves(resolutions: DistributedRows) -> None:
+def _with_rows(batch: tuple[ReadStats, bytes], *, function: Callable[[bytes], Any]) -> tuple[ReadStats, Any]:
+    return batch[0], function(batch[1])
+
+
+def _check_key_moves(resolutions: Partitions[tasks.Resolution]) -> None:
     """Check updates that changed keys. Most move a row from a key that had one, and need no check on the driver.
 
     Raises:
         UnsettledKeyError: See `KeyMoves.check`.
     """
-    moves: KeyMoves = sum_values(resolutions.map(_exceptional_moves), KeyMoves())
+    moves = total(resolutions.map(_exceptional_moves), KeyMoves())
     if moves.has_exceptions:
-        moves = sum_values(resolutions.map(_moves), KeyMoves())
-        moves.check()
+        total(resolutions.map(_moves), KeyMoves()).check()
 
 
 def _moves(resolution: tasks.Resolution) -> KeyMoves:
@@ -472,7 +463,7 @@ def _exceptional_moves(resolution: tasks.Resolution) -> KeyMoves:
     return replace(resolution.moves, displacing=frozenset())
 
 
-def _summary(outcome: tasks.Resolution | VersionMerge | Merged) -> tasks.Resolution | VersionMerge | Merged:
+def _summary(outcome: Outcome) -> Outcome:
     return outcome.summary()
 
 

@@ -29,14 +29,14 @@ _OPTIONAL = {Argument.PARTITION_KEY: Sentinel.NONE, Argument.PRIMARY_KEY: Sentin
 
 
 def load_tables(
-    argv: Sequence[str], load: Callable[[Sequence[str]], dict[str, Any]], spark: Callable[[], Backend]
+    argv: Sequence[str], load: Callable[[Sequence[str]], dict[str, Any]], backend: Callable[[], Backend]
 ) -> dict[str, Any]:
     """Load the table that a Spark job's arguments name, or each table of the batch that they name.
 
     Args:
         argv: The job's command line.
         load: Loads one table, given the command line of a run of that table alone; returns its summary.
-        spark: Returns the Spark context.
+        backend: Returns the backend on Spark.
 
     Returns:
         The table's summary; for a batch, the result of `spark_batch.run_batch`.
@@ -54,7 +54,7 @@ def load_tables(
     def load_one(table: Mapping[str, str]) -> dict[str, Any]:
         return _load_and_log(load, [*to_argv(table), *run_id])
 
-    return run_batch(open_store(bucket), key, load_one, lambda: is_spark_alive(spark()))
+    return run_batch(open_store(bucket), key, load_one, lambda: is_spark_alive(backend()))
 
 
 def _load_single(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str]) -> dict[str, Any]:
@@ -90,10 +90,10 @@ def _load_and_log(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequenc
         return summary
 
 
-def is_spark_alive(spark: Backend) -> bool:
+def is_spark_alive(backend: Backend) -> bool:
     """Whether Spark still runs tasks. If its JVM has crashed, no further table can be loaded."""
     try:
-        return spark.parallelize([0], 1).collect() == [0]
+        return backend.distribute([[0]]).collect() == [0]
     except Exception:
         log.exception("Spark has crashed")
         return False

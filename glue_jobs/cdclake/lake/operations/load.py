@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from cdclake.model.rawfiles import RawFile
 
 
-def load_initial(run: TableRun, spark: Backend, base_change: int | None = None, begin: str = "") -> dict[str, Any]:
+def load_initial(run: TableRun, backend: Backend, base_change: int | None = None, begin: str = "") -> dict[str, Any]:
     """Replace the lake table with the full load in the raw folder. A second call with the same arguments does nothing.
 
     Args:
@@ -92,7 +92,7 @@ def load_initial(run: TableRun, spark: Backend, base_change: int | None = None, 
     # The oldest file's time: change files written later are applied, because the load may not contain their changes.
     loaded_utc = min(file.modified_utc for file in full_load)
     listed_seconds = time.perf_counter() - started
-    result = compute(run, spark, before, shape, _parts(inspections), loaded_utc=loaded_utc)
+    result = compute(run, backend, before, shape, _parts(inspections), loaded_utc=loaded_utc)
     base = begin_after(before, begin or (covered_by_full_load(full_load, changes) if before.exists else ""))
     after = snapshot_after(run, base, shape, result, unchanged=())
     after = replace(after, full_load_files=names, full_load_utc=newest, source=drift.source, ordering="")
@@ -105,7 +105,7 @@ def load_initial(run: TableRun, spark: Backend, base_change: int | None = None, 
 
 
 def load_incremental(
-    run: TableRun, spark: Backend, last_file: str, new_file: str, listed_files: int = 0
+    run: TableRun, backend: Backend, last_file: str, new_file: str, listed_files: int = 0
 ) -> dict[str, Any]:
     """Apply the change files that the lake table lacks, late ones included, up to `new_file`.
 
@@ -145,7 +145,7 @@ def load_incremental(
         return {**summary, "too_late": [file.relative for file in too_late]}
 
     listed_seconds = time.perf_counter() - started
-    computed = _compute_changes(run, spark, before, due, len(batch))
+    computed = _compute_changes(run, backend, before, due, len(batch))
     files, drift, result = computed.files, computed.drift, computed.result.after_listing(listed_seconds)
     after = snapshot_after(run, base, computed.shape, result, unchanged_files(before.files, result.rewritten))
     after = with_identities(after, [file for file in changes if file.relative not in before.identities])
@@ -175,7 +175,9 @@ class _Computed(NamedTuple):
     missing_columns: tuple[str, ...]
 
 
-def _compute_changes(run: TableRun, spark: Backend, before: Snapshot, due: Sequence[RawFile], count: int) -> _Computed:
+def _compute_changes(
+    run: TableRun, backend: Backend, before: Snapshot, due: Sequence[RawFile], count: int
+) -> _Computed:
     """Compute the change of the first files that are due.
 
     If a statement that moves rows between keys goes on in later files, these become part of the change.
@@ -194,11 +196,11 @@ def _compute_changes(run: TableRun, spark: Backend, before: Snapshot, due: Seque
     require_accepted(run, drift.changes)
     require_known_columns(run, before, files, inspections)
     try:
-        result = compute(run, spark, before, shape, parts_to_read(known, inspections))
+        result = compute(run, backend, before, shape, parts_to_read(known, inspections))
     except UnsettledKeyError:
         if len(files) == len(due):
             raise
-        return _compute_changes(run, spark, before, due, 2 * count)
+        return _compute_changes(run, backend, before, due, 2 * count)
     return _Computed(files, shape, ordering, drift, result, missing_columns(schema, inspections))
 
 

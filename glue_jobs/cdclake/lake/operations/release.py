@@ -22,7 +22,7 @@ from cdclake.lake.operations.compute import (
 from cdclake.lake.operations.corrected_rows import require_corrected
 from cdclake.lake.operations.history import base_schema, last_full_load_utc
 from cdclake.lake.raw.reader import Slice
-from cdclake.lake.spark.in_process import InProcessSpark
+from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.change import ChangeKind
 from cdclake.model.due_files import with_identities
 from cdclake.model.rawfiles import file_order
@@ -84,9 +84,8 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     require_same_keys(run, before)
     ordering = require_one_ordering(before, files, inspections)
     parts = [Slice(file, file.size_bytes, only_rows=frozenset(bad_rows[file.relative])) for file in files]
-    spark = InProcessSpark()
     released_utc = _loaded_utc(before, raw)
-    result = compute(run, spark, before, shape, parts, released_utc=released_utc)
+    result = compute(run, InProcessBackend(), before, shape, parts, released_utc=released_utc)
     result = result.after_listing(time.perf_counter() - started)
     after = snapshot_after(run, before, shape, result, unchanged_files(before.files, result.rewritten))
     load_rows_remain = any(_is_load(entry.raw_file) and entry.raw_file not in names for entry in entries)

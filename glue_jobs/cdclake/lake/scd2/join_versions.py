@@ -7,24 +7,23 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from cdclake.lake.merge import tasks
-from cdclake.lake.merge.join_by_key import key_range_bounds, probe_files, probe_task_count, sum_stats, tagged, union_all
+from cdclake.lake.merge.join_by_key import key_range_bounds, probe_files, probe_task_count, sum_stats, tagged
 from cdclake.lake.merge.read_changes import Locations, ReadStats
 from cdclake.lake.scd2.tasks import Source, find_open_versions, merge_key_range, read_open_versions, read_table_rows
-from cdclake.lake.spark.backend import keep_on_disk
-from cdclake.lake.spark.task_errors import SparkTask
+from cdclake.lake.spark.backend import split_evenly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.lake.scd2.tasks import HistoryPlan
-    from cdclake.lake.spark.backend import Backend, DistributedRows
+    from cdclake.lake.scd2.tasks import HistoryPlan, VersionMerge
+    from cdclake.lake.spark.backend import Backend, Partitions
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile
 
 
 def merge_into_history(
-    spark: Backend,
-    batches: DistributedRows,
+    backend: Backend,
+    batches: Partitions[Any],
     read: ReadStats,
     plan: HistoryPlan,
     shape: TableShape,
@@ -33,12 +32,12 @@ def merge_into_history(
     counting: tasks.InsertCounting,
     *,
     full_load: bool,
-) -> DistributedRows:
+) -> Partitions[VersionMerge]:
     """Compute what a change does to the history.
 
     Args:
-        batches: `(stats, rows)` of rows in flight, each sorted by leading key. If they are an `InProcessRdd`, so is the
-            result.
+        backend: Where to read the data files.
+        batches: `(stats, rows)` of rows in flight, each sorted by leading key.
         plan: What the change does to the history.
         locations: Where the table's own files are.
         live_files: Data files of the table before the change; ignored for a full load.
@@ -46,7 +45,7 @@ def merge_into_history(
         full_load: Whether the rows are all rows of the table.
 
     Returns:
-        `VersionMerge`s with the rows to write.
+        Outcomes with the rows to write, where the batches are.
     """
     sources = [(Source.TABLE if full_load else Source.CHANGE, batches)]
     if plan.compare_all:
@@ -54,22 +53,19 @@ def merge_into_history(
             (Source.TABLE, [] if full_load else live_files, partial(read_table_rows, locations=locations, shape=shape)),
             (Source.HISTORY, list(enumerate(plan.open_files)), partial(read_open_versions, plan=plan, shape=shape)),
         )
-        sources += [(source, _in_tasks(spark, files, function)) for source, files, function in reads if files]
+        sources += [(source, _in_tasks(backend, files, function)) for source, files, function in reads if files]
         read = reduce(add, (sum_stats(rows, ReadStats()) for _, rows in sources[1:]), read)
     bounds = key_range_bounds(read)
-    key_ranges = len(bounds) + 1
     split = partial(tasks.rows_by_key_range, bounds=bounds)
-    entries = [_from(source, rows.flatMap(split), key_ranges) for source, rows in sources]
+    entries = [rows.flat_map(split).map(partial(tagged, source)) for source, rows in sources]
     if plan.open_files and not plan.compare_all:
         find = partial(find_open_versions, plan=plan, shape=shape, bounds=bounds)
-        entries.append(_from(Source.HISTORY, probe_files(spark, batches, plan.open_files, shape, find), key_ranges))
-    merge = SparkTask(partial(merge_key_range, plan=plan, shape=shape, counting=counting, full_load=full_load))
-    return union_all(entries).mapPartitions(merge)
+        versions = probe_files(backend, batches, plan.open_files, shape, find)
+        entries.append(versions.map(partial(tagged, Source.HISTORY)))
+    merge = partial(merge_key_range, plan=plan, shape=shape, counting=counting, full_load=full_load)
+    return entries[0].shuffle(len(bounds) + 1, *entries[1:]).map_partitions(merge)
 
 
-def _in_tasks(spark: Backend, files: Sequence[Any], function: Any) -> DistributedRows:  # noqa: ANN401 - a task
-    return keep_on_disk(spark.parallelize(files, probe_task_count(spark, files)).mapPartitions(SparkTask(function)))
-
-
-def _from(source: Source, rows: DistributedRows, key_ranges: int) -> DistributedRows:
-    return rows.mapValues(partial(tagged, source)).partitionBy(key_ranges, int)
+def _in_tasks(backend: Backend, files: Sequence[Any], function: Any) -> Partitions[Any]:  # noqa: ANN401 - a task
+    groups = split_evenly(files, probe_task_count(backend, files))
+    return backend.distribute(groups).map_partitions(function).keep()

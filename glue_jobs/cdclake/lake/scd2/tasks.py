@@ -186,7 +186,7 @@ def _existing_versions(rows: pa.Table, i: int, file: DataFile, shape: TableShape
 
 
 def merge_key_range(
-    entries: Iterable[tuple[int, tuple[Source, bytes]]],
+    entries: Iterable[tuple[Source, bytes]],
     *,
     plan: HistoryPlan,
     shape: TableShape,
@@ -196,13 +196,13 @@ def merge_key_range(
     """Merge all rows of one key range into the history.
 
     Args:
-        entries: `(key range, (source, rows))`. If history and table are compared, these are all rows and open versions
+        entries: `(source, rows)`. If history and table are compared, these are all rows and open versions
             of the range, else only open versions of the keys that change.
         counting: How to count new open versions.
         full_load: Whether the rows of the table are those of a full load.
     """
     batches: dict[Source, list[bytes]] = defaultdict(list)
-    for _, (source, data) in entries:
+    for source, data in entries:
         batches[source].append(data)
     fs = plan.locations.lake.open()
     existing = concat_ipc(batches[Source.HISTORY], version_schema(shape))

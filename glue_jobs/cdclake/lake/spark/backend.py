@@ -1,4 +1,3 @@
-# ruff: noqa: D102, ANN401 - the methods are Spark's
 """The interface to whatever runs the engine: Spark, or this process alone.
 
 No code here imports pyspark: a run that uses Spark has imported it, and a run in this process does not need it.
@@ -7,56 +6,99 @@ No code here imports pyspark: a run that uses Spark has imported it, and a run i
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from functools import partial, reduce
+from operator import add
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
-    from typing_extensions import TypeIs
+    from typing_extensions import Self, TypeIs
 
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
-class DistributedRows(Protocol):
-    """Values in partitions: Spark's `RDD`, or `InProcessRdd`. The methods mean what they mean in Spark."""
+class Task(NamedTuple):
+    """An attempt to process one partition.
 
-    def map(self, function: Callable[[Any], Any], /) -> DistributedRows: ...
-    def mapValues(self, function: Callable[[Any], Any], /) -> DistributedRows: ...
-    def flatMap(self, function: Callable[[Any], Iterable[Any]], /) -> DistributedRows: ...
-    def mapPartitions(self, function: Callable[[Iterable[Any]], Iterable[Any]], /) -> DistributedRows: ...
-    def mapPartitionsWithIndex(self, function: Callable[[int, Iterable[Any]], Iterable[Any]], /) -> DistributedRows: ...
-    def partitionBy(self, count: int, function: Callable[[Any], int], /) -> DistributedRows: ...
-    def union(self, other: Any, /) -> DistributedRows: ...
-    def persist(self, level: Any, /) -> DistributedRows: ...
-    def unpersist(self) -> DistributedRows: ...
-    def collect(self) -> list[Any]: ...
+    Attributes:
+        number: Number of the partition.
+        attempt: Id of the attempt: each attempt writes files of its own.
+    """
+
+    number: int
+    attempt: str
+
+
+class Partitions(Protocol[Item]):
+    """Values in partitions, each processed by one task. A `CdclakeError` of a task reaches the caller as it is."""
+
+    backend: Backend
+    """Where the values are, and where functions process them."""
+
+    def map(self, function: Callable[[Item], Result], /) -> Partitions[Result]:
+        """The function's result for each value."""
+
+    def flat_map(self, function: Callable[[Item], Iterable[Result]], /) -> Partitions[Result]:
+        """The function's results for each value."""
+
+    def map_partitions(self, function: Callable[[Iterator[Item]], Iterator[Result]], /) -> Partitions[Result]:
+        """The function's results for each partition."""
+
+    def run(self, function: Callable[[Task, Iterator[Item]], Iterator[Result]], /) -> Partitions[Result]:
+        """The same, for a function that needs to know its task."""
+
+    def shuffle(self, count: int, /, *others: Self) -> Partitions[Any]:
+        """Send each value to a partition. These values, and the others on the same backend, are pairs.
+
+        Returns:
+            The second of each pair, in the partition whose number is the first, modulo their count.
+        """
+
+    def keep(self) -> Self:
+        """Compute the values only once, although they are read several times."""
+
+    def discard(self) -> None:
+        """Forget the values that `keep` keeps."""
+
+    def collect(self) -> list[Item]:
+        """All values."""
+
+    def collect_partitions(self) -> list[list[Item]]:
+        """The values of each partition."""
 
 
 class Backend(Protocol):
-    """What runs tasks: Spark's `SparkContext`, or `InProcessSpark`."""
+    """What runs tasks: `SparkBackend`, or `InProcessBackend`."""
 
     @property
-    def defaultParallelism(self) -> int: ...
-    def parallelize(self, values: Sequence[Any], count: int, /) -> DistributedRows: ...
+    def parallelism(self) -> int:
+        """Number of tasks that run at once."""
+
+    def distribute(self, partitions: Sequence[Sequence[Item]], /) -> Partitions[Item]:
+        """Send values to tasks, those of each partition to one."""
 
 
-def keep_on_disk(rows: DistributedRows) -> DistributedRows:
-    """Keep rows that are read more than once.
-
-    In memory they would crowd out the tasks: large byte arrays fragment the heap, and Spark runs out of memory long
-    before it starts to spill.
-    """
-    pyspark = sys.modules.get("pyspark")
-    return rows.persist(pyspark.StorageLevel.DISK_ONLY) if pyspark else rows
+def moved(values: Partitions[Item], backend: Backend) -> Partitions[Item]:
+    """The same values in the same partitions on a backend."""
+    return values if values.backend is backend else backend.distribute(values.collect_partitions())
 
 
-def attempt_id() -> str:
-    """Identify this attempt at a task: each attempt writes files of its own."""
-    pyspark = sys.modules.get("pyspark")
-    context = pyspark.TaskContext.get() if pyspark else None
-    return str(context.taskAttemptId()) if context else "0"
+def total(values: Partitions[Item], zero: Item) -> Item:
+    """The sum of values of any type with +; each task sums its own."""
+    return reduce(add, values.map_partitions(partial(_total, zero=zero)).collect(), zero)
+
+
+def _total(values: Iterable[Item], zero: Item) -> Iterator[Item]:
+    yield reduce(add, values, zero)
+
+
+def split_evenly(items: Sequence[Item], count: int) -> list[list[Item]]:
+    """Adjacent items in at most `count` groups of about as many items."""
+    return balanced_groups(items, [1] * len(items), count)
 
 
 def balanced_groups(items: Sequence[Item], sizes: Sequence[int], count: int) -> list[list[Item]]:

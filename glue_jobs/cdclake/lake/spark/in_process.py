@@ -1,4 +1,4 @@
-# ruff: noqa: D102 - the methods are Spark's
+# ruff: noqa: D102 - see `Backend` and `Partitions`
 """Runs the engine in this process, without Spark.
 
 For changes so small that starting a Spark stage takes longer than the work, for tests that need thousands of runs, and
@@ -7,68 +7,66 @@ for a debugger. Nothing is pickled and nothing runs in parallel.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cdclake.lake.spark.backend import Partitions, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from typing_extensions import Self
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
-class InProcessRdd:
-    """Stands in for an RDD: partitions of values, each a list."""
+@dataclass(eq=False)
+class InProcessBackend:
+    """Runs tasks one after the other."""
 
-    def __init__(self, partitions: Sequence[Iterable[Any]], partitioner: object = None) -> None:
-        self.partitions = [list(partition) for partition in partitions]
-        self._partitioner = partitioner
+    parallelism: int = 2
 
-    def one_per_partition(self) -> InProcessRdd:
-        """The same values, each in a partition of its own."""
-        return InProcessRdd([[value] for value in self.collect()])
+    def distribute(self, partitions: Sequence[Sequence[Item]]) -> InProcessPartitions[Item]:
+        return InProcessPartitions(self, partitions)
 
-    def map(self, function: Callable[[Any], Any]) -> InProcessRdd:
-        return InProcessRdd([[function(value) for value in partition] for partition in self.partitions])
 
-    def mapValues(self, function: Callable[[Any], Any]) -> InProcessRdd:
-        return self.map(lambda pair: (pair[0], function(pair[1])))
+class InProcessPartitions(Partitions[Item]):
+    """Values in this process. Functions process them at once."""
 
-    def flatMap(self, function: Callable[[Any], Iterable[Any]]) -> InProcessRdd:
-        return InProcessRdd([chain.from_iterable(map(function, partition)) for partition in self.partitions])
+    def __init__(self, backend: InProcessBackend, partitions: Iterable[Iterable[Item]]) -> None:
+        self.backend = backend
+        self._partitions = [list(partition) for partition in partitions]
 
-    def mapPartitions(self, function: Callable[[Iterable[Any]], Iterable[Any]]) -> InProcessRdd:
-        return InProcessRdd([function(iter(partition)) for partition in self.partitions])
+    def map(self, function: Callable[[Item], Result]) -> InProcessPartitions[Result]:
+        return self.map_partitions(lambda values: map(function, values))
 
-    def mapPartitionsWithIndex(self, function: Callable[[int, Iterable[Any]], Iterable[Any]]) -> InProcessRdd:
-        return InProcessRdd([function(i, iter(partition)) for i, partition in enumerate(self.partitions)])
+    def flat_map(self, function: Callable[[Item], Iterable[Result]]) -> InProcessPartitions[Result]:
+        return self.map_partitions(lambda values: chain.from_iterable(map(function, values)))
 
-    def partitionBy(self, count: int, function: Callable[[Any], int]) -> InProcessRdd:
+    def map_partitions(self, function: Callable[[Iterator[Item]], Iterator[Result]]) -> InProcessPartitions[Result]:
+        return self.run(lambda _, values: function(values))
+
+    def run(self, function: Callable[[Task, Iterator[Item]], Iterator[Result]]) -> InProcessPartitions[Result]:
+        results = (function(Task(i, "0"), iter(values)) for i, values in enumerate(self._partitions))
+        return InProcessPartitions(self.backend, results)
+
+    def shuffle(self, count: int, *others: Self) -> InProcessPartitions[Any]:
         partitions: list[list[Any]] = [[] for _ in range(count)]
-        for pair in chain.from_iterable(self.partitions):
-            partitions[function(pair[0]) % count].append(pair)
-        return InProcessRdd(partitions, (count, function))
+        pairs: Iterable[Any] = chain.from_iterable(part.collect() for part in (self, *others))
+        for number, value in pairs:
+            partitions[number % count].append(value)
+        return InProcessPartitions(self.backend, partitions)
 
-    def union(self, other: InProcessRdd) -> InProcessRdd:
-        """As in Spark: partition by partition if both have the same partitioner."""
-        if self._partitioner is not None and self._partitioner == other._partitioner:
-            pairs = zip(self.partitions, other.partitions, strict=True)
-            return InProcessRdd([[*ours, *theirs] for ours, theirs in pairs], self._partitioner)
-        return InProcessRdd(self.partitions + other.partitions)
-
-    def persist(self, level: object) -> InProcessRdd:  # noqa: ARG002 - everything is in memory
+    def keep(self) -> Self:
         return self
 
-    def unpersist(self) -> InProcessRdd:
-        return self
+    def discard(self) -> None:
+        pass
 
-    def collect(self) -> list[Any]:
-        return list(chain.from_iterable(self.partitions))
+    def collect(self) -> list[Item]:
+        return list(chain.from_iterable(self._partitions))
 
-
-class InProcessSpark:
-    """Stands in for a SparkContext."""
-
-    def __init__(self, parallelism: int = 2) -> None:
-        self.defaultParallelism = parallelism
-
-    def parallelize(self, values: Sequence[Any], count: int) -> InProcessRdd:
-        """As in Spark; partition `i` of `count` takes every `count`-th value."""
-        return InProcessRdd([values[i::count] for i in range(count)])
+    def collect_partitions(self) -> list[list[Item]]:
+        return self._partitions

@@ -1,11 +1,14 @@
-"""Starts Spark on this machine."""
+"""Starts Spark."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
+
+from cdclake.lake.spark.spark_backend import SparkBackend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +20,11 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+
+
+def spark_backend() -> SparkBackend:
+    """Run tasks in the Spark of this job."""
+    return SparkBackend(SparkContext.getOrCreate())
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdclake.errors import ConfigurationError
+from cdclake.lake.spark.spark_backend import SparkBackend
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import Attribute
 from cdclake.oracle import merge
@@ -68,7 +69,7 @@ def test_an_adopted_table_of_the_walkthrough_equals_the_oracle_and_rolls_back_by
 ) -> None:
     item = {"PrimaryKey": "id", "PartitionKey": ",".join(key) or "null", "Schema": SPARK_TYPES}
     item["DeleteMode"] = delete_mode
-    adoptee = AdoptableTable(Table(tmp_path, COLUMNS, item, spark))
+    adoptee = AdoptableTable(Table(tmp_path, COLUMNS, item, SparkBackend(spark)))
     table = adoptee.table
     before = [row(number) for number in range(60)]
     write_like_walkthrough(adoptee, spark, before, key)

@@ -73,7 +73,7 @@ class DirectResult:
     absent: int = 0
 
 
-def change_directly(run: TableRun, spark: Backend, change: DirectChange, watermark: str = "") -> DirectResult:
+def change_directly(run: TableRun, backend: Backend, change: DirectChange, watermark: str = "") -> DirectResult:
     """Apply a direct change completely or not at all.
 
     The watermark, the applied files and the horizon stay the same, so the next run of the jobs is not affected.
@@ -100,13 +100,13 @@ def change_directly(run: TableRun, spark: Backend, change: DirectChange, waterma
         if is_empty_input(rows):
             return DirectResult()
         shape = _shape(run, before, rows)
-        prepared = _prepare(run, spark, before, shape, change.op, rows)
+        prepared = _prepare(run, backend, before, shape, change.op, rows)
         if not prepared.rows:
             return DirectResult(absent=prepared.keys.absent)
         parts = _slices(run, before, prepared)
         seconds = time.perf_counter() - started
         sets_history_time = _sets(run.settings.history_time_column, change.op, rows)
-        result = compute(run, spark, before, shape, parts, sets_history_time=sets_history_time).after_listing(seconds)
+        result = compute(run, backend, before, shape, parts, sets_history_time=sets_history_time).after_listing(seconds)
         _check_applied(run, change.op, prepared.rows, result)
     except BaseException:
         _remove_staged(run, before)
@@ -143,12 +143,14 @@ def _require_key(run: TableRun, before: Snapshot) -> None:
         raise ConfigurationError(message, remedy=remedy)
 
 
-def _prepare(run: TableRun, spark: Backend, before: Snapshot, shape: TableShape, op: str, rows: InputRows) -> Prepared:
+def _prepare(
+    run: TableRun, backend: Backend, before: Snapshot, shape: TableShape, op: str, rows: InputRows
+) -> Prepared:
     columns = [match_columns(op, table, shape.schema, shape.primary_key) for table in input_columns(rows)]
     order, declared = run.settings.order_column, run.settings.schema
     is_declared = declared is not None and declared.find(order) is not None
     request = PrepareRequest(op, shape, order, is_declared, before.files, locations_of(run, before))
-    prepared = prepare(spark, request, rows, columns)
+    prepared = prepare(backend, request, rows, columns)
     problem = next(_problems(op, prepared, shape.primary_key), None)
     if problem:
         message, remedy, names = problem

@@ -22,9 +22,10 @@ from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats
 from cdclake.lake.merge.read_changes import ReadStats
 from cdclake.lake.operations.direct.rows import InputStats, KeyStats, change_rows, convert_input
 from cdclake.lake.raw.ordering import unsortable_text
-from cdclake.lake.spark.backend import attempt_id, is_spark_dataframe, keep_on_disk
-from cdclake.lake.spark.in_process import InProcessRdd
-from cdclake.lake.spark.task_errors import SparkTask, raising_task_errors
+from cdclake.lake.spark.backend import is_spark_dataframe
+from cdclake.lake.spark.in_process import InProcessBackend
+from cdclake.lake.spark.spark_backend import SparkPartitions
+from cdclake.lake.spark.task_errors import SparkTask
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc
 from cdclake.lake.storage.writer import COMPRESSION
 from cdclake.model.schema import INSERT
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.merge.read_changes import Locations
     from cdclake.lake.operations.direct.input_tables import InputRows
-    from cdclake.lake.spark.backend import Backend, DistributedRows
+    from cdclake.lake.spark.backend import Backend, Partitions, Task
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.schema import Column
     from cdclake.model.snapshot import DataFile
@@ -102,7 +103,7 @@ class Prepared:
 
 
 def prepare(
-    spark: Backend, request: PrepareRequest, rows: InputRows, columns: Sequence[Sequence[Column | None]]
+    backend: Backend, request: PrepareRequest, rows: InputRows, columns: Sequence[Sequence[Column | None]]
 ) -> Prepared:
     """Write the change files of a direct change.
 
@@ -111,25 +112,25 @@ def prepare(
             column out.
     """
     convert = partial(convert_input, primary_key=request.primary_key)
-    with raising_task_errors():
-        batches: DistributedRows
-        if is_spark_dataframe(rows):
-            batches = keep_on_disk(_convert_dataframe(rows, partial(convert, columns=columns[0])))
-        else:
-            batches = InProcessRdd([[convert(table, names) for table, names in zip(rows, columns, strict=True)]])
-        try:
-            return _write_files(spark, request, batches)
-        finally:
-            batches.unpersist()
+    batches: Partitions[tuple[InputStats, bytes]]
+    if is_spark_dataframe(rows):
+        batches = _convert_dataframe(backend, rows, partial(convert, columns=columns[0])).keep()
+    else:
+        converted = [convert(table, names) for table, names in zip(rows, columns, strict=True)]
+        batches = InProcessBackend().distribute([converted])
+    try:
+        return _write_files(backend, request, batches)
+    finally:
+        batches.discard()
 
 
-def _write_files(spark: Backend, request: PrepareRequest, batches: DistributedRows) -> Prepared:
+def _write_files(backend: Backend, request: PrepareRequest, batches: Partitions[tuple[InputStats, bytes]]) -> Prepared:
     stats: InputStats = sum_stats(batches, InputStats())
     if stats.invalid or stats.null_keys or not stats.rows:
         return Prepared(stats)
     if request.shape.primary_key:
         entries = cogroup_by_key(
-            spark,
+            backend,
             batches,
             ReadStats(inserts=stats.rows, samples=stats.samples),
             request.files,
@@ -139,15 +140,17 @@ def _write_files(spark: Backend, request: PrepareRequest, batches: DistributedRo
         )
     else:
         entries = batches.map(_as_entry)
-    write = SparkTask(partial(_write_file, request=request))
-    written: list[tuple[KeyStats, WrittenFile | None]] = entries.mapPartitionsWithIndex(write).collect()
+    written = entries.run(partial(_write_file, request=request)).collect()
     files = tuple(file for _, file in written if file)
     return Prepared(stats, reduce(add, (keys for keys, _ in written), KeyStats()), files)
 
 
-def _convert_dataframe(frame: DataFrame, convert: partial[tuple[InputStats, bytes]]) -> DistributedRows:
+def _convert_dataframe(
+    backend: Backend, frame: DataFrame, convert: partial[tuple[InputStats, bytes]]
+) -> SparkPartitions[tuple[InputStats, bytes]]:
     renamed = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))  # names may contain any character
-    return renamed.mapInArrow(SparkTask(partial(_convert_batches, convert=convert)), "batch binary").rdd.map(_unpickled)
+    pickled = renamed.mapInArrow(SparkTask(partial(_convert_batches, convert=convert)), "batch binary")
+    return SparkPartitions(backend, pickled.rdd.map(_unpickled))
 
 
 def _convert_batches(
@@ -164,11 +167,11 @@ def _unpickled(row: Sequence[Any]) -> Any:  # noqa: ANN401 - what `_convert_batc
 
 
 def _write_file(
-    task: int, entries: Iterable[tuple[int, tuple[bool, bytes]]], *, request: PrepareRequest
+    task: Task, entries: Iterable[tuple[bool, bytes]], *, request: PrepareRequest
 ) -> Iterator[tuple[KeyStats, WrittenFile | None]]:
     """A Spark task: write the change rows of a range of keys."""
     batches: dict[bool, list[bytes]] = {True: [], False: []}
-    for _, (from_lake, batch) in entries:
+    for from_lake, batch in entries:
         batches[from_lake].append(batch)
     tables = [from_ipc(batch) for batch in batches[False]]
     if not tables:
@@ -181,7 +184,7 @@ def _write_file(
         yield keys, None
         return
     _require_sortable_text(rows, request)
-    key = f"{request.locations.staging}direct/{task:05d}-{attempt_id()}.parquet"
+    key = f"{request.locations.staging}direct/{task.number:05d}-{task.attempt}.parquet"
     with open_output(request.locations.lake.open(), key) as sink:
         pq.write_table(rows, sink, compression=COMPRESSION)
         size_bytes = sink.tell()
@@ -204,5 +207,5 @@ def _require_sortable_text(rows: pa.Table, request: PrepareRequest) -> None:
         raise OrderingError(message, remedy=remedy, column=column.name)
 
 
-def _as_entry(batch: tuple[InputStats, bytes]) -> tuple[int, tuple[bool, bytes]]:
-    return 0, (False, batch[1])
+def _as_entry(batch: tuple[InputStats, bytes]) -> tuple[bool, bytes]:
+    return False, batch[1]
