@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.lake.storage import wide_rows
-from cdclake.lake.storage.wide_rows import cut_by_bytes, take
+from cdclake.lake.storage.wide_rows import cut_by_bytes, take, where
 
 ROWS = pa.concat_tables(
     pa.table(
@@ -44,3 +44,13 @@ def test_slices_have_at_most_so_many_bytes_or_one_row(limit: int) -> None:
     texts = [part.select(["id", "text", "blob"]) for part in parts]
     assert all(part.nbytes <= limit + 8 * part.num_rows or part.num_rows == 1 for part in texts)
     assert len(parts) == {1: 30, 10_000: 1}.get(limit, len(parts))
+
+
+@pytest.mark.parametrize("wanted", [[True] * 30, [False] * 30, [True, None, False] * 10, [True] * 29 + [None]])
+def test_where_equals_arrows_filter(wanted: list[bool | None]) -> None:
+    mask = pa.chunked_array([wanted])
+    assert where(ROWS, mask).equals(ROWS.filter(mask))
+
+
+def test_nothing_is_copied_where_all_rows_are_wanted() -> None:
+    assert where(ROWS, pa.repeat(True, 30)) is ROWS

@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cdclake.lake.merge.existing_rows import existing_rows, existing_rows_schema
 from cdclake.lake.merge.home_ranges import HomeRanges
@@ -199,7 +198,7 @@ def _resolve(
     overlap_end: str,
     complete: bool,
 ) -> ResolvedBatch:
-    shape, keys = context.shape, pc.unique(rows[KEY])
+    shape, keys = context.shape, rows[KEY].combine_chunks()
     found = [existing_rows_schema(shape, complete=complete).empty_table()]
     low, high = key_range(rows[LEADING_KEY])
     for i in sorted(bases):

@@ -13,13 +13,12 @@ import pyarrow.compute as pc
 
 from cdclake.errors import OrderingError
 from cdclake.lake.storage.keys import KEY, matches
+from cdclake.model.position import ARRIVED, MARKS, PLACED, file_and_row, order_in_files
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.position import MARKS, file_and_row, order_in_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_PLACED = r"\?\+?$"
 _FILE_AND_ROW = rf"\|(?P<file>\d{{8}}-[^|]*\|\d{{10}})[{MARKS}]*$"
 
 
@@ -37,10 +36,10 @@ def check_placed_deletes(rows: pa.Table, existing_rows: pa.Table, tombstones: pa
     known = pa.concat_tables([table.select([KEY, POSITION]) for table in (existing_rows, tombstones)])
     new = rows.select([KEY, POSITION])
     entries = pa.concat_tables([new, known.filter(pc.not_equal(known[POSITION], ""))])
-    keys = entries.filter(pc.match_substring_regex(entries[POSITION], _PLACED))
-    if not keys.num_rows:
+    is_placed = pc.or_(*(pc.ends_with(entries[POSITION], marks) for marks in (PLACED, PLACED + ARRIVED)))
+    if not pc.any(is_placed).as_py():
         return
-    entries = entries.filter(matches(entries[KEY], keys[KEY].combine_chunks()))
+    entries = entries.filter(matches(entries[KEY], entries[KEY].filter(is_placed).combine_chunks()))
     files = pc.struct_field(pc.extract_regex(entries[POSITION], _FILE_AND_ROW), "file")
     entries = entries.append_column("file", files)
     by_value, by_file = (
@@ -55,7 +54,7 @@ def check_placed_deletes(rows: pa.Table, existing_rows: pa.Table, tombstones: pa
 def _check_key(positions: Iterable[str], new: set[str]) -> None:
     entries = [(position, order_in_files(position)) for position in positions]
     for placed, in_files in entries:
-        if "?" not in placed[-2:]:
+        if PLACED not in placed[-2:]:
             continue
         for other, other_in_files in entries:
             if (other < placed) != (other_in_files < in_files) and other_in_files != in_files:

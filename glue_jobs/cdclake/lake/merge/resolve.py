@@ -15,7 +15,7 @@ from cdclake.lake.merge.placed_deletes import check_placed_deletes
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, matches
 from cdclake.lake.storage.partitions import by_partition, partition_ids
 from cdclake.lake.storage.shape import with_constant
-from cdclake.lake.storage.wide_rows import take
+from cdclake.lake.storage.wide_rows import take, where
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION, GREATEST_SEQUENCE, file_and_row
 from cdclake.model.position import SENT as SENT_MARK
@@ -108,13 +108,13 @@ def resolve(
     if len(pc.unique(existing_rows[KEY])) != existing_rows.num_rows:
         message = "The lake table contains a key more than once"
         raise IntegrityError(message, remedy="Reload the table with a full load")
-    rows, live = in_order(rows), existing_rows.filter(pc.invert(existing_rows[SOFT_DELETED]))
+    rows, live = in_order(rows), where(existing_rows, pc.invert(existing_rows[SOFT_DELETED]))
     is_known, has_tombstone = _not_after(rows, existing_rows), _not_after(rows, _last_tombstones(tombstones))
     check_placed_deletes(rows, existing_rows, tombstones)
     before = SettledRows(rows, is_known, has_tombstone)
     settled = settle_key_updates(before, existing_rows, live, tombstones, shape, overlap_end)
     rows, is_known, has_tombstone = settled.rows, settled.is_known, settled.has_tombstone
-    winners = _last_of_each_key(rows.filter(pc.invert(pc.or_(is_known, has_tombstone))), live, shape)
+    winners = _last_of_each_key(where(rows, pc.invert(pc.or_(is_known, has_tombstone))), live, shape)
     older_rows = rows.filter(pc.and_(is_known, pc.invert(has_tombstone)))
     overtaken = _overtaken_by_partial_rows(older_rows, winners, live, shape)
     if overtaken.num_rows and not set(shape.schema.names) <= set(live.column_names):
@@ -122,7 +122,7 @@ def resolve(
     _require_sent(overtaken, live, shape)
     is_present, is_delete = matches(winners[KEY], live[KEY]), pc.equal(winners[OP_COLUMN], DELETE)
     is_new = pc.invert(pc.or_(is_present, is_delete))
-    _require_later(winners.filter(is_new), forgotten)
+    _require_later(winners[POSITION].filter(is_new), forgotten)
     counts = Counts(
         applied=winners.num_rows,
         superseded=rows.num_rows - winners.num_rows,
@@ -131,28 +131,28 @@ def resolve(
         deleted=_count(pc.and_(is_present, is_delete)),
         absent=_count(pc.and_(pc.invert(is_present), is_delete)),
     )
-    stored, deleted = winners.filter(pc.invert(is_delete)), winners.filter(is_delete)
+    stored, deleted = where(winners, pc.invert(is_delete)), winners.filter(is_delete)
     if shape.soft_delete:
         is_gone = pc.invert(pc.or_(is_known, matches(rows[KEY], stored[KEY])))
         soft_deleted = _soft_deleted_rows(rows.filter(is_gone), has_tombstone.filter(is_gone), existing_rows, shape)
         stored = in_order(pa.concat_tables([stored, soft_deleted]))
     stored = _with_unsent_marks(stored, shape)
-    before = _matching(existing_rows, stored[KEY])
+    before = _matching(existing_rows.select([KEY, FILE_INDEX, PARTITION_ID]), stored[KEY])
     same_partition = pc.equal(partition_ids(stored, shape.partition_key), before[PARTITION_ID])
     in_place = pc.fill_null(same_partition, False)
     return ResolvedBatch(
         counts,
         removals=_by_file(_removed_rows(existing_rows, stored, deleted, shape)),
-        replacements=_by_file(stored.append_column(FILE_INDEX, before[FILE_INDEX]).filter(in_place)),
-        inserts=dict(by_partition(stored.filter(pc.invert(in_place)), shape.partition_key)),
+        replacements=_by_file(where(stored.append_column(FILE_INDEX, before[FILE_INDEX]), in_place)),
+        inserts=dict(by_partition(where(stored, pc.invert(in_place)), shape.partition_key)),
         tombstones=_to_remember(deleted, settled.displacements),
         moves=settled.moves,
     )
 
 
-def _require_later(new_rows: pa.Table, forgotten: str) -> None:
+def _require_later(positions: pa.ChunkedArray, forgotten: str) -> None:
     """Refuse new rows whose key may have been deleted after them."""
-    first = pc.min(new_rows[POSITION]).as_py()
+    first = pc.min(positions).as_py()
     if not forgotten or first is None or first > forgotten:
         return
     file, row = file_and_row(first)
@@ -321,7 +321,7 @@ def _matching(known: pa.Table, keys: pa.ChunkedArray) -> pa.Table:
 def _last_of_each_key(rows: pa.Table, existing_rows: pa.Table, shape: TableShape) -> pa.Table:
     """The last row of each key. Columns that it did not send come from earlier rows, else from the lake's row."""
     is_last = is_last_of_key(_one_chunk(rows[KEY]))
-    winners = rows.filter(is_last)
+    winners = where(rows, is_last)
     if not shape.partial or not winners.num_rows:
         return winners
     starts, ends = _spans(is_last)
@@ -361,7 +361,7 @@ def _flag_matrix(texts: pa.ChunkedArray, columns: int, flag: str) -> np.ndarray[
 
 def _by_file(rows: pa.Table) -> dict[int, pa.Table]:
     indices = pc.unique(rows[FILE_INDEX]).to_pylist()
-    return {i: rows.filter(pc.equal(rows[FILE_INDEX], i)).drop_columns([FILE_INDEX]) for i in indices}
+    return {i: where(rows, pc.equal(rows[FILE_INDEX], i)).drop_columns([FILE_INDEX]) for i in indices}
 
 
 def _count(mask: pa.ChunkedArray) -> int:

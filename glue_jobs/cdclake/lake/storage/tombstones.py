@@ -89,6 +89,8 @@ def find_tombstones(
     shape: TableShape,
 ) -> pa.Table:
     """Read the tombstones of these keys: leading key, key, position."""
+    if not files:
+        return tombstone_schema(shape).empty_table()
     wanted, wanted_leading = pc.unique(keys), np.sort(pc.unique(leading_keys).to_numpy(zero_copy_only=False))
     low, high = key_range(leading_keys)
     tombstones = [tombstone_schema(shape).empty_table()]
