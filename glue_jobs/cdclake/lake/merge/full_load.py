@@ -10,7 +10,7 @@ hashes of the keys are shuffled, to prove that no key occurs twice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 
 from cdclake.lake.merge.merge_file import MergeSpec, merge
 from cdclake.lake.merge.read_changes import ReadStats
-from cdclake.lake.merge.tasks import WriteResult
-from cdclake.lake.raw.quarantine import BadRowCollector, quarantine_rows
+from cdclake.lake.merge.resolve import in_order, is_last_of_key
+from cdclake.lake.raw.quarantine import BadRowCollector
 from cdclake.lake.raw.read_ahead import read_all
-from cdclake.lake.storage.keys import KEY, key_hashes
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, key_hashes
 from cdclake.lake.storage.partitions import by_partition
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from cdclake.lake.merge.read_changes import Locations
     from cdclake.lake.raw.reader import Slice
-    from cdclake.lake.raw.rows import BadRow
     from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue
@@ -102,11 +101,12 @@ class LoadResult:
     """What a task read and wrote.
 
     Attributes:
-        repeats_key: Whether nothing was written, because rows that should keep their order repeat a key.
+        written: Data files; `path` is the staged key.
+        repeats_key: Whether nothing was written, because rows repeat a key.
     """
 
     read: ReadStats
-    written: WriteResult
+    written: tuple[DataFile, ...]
     repeats_key: bool = False
 
 
@@ -147,30 +147,34 @@ def load_slices(
     raw, lake = locations.raw.open(), locations.lake.open()
     batches: list[pa.Table] = []
     bad_rows = BadRowCollector(settings.max_quarantined_rows)
-    for batch in read_all(raw, slices, shape, settings, table):
+    unnumbered = (replace(part, unnumbered=True) for part in slices)
+    for batch in read_all(raw, unnumbered, shape, settings, table):
         bad_rows.add(batch.bad_rows)
         batches.append(batch.rows)
     quarantine = bad_rows.write(lake, f"{locations.quarantine}read-{task.number:05d}.jsonl")
     rows = pa.concat_tables(batches) if batches else shape.in_flight.empty_table()
     stats = ReadStats(inserts=rows.num_rows, quarantine=quarantine)
     if quarantine.rows > settings.max_quarantined_rows:  # the change will be refused
-        yield LoadedSlices(LoadResult(stats, WriteResult()))
+        yield LoadedSlices(LoadResult(stats, ()))
         return
-    if buckets and pc.count_distinct(rows[KEY]).as_py() < rows.num_rows:
-        yield LoadedSlices(LoadResult(stats, WriteResult(), repeats_key=True))
+    if shape.primary_key and not buckets:
+        rows = in_order(rows, (LEADING_KEY, KEY))
+    if shape.primary_key and _repeats_key(rows, is_sorted=not buckets):
+        yield LoadedSlices(LoadResult(stats, (), repeats_key=True))
         return
     files: list[DataFile] = []
-    duplicates: list[BadRow] = []
     for number, (partition, part_rows) in enumerate(by_partition(rows, shape.partition_key)):
         key = f"{locations.staging}{task.number:05d}-{number:05d}-{task.attempt}.parquet"
-        spec = MergeSpec((), 0, partition, 1, (key,), full_load=True, keeps_order=buckets > 0)
-        merged = merge(lake, spec, shape, None, part_rows)
-        files += merged.files
-        duplicates += merged.duplicates
-    quarantine_key = f"{locations.quarantine}write-{task.number:05d}.jsonl"
-    quarantine = quarantine_rows(lake, quarantine_key, duplicates, settings.max_quarantined_rows)
-    result = LoadResult(stats, WriteResult(tuple(files), quarantine=quarantine))
-    yield LoadedSlices(result, tuple(_in_buckets(key_hashes(rows[KEY]), buckets)) if buckets else ())
+        spec = MergeSpec((), 0, partition, 1, (key,), full_load=True, keeps_order=True)
+        files += merge(lake, spec, shape, None, part_rows).files
+    hashes = tuple(_in_buckets(key_hashes(rows[KEY]), buckets)) if buckets else ()
+    yield LoadedSlices(LoadResult(stats, tuple(files)), hashes)
+
+
+def _repeats_key(rows: pa.Table, *, is_sorted: bool) -> bool:
+    if is_sorted:
+        return not pc.all(is_last_of_key(rows[KEY].combine_chunks())).as_py()
+    return bool(pc.count_distinct(rows[KEY]).as_py() < rows.num_rows)
 
 
 def _in_buckets(hashes: NDArray[np.uint64], buckets: int) -> Iterator[bytes]:

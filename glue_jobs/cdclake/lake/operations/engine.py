@@ -101,23 +101,22 @@ class Engine:
             loaded = tasks_done.map(_load_result).collect()
             read = reduce(add, (one.read for one in loaded), ReadStats())
             read.quarantine.require_at_most(request.settings.max_quarantined_rows)
+            is_proven = not any(one.repeats_key for one in loaded)
             if buckets:
-                is_proven = not any(one.repeats_key for one in loaded) and not _repeat_key(tasks_done, buckets)
+                is_proven = is_proven and not _repeat_key(tasks_done, buckets)
                 tasks_done.discard()
-            else:
-                is_proven = not has_key or key_ranges_are_disjoint([one.written.files for one in loaded])
+            elif has_key:
+                is_proven = is_proven and key_ranges_are_disjoint([one.written for one in loaded])
         if not is_proven:  # a key repeats, or the footers were wrong; the clean-up deletes what was staged
             return None
-        quarantine = reduce(add, (one.written.quarantine for one in loaded), read.quarantine)
-        quarantine.require_at_most(request.settings.max_quarantined_rows)
         return Result(
             read=read,
             resolution=tasks.Resolution(Counts(applied=read.rows, inserted=read.rows)),
-            written=tuple(file for one in loaded for file in one.written.files),
+            written=tuple(file for one in loaded for file in one.written),
             rewritten=(),
             tombstones=(),
-            repeated=quarantine.rows - read.quarantine.rows,
-            quarantine_keys=quarantine.keys,
+            repeated=0,
+            quarantine_keys=read.quarantine.keys,
             seconds=seconds,
         )
 

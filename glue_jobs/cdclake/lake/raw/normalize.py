@@ -16,7 +16,16 @@ from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, row_
 from cdclake.lake.storage.types import as_text, cast_column, from_arrow, to_arrow
 from cdclake.model.direct import ORDERING
 from cdclake.model.names import Attribute
-from cdclake.model.position import ARRIVED, DEPARTED, PLACED, ROW_DIGITS, SEQUENCE_DIGITS, file_ordering, file_part
+from cdclake.model.position import (
+    ARRIVED,
+    DEPARTED,
+    FULL_LOAD_POSITION,
+    PLACED,
+    ROW_DIGITS,
+    SEQUENCE_DIGITS,
+    file_ordering,
+    file_part,
+)
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind, read_time
 from cdclake.model.schema import BEFORE_PREFIX, DELETE, HIVE_NULL_PARTITION, INSERT, OP_COLUMN, UPDATE, Column
@@ -37,15 +46,17 @@ def normalize(
     shape: TableShape,
     settings: TableSettings,
     later_columns: frozenset[str] = frozenset(),
+    *,
+    numbered: bool = True,
 ) -> ReadBatch:
     """Convert rows of a raw file to rows in flight.
 
     A value that does not parse or fit, an unknown operation or a null key make a row bad. Bad rows are left out.
 
-    The position of a full-load row contains file and row until the row is written with the empty position.
-
     Args:
         later_columns: See `Slice.later_columns`.
+        numbered: Whether the position of a full-load row contains file and row, until the row is written with the
+            empty position.
 
     Raises:
         SchemaMismatchError: The file lacks a key column or the ordering column, or has before images of inserts.
@@ -56,7 +67,7 @@ def normalize(
     rows.refuse_images_of_inserts()
     rows.mark_unsent()
     rows.require_keys()
-    positions = rows.positions()
+    positions = rows.positions(numbered=numbered)
     old_keys = rows.old_keys()
     rows.complete_moved_rows(old_keys, later_columns)
     rows.require_partition_values()
@@ -172,8 +183,10 @@ class _Rows:
             columns.append(column)
         return columns
 
-    def positions(self) -> pa.Array:
+    def positions(self, *, numbered: bool) -> pa.Array:
         """Position of every row."""
+        if not (numbered or self._file.kind is RawKind.CHANGE):
+            return pa.repeat(FULL_LOAD_POSITION, self._count)
         numbers = pc.utf8_lpad(pa.array(self._raw.numbers).cast(pa.string()), ROW_DIGITS, "0")
         if self._file.kind is RawKind.CHANGE:
             return pc.binary_join_element_wise(self._orderings(), file_part(self._file.relative), numbers, "")

@@ -51,6 +51,7 @@ class Slice:
         only_rows: Indices of the rows to read later than the rest of their file; None for all rows.
         memory_bytes: Uncompressed size; 0 if unknown.
         later_columns: Columns, in lower case, that the table had only after the file was written.
+        unnumbered: Whether full-load rows get no file and row in their positions, as if already written to the lake.
     """
 
     file: RawFile
@@ -61,6 +62,7 @@ class Slice:
     only_rows: frozenset[int] | None = None
     memory_bytes: int = 0
     later_columns: frozenset[str] = frozenset()
+    unnumbered: bool = False
 
     def ends_before(self, other: Slice) -> bool:
         """Whether the other slice has the next row groups of the same file."""
@@ -159,7 +161,7 @@ def read(
     file = part.file
     for raw in read_raw(fs, part, settings, table):
         if part.only_rows is None:
-            yield normalize(raw, file, shape, settings, part.later_columns)
+            yield normalize(raw, file, shape, settings, part.later_columns, numbered=not part.unnumbered)
         else:
             batch = normalize(raw.select(part.only_rows), file, shape, settings)
             yield _as_full_load(batch) if file.kind is RawKind.FULL_LOAD else batch

@@ -6,6 +6,7 @@ tables leave the chunks as they are. `pyarrow.Table.take` first puts the chunks 
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 MAX_TAKEN_BYTES = 1 << 30
 """Most bytes of rows that Arrow takes at once."""
 _VALUE_BYTES = 8
+_SLACK = 1.1
+"""Of parts with equal numbers of rows: most then have at most the bytes that they should."""
 _LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
@@ -44,13 +47,13 @@ def where(rows: pa.Table, is_wanted: pa.Array) -> pa.Table:
 
 def cut_by_bytes(rows: pa.Table, max_bytes: int) -> Iterator[pa.Table]:
     """Cut rows into slices of at most about `max_bytes` in Arrow, and at least one row."""
-    if rows.nbytes <= max_bytes:
-        yield rows
-        return
-    start = 0
-    for end in _cuts(_row_bytes(rows), max_bytes):
-        yield rows.slice(start, end - start)
-        start = end
+    size = ceil(rows.num_rows / max(1, ceil(rows.nbytes * _SLACK / max_bytes)))
+    for first in range(0, rows.num_rows, max(1, size)):
+        part, start = rows.slice(first, size), 0
+        ends = [part.num_rows] if part.nbytes <= max_bytes else _cuts(_row_bytes(part), max_bytes)
+        for end in ends:
+            yield part.slice(start, end - start)
+            start = end
 
 
 def _row_bytes(rows: pa.Table) -> NDArray[np.int64]:
