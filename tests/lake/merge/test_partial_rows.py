@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from cdclake.errors import BadRowError, ConfigurationError
+from cdclake.errors import BadRowError, ConfigurationError, UnsettledKeyError
 from tests.lake.scd2.versions import check_newest_are_the_table, versions
 from tests.lake.table import Table
 
@@ -158,6 +158,15 @@ def test_an_update_of_the_key_from_before_a_column_was_added_needs_no_value_of_i
     table.columns = table.columns.append(pa.field("city", pa.string()))
     cities = {one.row["id"]: one.row["city"] for one in table.rows()}
     assert cities == {2: "Rome", 3: None, 10: None}
+
+
+def test_a_late_row_of_a_key_is_compared_with_a_row_that_moved_there_without_all_columns(table: Table) -> None:
+    table.load_initial()
+    write_column_later(table, SECOND, "20240305-121500000.parquet")
+    table.load_incremental()
+    write(table, FIRST, [{"Op": "I", "id": 10, "name": "late", "note": "m"}])
+    with pytest.raises(UnsettledKeyError, match=f"A late row decides.*{FIRST}"):
+        table.load_incremental()
 
 
 def test_an_update_of_the_key_from_after_a_column_was_added_needs_its_value(table: Table) -> None:

@@ -30,8 +30,9 @@ from cdclake.errors import UnsettledKeyError
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
 from cdclake.lake.storage.wide_rows import take
 from cdclake.model.names import Attribute
-from cdclake.model.position import ARRIVED, DEPARTED, DISPLACED, FULL_LOAD_POSITION, file_and_row
+from cdclake.model.position import ARRIVED, DEPARTED, DISPLACED, FULL_LOAD_POSITION, SENT, file_and_row
 from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.position import UNSENT as UNSENT_MARK
 from cdclake.model.schema import DELETE, OP_COLUMN
 from cdclake.model.table import IMMEDIATE
 
@@ -148,7 +149,7 @@ def settle_key_updates(
     Raises:
         UnsettledKeyError: It is unknown which of two rows a key keeps.
     """
-    rows = before.rows
+    rows, live = before.rows, _without_column_marks(live)
     arrived, departed = (has_mark(rows[POSITION], mark) for mark in (ARRIVED, DEPARTED))
     is_key_update = arrived | departed
     if not (is_key_update.any() or _has_marks(live) or _has_marks(tombstones)):
@@ -199,6 +200,12 @@ def settle_key_updates(
     displacements = _with_mark(displacing, np.ones(displacing.num_rows, dtype=bool), DEPARTED)
     rows = _restate(rows, sources, after_arrival)
     return SettledRows(rows, _array(known), _array(buried), moves, displacements)
+
+
+def _without_column_marks(live: pa.Table) -> pa.Table:
+    """Rows of the lake whose positions do not show which columns were sent, so that they end with the other marks."""
+    positions = pc.utf8_rtrim(live[POSITION], SENT + UNSENT_MARK)
+    return live.set_column(live.schema.get_field_index(POSITION), POSITION, positions)
 
 
 def _has_marks(rows: pa.Table) -> bool:
