@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 ORDERING = "_cdc_ordering"
 """Column of a direct change file with a row's encoded ordering value; null: the time of the call orders the row."""
-_FOLDER = "direct/"
+FOLDER = "direct/"
+"""Folder in the name of a direct change."""
 _TICK = timedelta(milliseconds=1)
 
 
@@ -50,5 +51,5 @@ def direct_file(key: str, stamp: str, size_bytes: int, modified_utc: datetime) -
         key: Its key in the lake bucket, which exists until the change is committed.
         stamp: From `call_stamp`.
     """
-    relative = f"{_FOLDER}{stamp}.parquet"
+    relative = f"{FOLDER}{stamp}.parquet"
     return RawFile(key, relative, RawKind.CHANGE, RawFormat.PARQUET, stamp, size_bytes, modified_utc, direct=True)

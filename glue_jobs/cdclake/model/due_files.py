@@ -147,7 +147,7 @@ def begin_after(snapshot: Snapshot, relative: str) -> Snapshot:
         snapshot: The lake table before the change, or the one in preparation.
         relative: Relative key of the file; empty if the table contains no change file.
     """
-    return replace(snapshot, watermark=relative, floor=relative, applied_files=(), horizon="", forgotten="")
+    return replace(snapshot, watermark=relative, floor=relative, applied_files=(), horizon="", forgotten="", added={})
 
 
 def covered_by_full_load(full_load_files: Sequence[RawFile], change_files: Sequence[RawFile]) -> str:

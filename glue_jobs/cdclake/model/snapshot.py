@@ -167,6 +167,9 @@ class Snapshot:
         files: The live data files.
         history: The history; None if the table never had one.
         source: Columns of the newest raw file applied; None if unknown, as in snapshots of earlier versions.
+        added: By column that a change added since the full load, the `file_order` of the watermark before that change.
+            Rows of files up to it do not show whether their change sent the column. Columns are missing that earlier
+            versions added, or that changes added while `MissingColumns` was `null`.
     """
 
     change: int = 0
@@ -189,6 +192,7 @@ class Snapshot:
     history: History | None = None
     source: Schema | None = None
     identities: Mapping[str, str] = field(default_factory=dict, hash=False)
+    added: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def all_files(self) -> tuple[DataFile, ...]:

@@ -142,7 +142,7 @@ def _existing_rows(
         SOFT_DELETED: is_deleted(rows) if file.deleted else pa.repeat(False, rows.num_rows),
     }
     if complete:
-        columns.update(shape.source_columns(rows, file.partition))
+        columns.update({**shape.source_columns(rows, file.partition), OP_COLUMN: rows[OP_COLUMN]})
     return pa.table(columns, schema=existing_rows_schema(shape, complete=complete))
 
 
@@ -150,7 +150,8 @@ def existing_rows_schema(shape: TableShape, *, complete: bool) -> pa.Schema:
     """Schema of rows that the lake already has.
 
     Leading key, key, position, file index, partition id, whether the row is soft-deleted, and, if `complete`, all
-    source columns.
+    source columns and the operation.
     """
+    columns = [*arrow_schema(shape.schema), pa.field(OP_COLUMN, pa.string())] if complete else []
     added = [pa.field(FILE_INDEX, pa.int32()), pa.field(PARTITION_ID, pa.string()), pa.field(SOFT_DELETED, pa.bool_())]
-    return pa.schema([*tombstone_schema(shape), *added, *(arrow_schema(shape.schema) if complete else [])])
+    return pa.schema([*tombstone_schema(shape), *added, *columns])

@@ -15,7 +15,9 @@ from cdclake.lake.merge.placed_deletes import check_placed_deletes
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, matches
 from cdclake.lake.storage.partitions import by_partition, partition_ids
 from cdclake.lake.storage.shape import with_constant
+from cdclake.lake.storage.tombstones import file_orders
 from cdclake.lake.storage.wide_rows import take, where
+from cdclake.model.direct import FOLDER as DIRECT_FOLDER
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION, GREATEST_SEQUENCE, file_and_row
 from cdclake.model.position import SENT as SENT_MARK
@@ -23,7 +25,7 @@ from cdclake.model.position import UNSENT as UNSENT_MARK
 from cdclake.model.schema import DELETE, INSERT, OP_COLUMN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -37,6 +39,9 @@ SOFT_DELETED = "_cdc_soft_deleted"
 """Whether a row of the lake is soft-deleted."""
 KEPT_AS_DELETED = "_cdc_kept_as_deleted"
 """Whether a deleted row stays in its file, with the operation `D`."""
+_COLUMN_MARKS = f"(?P<marks>[{SENT_MARK}{UNSENT_MARK}]*)$"
+_NO_FILE = "~"
+"""Stands for the `file_order` of full-load rows; sorts after all."""
 
 
 @dataclass(frozen=True)
@@ -114,12 +119,17 @@ def resolve(
     before = SettledRows(rows, is_known, has_tombstone)
     settled = settle_key_updates(before, existing_rows, live, tombstones, shape, overlap_end)
     rows, is_known, has_tombstone = settled.rows, settled.is_known, settled.has_tombstone
-    winners = _last_of_each_key(where(rows, pc.invert(pc.or_(is_known, has_tombstone))), live, shape)
-    older_rows = rows.filter(pc.and_(is_known, pc.invert(has_tombstone)))
-    overtaken = _overtaken_by_partial_rows(older_rows, winners, live, shape)
-    if overtaken.num_rows and not set(shape.schema.names) <= set(live.column_names):
+    new_rows = where(rows, pc.invert(pc.or_(is_known, has_tombstone)))
+    winners = _last_of_each_key(new_rows, live, shape)
+    was_deleted = has_tombstone
+    if shape.soft_delete:
+        was_deleted_before = _not_after(rows, _deletes_before(existing_rows, tombstones))
+        was_deleted = pc.if_else(matches(rows[KEY], live[KEY]), has_tombstone, was_deleted_before)
+    older_rows = rows.filter(pc.and_(is_known, pc.invert(was_deleted)))
+    overtaken = _overtaken_by_partial_rows(older_rows, new_rows, existing_rows, shape)
+    if overtaken.num_rows and not set(shape.schema.names) <= set(existing_rows.column_names):
         return ResolvedBatch(Counts(), needs_values=True)
-    _require_sent(overtaken, live, shape)
+    _require_sent(overtaken, existing_rows, shape)
     is_present, is_delete = matches(winners[KEY], live[KEY]), pc.equal(winners[OP_COLUMN], DELETE)
     is_new = pc.invert(pc.or_(is_present, is_delete))
     _require_later(winners[POSITION].filter(is_new), forgotten)
@@ -162,16 +172,47 @@ def _require_later(positions: pa.ChunkedArray, forgotten: str) -> None:
 
 
 def _with_unsent_marks(rows: pa.Table, shape: TableShape) -> pa.Table:
-    """Mark the positions of rows whose change did not send all columns."""
-    if not shape.partial:
+    """Mark the positions of rows whose change did not send all columns.
+
+    An update that seems older than a column (see `Snapshot.added`) is marked up to that column, even if it sent all.
+    """
+    if not (shape.partial or shape.added):
         return rows
-    flags = pc.utf8_rtrim(rows[UNSENT], "0")
+    flags = pc.utf8_rtrim(rows[UNSENT], "0") if shape.partial else pa.repeat("", rows.num_rows)
+    for i, is_older in _older_than_columns(rows, shape):
+        flags = pc.if_else(is_older, pc.utf8_rpad(flags, i + 1, "0"), flags)
     marks = pc.replace_substring(pc.replace_substring(flags, "0", SENT_MARK), "1", UNSENT_MARK)
     positions = pc.binary_join_element_wise(rows[POSITION], marks, "")
     return rows.set_column(rows.schema.get_field_index(POSITION), POSITION, positions)
 
 
-def _overtaken_by_partial_rows(older_rows: pa.Table, winners: pa.Table, live: pa.Table, shape: TableShape) -> pa.Table:
+def _older_than_columns(rows: pa.Table, shape: TableShape) -> Iterator[tuple[int, pa.ChunkedArray]]:
+    """For each column that a change added, in order: its index, and which updates may be older than that change.
+
+    Those of direct changes may be older than any, because their names contain the time of the call.
+
+    Args:
+        rows: Rows with positions. All count as updates if their operations are unknown.
+    """
+    files = file_orders(rows[POSITION], _NO_FILE)
+    is_direct = pc.match_substring(files, f"/{DIRECT_FOLDER}")
+    is_known = OP_COLUMN in rows.column_names
+    is_update = pc.fill_null(pc.not_equal(rows[OP_COLUMN], INSERT), False) if is_known else pa.scalar(True)
+    for i, column in enumerate(shape.schema):
+        if column.name in shape.added:
+            is_older = pc.or_(is_direct, pc.less_equal(files, shape.added[column.name]))
+            yield i, pc.and_(is_update, is_older)
+
+
+def _deletes_before(existing_rows: pa.Table, tombstones: pa.Table) -> pa.Table:
+    """The last tombstone of each key before its existing row; a soft-deleted row has a later one."""
+    changed_at = _matching(existing_rows.select([KEY, POSITION]), tombstones[KEY])[POSITION]
+    return _last_tombstones(tombstones.filter(pc.fill_null(pc.less(tombstones[POSITION], changed_at), False)))
+
+
+def _overtaken_by_partial_rows(
+    older_rows: pa.Table, new_rows: pa.Table, existing_rows: pa.Table, shape: TableShape
+) -> pa.Table:
     """The last of each key's older rows, if it is no delete and the change that made the lake's row lacked columns.
 
     Columns that it did not send come from earlier rows, else from the lake's row. Rows that a later change replaces as
@@ -179,19 +220,26 @@ def _overtaken_by_partial_rows(older_rows: pa.Table, winners: pa.Table, live: pa
 
     Args:
         older_rows: Rows in order that are older than the lake's.
-        winners: The last of each key's later rows.
+        new_rows: Rows that are later.
     """
-    partial_rows = live.filter(pc.ends_with(live[POSITION], UNSENT_MARK))
-    if not (partial_rows.num_rows and older_rows.num_rows):
-        return older_rows.slice(0, 0)
+    if not older_rows.num_rows:
+        return older_rows
+    partial_rows = existing_rows.filter(matches(existing_rows[KEY], _one_chunk(older_rows[KEY])))
+    is_partial = pc.ends_with(partial_rows[POSITION], UNSENT_MARK)
+    for _, is_unsent in _unmarked_columns(partial_rows, shape):
+        is_partial = pc.or_(is_partial, is_unsent)
+    partial_rows = partial_rows.filter(is_partial)
     if shape.partial:
-        winners = winners.filter(pc.equal(winners[UNSENT], ""))
-    partial_rows = partial_rows.filter(pc.invert(matches(partial_rows[KEY], _one_chunk(winners[KEY]))))
-    last = _last_of_each_key(older_rows.filter(matches(older_rows[KEY], _one_chunk(partial_rows[KEY]))), live, shape)
+        new_rows = new_rows.filter(pc.equal(new_rows[UNSENT], ""))
+    if shape.soft_delete:  # a deleted row keeps its values
+        new_rows = new_rows.filter(pc.not_equal(new_rows[OP_COLUMN], DELETE))
+    partial_rows = partial_rows.filter(pc.invert(matches(partial_rows[KEY], _one_chunk(new_rows[KEY]))))
+    older_rows = older_rows.filter(matches(older_rows[KEY], _one_chunk(partial_rows[KEY])))
+    last = _last_of_each_key(older_rows, existing_rows, shape)
     return last.filter(pc.not_equal(last[OP_COLUMN], DELETE))
 
 
-def _require_sent(older_rows: pa.Table, live: pa.Table, shape: TableShape) -> None:
+def _require_sent(older_rows: pa.Table, existing_rows: pa.Table, shape: TableShape) -> None:
     """Refuse rows that are older than the lake's, but have a value that the lake's row lacks.
 
     The change that made the lake's row kept the values of the columns that it did not send, or had none to keep. They
@@ -206,15 +254,33 @@ def _require_sent(older_rows: pa.Table, live: pa.Table, shape: TableShape) -> No
     """
     if not older_rows.num_rows:
         return
-    now = _matching(live, older_rows[KEY])
-    marks = pc.struct_field(pc.extract_regex(now[POSITION], f"(?P<marks>[{SENT_MARK}{UNSENT_MARK}]+)$"), "marks")
-    unsent = _flag_matrix(marks, len(shape.schema), UNSENT_MARK)
+    now = _matching(existing_rows, older_rows[KEY])
+    unsent = _unsent_by_existing(now, shape)
     for i, column in enumerate(shape.schema):
         values, stored = (comparable(_one_chunk(table[column.name])) for table in (older_rows, now))
         differs = pc.fill_null(pc.not_equal(values, stored), pc.xor(values.is_null(), stored.is_null()))
         lost = older_rows[POSITION].filter(pc.and_(differs, pa.array(unsent[:, i])))
         if len(lost):
             raise _not_sent(column.name, lost[0].as_py())
+
+
+def _unsent_by_existing(rows: pa.Table, shape: TableShape) -> NDArray[np.bool_]:
+    """Existing row by column: whether its last change did not send the value."""
+    unsent = _flag_matrix(_column_marks(rows), len(shape.schema), UNSENT_MARK)
+    for i, is_unsent in _unmarked_columns(rows, shape):
+        unsent[:, i] |= is_unsent.to_numpy()
+    return unsent
+
+
+def _unmarked_columns(rows: pa.Table, shape: TableShape) -> Iterator[tuple[int, pa.ChunkedArray]]:
+    """For each column that a change added: its index, and the existing rows whose last change came before that."""
+    length = pc.utf8_length(_column_marks(rows))
+    for i, is_older in _older_than_columns(rows, shape):
+        yield i, pc.and_(is_older, pc.less_equal(length, i))
+
+
+def _column_marks(rows: pa.Table) -> pa.ChunkedArray:
+    return pc.struct_field(pc.extract_regex(rows[POSITION], _COLUMN_MARKS), "marks")
 
 
 def _not_sent(column: str, position: str) -> UnsentValueError:

@@ -53,6 +53,7 @@ def snapshot_after(
         tombstones=result.tombstones,
         forgotten=max(before.forgotten, result.forgotten),
         history=result.history,
+        added=shape.added if run.settings.keep_missing_columns else before.added,
     )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from cdclake.commit.ancestry import ancestry
 from cdclake.errors import ConfigurationError, OrderingError, SchemaDriftError, UnsentValueError
 from cdclake.lake.merge.read_changes import Locations
 from cdclake.lake.operations.engine import Engine
@@ -17,6 +19,7 @@ from cdclake.lake.storage.key_ranges import without_key_ranges
 from cdclake.lake.storage.keys import with_leading_bounds
 from cdclake.lake.storage.partitions import convert_partition
 from cdclake.lake.storage.shape import TableShape
+from cdclake.model.change import ChangeKind
 from cdclake.model.drift import drift_text
 from cdclake.model.names import Attribute
 from cdclake.model.position import GREATEST_SEQUENCE, sequence_begin
@@ -26,13 +29,14 @@ from cdclake.model.snapshot import LakeKeys
 from cdclake.model.table import SchemaPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from cdclake.lake.operations.request import Result
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.raw.reader import Inspection, Slice
     from cdclake.lake.spark.backend import Backend
+    from cdclake.model.change import ChangeRecord
     from cdclake.model.drift import ColumnDrift
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.schema import Schema
@@ -112,7 +116,16 @@ def table_shape(run: TableRun, schema: Schema, before: Snapshot, inspections: Se
         partial,
         soft_delete=run.settings.soft_delete,
         order_type=before.order_type or _type_of(run.settings.order_column, before.schema, schema),
+        added=_added_columns(before, schema) if run.settings.keep_missing_columns else {},
     )
+
+
+def _added_columns(before: Snapshot, schema: Schema) -> Mapping[str, str]:
+    """`Snapshot.added` after a change that makes these the table's columns."""
+    if not before.exists:
+        return {}
+    new = [column.name for column in schema if before.schema.find(column.name) is None]
+    return {**before.added, **dict.fromkeys(new, file_order(before.watermark))}
 
 
 def _type_of(name: str, *schemas: Schema) -> str:
@@ -139,29 +152,34 @@ def require_accepted(run: TableRun, changes: Sequence[ColumnDrift]) -> None:
         raise SchemaDriftError(message, remedy=remedy, table=name, file=refused[0].file, columns=drift_text(changes))
 
 
-def require_known_columns(
-    run: TableRun, before: Snapshot, files: Sequence[RawFile], inspections: Sequence[Inspection]
+def require_rows_kept_keys(
+    run: TableRun, before: Snapshot, shape: TableShape, files: Sequence[RawFile], inspections: Sequence[Inspection]
 ) -> None:
-    """Refuse late files with columns that the lake lacks, if updates keep the values of columns that they lack.
+    """Refuse late files with a column that the table had not yet when a later update of a key was applied.
 
-    Later updates were applied without these columns, so they kept no value of them.
+    Such an update takes along the values that its row had, see `parts_to_read`.
 
     Raises:
         UnsentValueError: Names the first such file and its column.
     """
-    watermark = file_order(before.watermark)
-    if not (before.exists and run.settings.primary_key and run.settings.keep_missing_columns):
-        return
     for file, inspection in zip(files, inspections, strict=True):
-        column = next((one.name for one in inspection.schema if before.schema.find(one.name) is None), None)
-        if column is None or file.order > watermark:
+        late = [name for name, order in shape.added.items() if inspection.schema.find(name) and file.order <= order]
+        if not late or inspection.ordering.startswith("column "):
             continue
-        message = f"A late file has column {column}, and later changes were applied before the table had it"
-        remedy = (
-            f"Nothing was applied. If the source dropped the column, set {Attribute.MISSING_COLUMNS} to null. Otherwise"
-            " leave the file out and correct its rows by hand, or reload the table"
-        )
-        raise UnsentValueError(message, remedy=remedy, file=file.relative, column=column)
+        end = max(shape.added[name] for name in late)
+        since_load = takewhile(lambda one: one.kind is not ChangeKind.FULL_LOAD, ancestry(run.log, before.change))
+        if any(_moves_rows(record, file.order, end) for record in since_load):
+            message = f"A late file has column {late[0]}, but the table lacked it when later updates changed keys"
+            remedy = (
+                f"Nothing was applied. If the source dropped the column, set {Attribute.MISSING_COLUMNS} to null."
+                " Otherwise leave the file out and correct its rows by hand, or reload the table"
+            )
+            raise UnsentValueError(message, remedy=remedy, file=file.relative, column=late[0])
+
+
+def _moves_rows(record: ChangeRecord, after: str, end: str) -> bool:
+    """Whether a change may contain updates of keys from files between these orders."""
+    return bool(record.books.derived) and any(after < file_order(name) <= end for name in record.raw_files)
 
 
 def require_one_ordering(before: Snapshot, files: Sequence[RawFile], inspections: Sequence[Inspection]) -> str:

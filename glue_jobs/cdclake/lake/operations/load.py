@@ -18,8 +18,8 @@ from cdclake.lake.operations.compute import (
     missing_columns,
     parts_to_read,
     require_accepted,
-    require_known_columns,
     require_one_ordering,
+    require_rows_kept_keys,
     require_same_keys,
     table_shape,
 )
@@ -194,7 +194,7 @@ def _compute_changes(
     ordering = require_one_ordering(before, files, inspections)
     drift = incremental_drift(before, [(file, one.schema) for file, one in zip(files, inspections, strict=True)])
     require_accepted(run, drift.changes)
-    require_known_columns(run, before, files, inspections)
+    require_rows_kept_keys(run, before, shape, files, inspections)
     try:
         result = compute(run, backend, before, shape, parts_to_read(known, inspections))
     except UnsettledKeyError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,6 +16,8 @@ from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import DELETE, OP_COLUMN, Schema
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cdclake.lake.storage.partitions import Partition
     from cdclake.model.snapshot import KeyValue
 
@@ -36,6 +38,7 @@ class TableShape:
         soft_delete: Whether deleted rows stay in the files, with the operation `D`.
         order_type: See `Snapshot.order_type`.
         leading: Number of key columns in the leading key; None for all.
+        added: See `Snapshot.added`; empty if updates do not keep the values of columns that their file lacks.
     """
 
     schema: Schema
@@ -46,6 +49,7 @@ class TableShape:
     soft_delete: bool = False
     order_type: str = ""
     leading: int | None = None
+    added: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def stored(self) -> pa.Schema:

@@ -144,7 +144,7 @@ def write_tombstones(
     """
     merged = (_converted(read_tombstone_file(fs, file.key), file, shape) for file in plan.merged)
     rows = pa.concat_tables([new, *merged])
-    orders = _file_orders(rows[POSITION], plan.oldest)
+    orders = file_orders(rows[POSITION], plan.oldest)
     is_kept = pc.greater_equal(orders, plan.oldest)
     forgotten = pc.max(rows.filter(pc.invert(is_kept))[POSITION]).as_py() or ""
     newest = pc.max(orders.filter(is_kept)).as_py() or plan.oldest
@@ -176,7 +176,7 @@ def read_tombstone_file(fs: FileSystem, key: str) -> pa.Table:
         return pq.read_table(source, use_threads=False)
 
 
-def _file_orders(positions: pa.ChunkedArray, default: str) -> pa.ChunkedArray:
+def file_orders(positions: pa.ChunkedArray, default: str) -> pa.ChunkedArray:
     """`file_order` of the change file in each position; `default` where the position names none."""
     return pa.chunked_array([_orders_of(chunk, default) for chunk in positions.chunks], pa.string())
 
