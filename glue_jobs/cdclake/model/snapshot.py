@@ -167,9 +167,10 @@ class Snapshot:
         files: The live data files.
         history: The history; None if the table never had one.
         source: Columns of the newest raw file applied; None if unknown, as in snapshots of earlier versions.
-        added: By column that a change added since the full load, the `file_order` of the watermark before that change.
-            Rows of files up to it do not show whether their change sent the column. Columns are missing that earlier
-            versions added, or that changes added while `MissingColumns` was `null`.
+        added: By column that a change added since the full load, a `file_order`: that of the watermark before the
+            change, or of the change's first file with the column if that is later. Updates of files up to it did not
+            send the column, unless their positions show that they did. Columns are missing that earlier versions added,
+            or that changes added while `MissingColumns` was `null`.
     """
 
     change: int = 0

@@ -116,6 +116,16 @@ def test_a_direct_update_before_a_column_was_added_did_not_send_it(table: Table)
     assert values(table) == {1: None, 2: 7}
 
 
+def test_a_late_value_of_a_row_that_moved_before_the_column_came_in_the_same_run_is_refused(table: Table) -> None:
+    table.item["UniqueChecks"] = "immediate"
+    table.columns = COLUMNS.remove(3).remove(2)
+    table.load([{"id": 1, "n": 0}, {"id": 2, "n": 0}])
+    write(table, 1, {"Op": "U", "BI_id": 1, "id": 10, "n": 1})
+    apply(table, 2, {"Op": "U", "id": 2, "n": 2, "d": 5})
+    with pytest.raises(UnsentValueError, match="changed keys"):
+        apply(table, 0, {"Op": "U", "id": 1, "n": 1, "d": 7})
+
+
 @pytest.mark.parametrize("checks", ["deferred", "immediate"])
 def test_a_late_value_of_a_row_that_moved_to_another_key_is_refused(table: Table, checks: str) -> None:
     table.item["UniqueChecks"] = checks
@@ -165,12 +175,12 @@ def test_a_full_load_sent_every_column(table: Table) -> None:
     assert table.log.snapshot(table.log.head()).added == {}
 
 
-def test_the_snapshot_names_columns_and_the_last_file_before_them(table: Table) -> None:
+def test_the_snapshot_names_columns_and_the_files_that_brought_them(table: Table) -> None:
     apply(table, 0, {"Op": "I", "id": 1})
     apply(table, 1, {"Op": "U", "id": 1, "n": 5})
     apply(table, 3, {"Op": "U", "id": 1, "n": 5, "d": 7})
     snapshot = table.log.snapshot(3)
-    assert snapshot.added == {"n": FILES[0], "d": FILES[1]}
+    assert snapshot.added == {"n": FILES[1], "d": FILES[3]}
     assert Snapshot.from_bytes(snapshot.to_bytes()) == snapshot
 
 

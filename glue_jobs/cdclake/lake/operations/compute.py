@@ -116,16 +116,20 @@ def table_shape(run: TableRun, schema: Schema, before: Snapshot, inspections: Se
         partial,
         soft_delete=run.settings.soft_delete,
         order_type=before.order_type or _type_of(run.settings.order_column, before.schema, schema),
-        added=_added_columns(before, schema) if run.settings.keep_missing_columns else {},
+        added=_added_columns(before, schema, inspections) if run.settings.keep_missing_columns else {},
     )
 
 
-def _added_columns(before: Snapshot, schema: Schema) -> Mapping[str, str]:
+def _added_columns(before: Snapshot, schema: Schema, inspections: Sequence[Inspection]) -> Mapping[str, str]:
     """`Snapshot.added` after a change that makes these the table's columns."""
     if not before.exists:
         return {}
-    new = [column.name for column in schema if before.schema.find(column.name) is None]
-    return {**before.added, **dict.fromkeys(new, file_order(before.watermark))}
+    added = dict(before.added)
+    for column in schema:
+        if before.schema.find(column.name) is None:
+            files = (part.file.order for one in inspections if one.schema.find(column.name) for part in one.parts)
+            added[column.name] = max(file_order(before.watermark), next(files, ""))
+    return added
 
 
 def _type_of(name: str, *schemas: Schema) -> str:
