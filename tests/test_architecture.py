@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -126,8 +127,13 @@ def _imported(module: str, name: str) -> str:
 
 
 PRODUCT = [*sorted(PACKAGE.rglob("*.py")), *ENTRY_SCRIPTS, *sorted((ROOT / "lambdas").rglob("*.py"))]
-IMPORTS = [found for path in PRODUCT for found in imports_of(path)]
 PACKAGES = sorted(module_name(path) for path in PACKAGE.rglob("__init__.py"))
+
+
+@cache
+def product_imports() -> list[Import]:
+    """Every import of the product. Reading them takes seconds, so not when tests are collected."""
+    return [found for path in PRODUCT for found in imports_of(path)]
 
 
 def part_of(package: str, module: str) -> str:
@@ -138,7 +144,7 @@ def part_of(package: str, module: str) -> str:
 def imports_between_parts(package: str) -> dict[tuple[str, str], list[str]]:
     """Where one direct child of a package imports another: the locations, by both names."""
     locations = defaultdict(list)
-    for found in IMPORTS:
+    for found in product_imports():
         importer, imported = part_of(package, found.importer), part_of(package, found.imported)
         if importer and imported and importer != imported:
             locations[importer, imported].append(found.location)
@@ -165,7 +171,7 @@ def test_imports_point_to_lower_layers(package: str):
 def test_a_package_leaves_alone_what_it_must_not_import(package: str):
     wrong = [
         f"{found.location} imports {found.imported}"
-        for found in IMPORTS
+        for found in product_imports()
         if is_within(found.importer, package) and any(is_within(found.imported, name) for name in NOT_IN[package])
     ]
     assert wrong == []
@@ -175,14 +181,14 @@ def test_a_package_leaves_alone_what_it_must_not_import(package: str):
 def test_a_library_is_imported_only_where_it_belongs(library: str):
     wrong = [
         f"{found.location} imports {found.imported}"
-        for found in IMPORTS
+        for found in product_imports()
         if is_within(found.imported, library) and not any(is_within(found.importer, name) for name in ONLY_IN[library])
     ]
     assert wrong == []
 
 
 def test_pyspark_is_imported_only_where_spark_is_used():
-    spark = [found for found in IMPORTS if is_within(found.imported, "pyspark")]
+    spark = [found for found in product_imports() if is_within(found.imported, "pyspark")]
     wrong = [
         f"{found.location} imports {found.imported}"
         for found in spark

@@ -19,11 +19,12 @@ def verbs(command, path=()):
         yield from verbs(below, (*path, name))
 
 
-VERBS = list(verbs(get_command(app)))
+COMMAND = get_command(app)
+VERBS = list(verbs(COMMAND))
 
 
 def command_of(verb):
-    command = get_command(app)
+    command = COMMAND
     for name in verb:
         command = getattr(command, "commands", {})[name]
     return command

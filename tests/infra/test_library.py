@@ -15,7 +15,7 @@ import pytest
 from cdclake import __version__
 from cdclake.errors import ConfigurationError
 from cdclake_infra.library import FUNCTION_LIBRARIES, JOBS, ON_RAW_FILE, build_function, build_wheel, build_zip, pinned
-from tests.test_architecture import IMPORTS, is_within, module_name
+from tests.test_architecture import is_within, module_name, product_imports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,7 +145,7 @@ def test_a_bundle_has_every_module_it_imports_and_none_for_operators(
     assert {"cdclake", "cdclake.errors"} < modules
     assert [
         found
-        for found in IMPORTS
+        for found in product_imports()
         if found.importer in importers and is_within(found.imported, "cdclake") and not found.types_only
         if found.imported not in modules
     ] == []
