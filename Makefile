@@ -5,6 +5,8 @@ BENCH_VENV := .venv-bench
 DEPLOY_VENV := .venv-deploy
 DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
+# Compiled files stay: without them, each process of the tests compiles every module again, which takes half of collection.
+unexport PYTHONDONTWRITEBYTECODE
 # Three processes on two cores: tests often wait for processes that they started.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 DATABASE_TESTS := CDCLAKE_NEEDS_DATABASES=1 $(BIN)/python -m pytest -q -n 2 --dist load
