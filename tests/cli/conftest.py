@@ -3,11 +3,13 @@
 import io
 import json
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from typing import NamedTuple
 
 import boto3
 import pytest
-from typer.testing import CliRunner
+from typer import testing
+from typer.main import get_command
 
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.s3 import S3Store
@@ -22,12 +24,15 @@ from tests.builders import LakeBuilder
 
 BAD_ROW = b'{"file": "20240302-000000000.csv", "row": 0, "reason": "id is null", "content": {"id": null}}'
 
+# The runner builds all verbs again for each call, which takes longer than most of them run.
+setattr(testing, "_get_command", cache(get_command))  # noqa: B010 - mypy refuses to assign to a function
+
 
 class Command:
     """Runs `cdclake` with arguments."""
 
     def __init__(self) -> None:
-        self._runner = CliRunner()
+        self._runner = testing.CliRunner()
 
     def __call__(self, *arguments, **environment):
         return self._runner.invoke(app, arguments, env=environment)
