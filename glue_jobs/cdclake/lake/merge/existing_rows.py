@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdclake.lake.merge.messages import FileKeys, Source, SourceRows
 from cdclake.lake.merge.resolve import FILE_INDEX, PARTITION_ID, SOFT_DELETED
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
 from cdclake.lake.storage.bloom import filtered_column, row_group_filter, with_filter_hashes
@@ -27,33 +28,32 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
-    from cdclake.lake.merge.read_changes import Locations, ReadStats
+    from cdclake.lake.merge.messages import Batch
+    from cdclake.lake.merge.read_changes import Locations
     from cdclake.lake.storage.reader import RowGroupFilter
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue
 
 
-def keys_by_file(
-    batch: tuple[ReadStats, bytes], *, files: Sequence[DataFile], shape: TableShape
-) -> Iterator[tuple[int, tuple[int, bytes]]]:
-    """The keys of a batch by index of each data file that may contain them; so that they can be shuffled, twice."""
-    rows = with_filter_hashes(from_ipc(batch[1]).select([LEADING_KEY, KEY]), shape)
+def keys_by_file(batch: Batch[Any], *, files: Sequence[DataFile], shape: TableShape) -> Iterator[tuple[int, FileKeys]]:
+    """The keys of a batch by index of each data file that may contain them."""
+    rows = with_filter_hashes(from_ipc(batch.rows).select([LEADING_KEY, KEY]), shape)
     for i, start, end in candidate_rows(rows[LEADING_KEY].combine_chunks(), files):
-        yield i, (i, to_ipc(rows.slice(start, end - start)))
+        yield i, FileKeys(i, to_ipc(rows.slice(start, end - start)))
 
 
-def grouped_by_file(wanted: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, pa.Table]]:
+def grouped_by_file(wanted: Iterable[FileKeys]) -> Iterator[tuple[int, pa.Table]]:
     """The keys of `keys_by_file` of several batches, file by file."""
     by_file: dict[int, list[bytes]] = defaultdict(list)
-    for i, data in wanted:
-        by_file[i].append(data)
+    for one in wanted:
+        by_file[one.file].append(one.keys)
     for i, batches in by_file.items():
         yield i, concat_ipc(batches, pa.schema([]))
 
 
-def sorted_keys(batches: Iterable[tuple[ReadStats, bytes]], shape: TableShape) -> pa.Table:
+def sorted_keys(batches: Iterable[Batch[Any]], shape: TableShape) -> pa.Table:
     """The leading keys, keys and filter hashes of batches, at least one, in one table sorted by leading key."""
-    keys = pa.concat_tables([from_ipc(data).select([LEADING_KEY, KEY]) for _, data in batches])
+    keys = pa.concat_tables([from_ipc(batch.rows).select([LEADING_KEY, KEY]) for batch in batches])
     return with_filter_hashes(keys.take(pc.sort_indices(keys, [(LEADING_KEY, "ascending")])).combine_chunks(), shape)
 
 
@@ -77,7 +77,7 @@ def find_existing_rows(
     files: Sequence[DataFile],
     bounds: Sequence[KeyValue],
     complete: bool,
-) -> Iterator[tuple[int, bytes]]:
+) -> Iterator[tuple[int, SourceRows]]:
     """Look up keys in data files. Unless `complete`, only key columns and positions are read.
 
     Where the key ranges of files overlap and the keys are few, Bloom filters rule out files.
@@ -98,7 +98,7 @@ def find_existing_rows(
         found = existing_rows(fs, path, i, files[i], shape, keys, complete=complete, row_groups=row_groups)
         rows = take(found, pc.sort_indices(found, [(LEADING_KEY, "ascending")])).combine_chunks()
         for key_range, part in split_at_bounds(rows, bounds):
-            yield key_range, to_ipc(part)
+            yield key_range, SourceRows(Source.TABLE, to_ipc(part))
 
 
 def existing_rows(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
+    from cdclake.lake.merge.messages import Batch
     from cdclake.lake.merge.read_changes import ReadStats
     from cdclake.lake.merge.rewrite_plan import RewritePlan
     from cdclake.lake.merge.tasks import WriteContext
@@ -134,9 +135,9 @@ def _targets(numbers: Iterable[int], ranges: HomeRanges, plan: RewritePlan) -> I
     return InsertTargets(tuple(bounds), tuple(tasks))
 
 
-def rows_by_task(batch: tuple[ReadStats, bytes], *, plan: RewritePlan) -> Iterator[tuple[int, bytes]]:
+def rows_by_task(batch: Batch[ReadStats], *, plan: RewritePlan) -> Iterator[tuple[int, bytes]]:
     """The rows of a batch by number of the task that merges them."""
-    return split_by_task(batch[1], plan.insert_targets[()]) if batch[0].rows else iter(())
+    return split_by_task(batch.rows, plan.insert_targets[()]) if batch.stats.rows else iter(())
 
 
 def merge_in_place(

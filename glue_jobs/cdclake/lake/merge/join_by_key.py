@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 from math import ceil
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdclake.lake.merge import tasks
 from cdclake.lake.merge.existing_rows import (
@@ -15,6 +15,7 @@ from cdclake.lake.merge.existing_rows import (
     keys_of_files,
     sorted_keys,
 )
+from cdclake.lake.merge.messages import Source
 from cdclake.lake.spark.backend import moved, split_evenly, total
 from cdclake.lake.storage.arrow_ipc import to_ipc
 from cdclake.lake.storage.key_ranges import candidate_rows, quantiles
@@ -23,11 +24,13 @@ from cdclake.lake.storage.keys import LEADING_KEY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from cdclake.lake.merge.messages import Batch, SourceRows
     from cdclake.lake.merge.read_changes import Locations, ReadStats
     from cdclake.lake.spark.backend import Backend, Partitions
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue
 
+Stats = TypeVar("Stats")
 ROWS_PER_KEY_RANGE = 250_000
 BYTES_PER_KEY_RANGE = 256 << 20
 """In memory; a task holds the rows of a key range several times."""
@@ -36,35 +39,33 @@ PROBE_TASKS_PER_CORE = 2
 
 def cogroup_by_key(
     backend: Backend,
-    batches: Partitions[Any],
+    batches: Partitions[Batch[Stats]],
     read: ReadStats,
     files: Sequence[DataFile],
     shape: TableShape,
     locations: Locations,
     *,
     complete: bool,
-) -> Partitions[tuple[bool, bytes]]:
+) -> Partitions[SourceRows]:
     """Group rows of a change and the lake's rows of the same keys by key range.
 
     Args:
         backend: Where to read the data files.
-        batches: Pairs of any value and rows sorted by leading key.
+        batches: Rows sorted by leading key.
         read: Statistics of the batches.
         files: Live data files.
         complete: Whether to read all columns of the lake's rows.
 
     Returns:
-        `(whether the rows are the lake's, rows)`, where the batches are, each key range in a partition of its own.
+        Rows of the change and of the table, where the batches are, each key range in a partition of its own.
     """
     bounds = key_range_bounds(read)
     key_ranges = len(bounds) + 1
-    split = partial(tasks.rows_by_key_range, bounds=bounds)
-    entries = batches.flat_map(split).map(partial(tagged, False))
+    entries = batches.flat_map(partial(tasks.rows_by_key_range, source=Source.CHANGE, bounds=bounds))
     if not files:
         return entries.shuffle(key_ranges)
     find = partial(find_existing_rows, locations=locations, shape=shape, files=files, bounds=bounds, complete=complete)
-    existing_rows = probe_files(backend, batches, files, shape, find)
-    return entries.shuffle(key_ranges, existing_rows.map(partial(tagged, True)))
+    return entries.shuffle(key_ranges, probe_files(backend, batches, files, shape, find))
 
 
 def key_range_bounds(read: ReadStats) -> list[KeyValue]:
@@ -75,7 +76,7 @@ def key_range_bounds(read: ReadStats) -> list[KeyValue]:
 
 def probe_files(
     backend: Backend,
-    batches: Partitions[Any],
+    batches: Partitions[Batch[Stats]],
     files: Sequence[DataFile],
     shape: TableShape,
     find: Callable[..., Iterator[Any]],
@@ -92,8 +93,8 @@ def probe_files(
     if batches.backend is backend:
         wanted = batches.flat_map(partial(keys_by_file, files=files, shape=shape)).shuffle(count)
         return wanted.map_partitions(partial(_find, find=find, group=grouped_by_file))
-    pairs = batches.collect()
-    keys = sorted_keys(pairs, shape) if pairs else None
+    on_driver = batches.collect()
+    keys = sorted_keys(on_driver, shape) if on_driver else None
     indices = [i for i, _, _ in candidate_rows(keys[LEADING_KEY], files)] if keys else []
     if not indices:
         return batches.backend.distribute([])
@@ -112,12 +113,7 @@ def probe_task_count(backend: Backend, files: Sequence[Any]) -> int:
     return min(len(files), backend.parallelism * PROBE_TASKS_PER_CORE)
 
 
-def sum_stats(batches: Partitions[Any], zero: Any) -> Any:  # noqa: ANN401 - any type with +
-    """Sum the statistics of batches: the first of each pair."""
-    return total(batches.map(itemgetter(0)), zero)
-
-
-def tagged(tag: Any, pair: tuple[int, bytes]) -> tuple[int, tuple[Any, bytes]]:  # noqa: ANN401 - any value
-    """Rows of a key range with a tag, to tell rows of several sources apart."""
-    key_range, rows = pair
-    return key_range, (tag, rows)
+def sum_stats(batches: Partitions[Batch[Stats]], zero: Stats) -> Stats:
+    """Sum the statistics of batches."""
+    stats: Partitions[Stats] = batches.map(attrgetter("stats"))
+    return total(stats, zero)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdclake.lake.merge.messages import Batch
 from cdclake.lake.raw.parquet import BATCH_BYTES, BATCH_ROWS
 from cdclake.lake.raw.quarantine import BadRowCollector, Quarantine
 from cdclake.lake.raw.read_ahead import read_all
@@ -103,7 +104,7 @@ def read_slices(
     settings: TableSettings,
     table: TableName,
     home_bounds: Sequence[KeyValue] = (),
-) -> Iterator[tuple[ReadStats, bytes]]:
+) -> Iterator[Batch[ReadStats]]:
     """Read raw files into batches of rows, each sorted by leading key, and quarantine bad rows.
 
     Args:
@@ -125,10 +126,10 @@ def read_slices(
         yield _combine(pending, shape, home_bounds)
     quarantine = bad_rows.write(locations.lake.open(), f"{locations.quarantine}read-{task.number:05d}.jsonl")
     if quarantine.rows:
-        yield ReadStats(quarantine=quarantine), to_ipc(shape.in_flight.empty_table())
+        yield Batch(ReadStats(quarantine=quarantine), to_ipc(shape.in_flight.empty_table()))
 
 
-def _combine(batches: list[ReadBatch], shape: TableShape, home_bounds: Sequence[KeyValue]) -> tuple[ReadStats, bytes]:
+def _combine(batches: list[ReadBatch], shape: TableShape, home_bounds: Sequence[KeyValue]) -> Batch[ReadStats]:
     rows = pa.concat_tables([batch.rows for batch in batches]).combine_chunks()
     if shape.primary_key:
         rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
@@ -143,4 +144,4 @@ def _combine(batches: list[ReadBatch], shape: TableShape, home_bounds: Sequence[
         samples=tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)) if shape.primary_key else (),
         by_range=count_by_range(rows[LEADING_KEY], home_bounds) if home_bounds else {},
     )
-    return stats, to_ipc(rows)
+    return Batch(stats, to_ipc(rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from cdclake.lake.merge.existing_rows import existing_rows_schema
 from cdclake.lake.merge.key_updates import KeyMoves
 from cdclake.lake.merge.merge_file import MergeSpec, merge
+from cdclake.lake.merge.messages import FileEdit, Source, SourceRows
 from cdclake.lake.merge.resolve import (
     KEPT_AS_DELETED,
     Counts,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
+    from cdclake.lake.merge.messages import Batch
     from cdclake.lake.merge.read_changes import Locations, ReadStats
     from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.partitions import Partition
@@ -41,13 +43,23 @@ SAMPLES_PER_FILE = 16
 """Keys of new rows that the driver gets for each data file to write, so that it can split them evenly."""
 
 
-def rows_by_key_range(batch: tuple[ReadStats, bytes], *, bounds: Sequence[KeyValue]) -> Iterator[tuple[int, bytes]]:
+def rows_by_key_range(
+    batch: Batch[Any], *, source: Source, bounds: Sequence[KeyValue]
+) -> Iterator[tuple[int, SourceRows]]:
     """The rows of a batch by key range, so that one task gets all rows of a key."""
     if not bounds:
-        yield 0, batch[1]
+        yield 0, SourceRows(source, batch.rows)
         return
-    for key_range, rows in split_at_bounds(from_ipc(batch[1]), bounds):
-        yield key_range, to_ipc(rows)
+    for key_range, rows in split_at_bounds(from_ipc(batch.rows), bounds):
+        yield key_range, SourceRows(source, to_ipc(rows))
+
+
+def rows_by_source(entries: Iterable[SourceRows]) -> dict[Source, list[bytes]]:
+    """The rows of each source."""
+    by_source: dict[Source, list[bytes]] = {source: [] for source in Source}
+    for source, rows in entries:
+        by_source[source].append(rows)
+    return by_source
 
 
 @dataclass(frozen=True)
@@ -58,10 +70,10 @@ class Resolution:
         touched: Indices of the data files that lose rows.
         inserts: Statistics of the new rows of each partition.
         deletes: Number of tombstones.
-        removals: `(file index, keys)`, see `ResolvedBatch.removals`.
-        replacements: `(file index, rows)`.
-        additions: `(partition, rows)`.
-        tombstones: Deletes to remember, as Arrow IPC.
+        removals: By file index, see `ResolvedBatch.removals`; as Arrow IPC, as all rows here.
+        replacements: Rows by file index.
+        additions: Rows by partition.
+        tombstones: Deletes to remember.
         moves: What is known about updates that changed keys.
         needs_values: See `ResolvedBatch.needs_values`.
     """
@@ -70,9 +82,9 @@ class Resolution:
     touched: frozenset[int] = frozenset()
     inserts: dict[Partition, InsertStats] = field(default_factory=dict)
     deletes: int = 0
-    removals: tuple[tuple[int, bytes], ...] = ()
-    replacements: tuple[tuple[int, bytes], ...] = ()
-    additions: tuple[tuple[Partition, bytes], ...] = ()
+    removals: dict[int, bytes] = field(default_factory=dict)
+    replacements: dict[int, bytes] = field(default_factory=dict)
+    additions: dict[Partition, bytes] = field(default_factory=dict)
     tombstones: bytes = b""
     moves: KeyMoves = KeyMoves()  # noqa: RUF009 - frozen
     needs_values: bool = False
@@ -93,7 +105,7 @@ class Resolution:
 
 
 def resolve_key_range(
-    entries: Iterable[tuple[bool, bytes]],
+    entries: Iterable[SourceRows],
     *,
     locations: Locations,
     shape: TableShape,
@@ -106,31 +118,40 @@ def resolve_key_range(
     """Resolve all rows of one key range.
 
     Args:
-        entries: `(whether the rows are the lake's, rows)`.
+        entries: Rows of the change, and the table's rows of the same keys.
         complete: Whether the lake's rows have all columns.
         forgotten: See `Snapshot.forgotten`.
         overlap_end: See `resolve`.
         counting: How to count the new rows.
     """
-    batches: dict[bool, list[bytes]] = {True: [], False: []}
-    for from_lake, data in entries:
-        batches[from_lake].append(data)
-    if not batches[False]:
+    batches = rows_by_source(entries)
+    if not batches[Source.CHANGE]:
         return
-    rows = concat_ipc(batches[False], shape.in_flight)
-    existing_rows = concat_ipc(batches[True], existing_rows_schema(shape, complete=complete))
+    rows = concat_ipc(batches[Source.CHANGE], shape.in_flight)
+    existing_rows = concat_ipc(batches[Source.TABLE], existing_rows_schema(shape, complete=complete))
     remembered = find_tombstones(locations.lake.open(), tombstones, rows[LEADING_KEY], rows[KEY], shape)
     resolved = resolve(rows, existing_rows, remembered, shape, forgotten=forgotten, overlap_end=overlap_end)
     yield to_resolution(resolved, counting)
 
 
-def resolve_inserts(data: bytes, *, shape: TableShape, full_load: bool, counting: InsertCounting) -> Resolution:
+class Inserts(NamedTuple):
+    """What is inserted of a batch, and the statistics of its rows."""
+
+    stats: ReadStats
+    resolution: Resolution
+
+
+def resolve_inserts(
+    batch: Batch[ReadStats], *, shape: TableShape, full_load: bool, counting: InsertCounting
+) -> Inserts:
     """Resolve rows without reading the lake: those of a full load, or changes of a table without a key."""
-    rows = from_ipc(data)
-    if not full_load:
-        return to_resolution(resolve_without_key(rows, shape.partition_key), counting)
-    counts = Counts(applied=rows.num_rows, inserted=rows.num_rows)
-    return to_resolution(ResolvedBatch(counts, inserts=dict(by_partition(rows, shape.partition_key))), counting)
+    rows = from_ipc(batch.rows)
+    if full_load:
+        counts = Counts(applied=rows.num_rows, inserted=rows.num_rows)
+        resolved = ResolvedBatch(counts, inserts=dict(by_partition(rows, shape.partition_key)))
+    else:
+        resolved = resolve_without_key(rows, shape.partition_key)
+    return Inserts(batch.stats, to_resolution(resolved, counting))
 
 
 @dataclass(frozen=True)
@@ -160,9 +181,9 @@ def to_resolution(resolved: ResolvedBatch, counting: InsertCounting) -> Resoluti
         without_stored_rows(resolved),
         touched=frozenset(resolved.removals),
         inserts={partition: counting.stats(partition, rows) for partition, rows in resolved.inserts.items()},
-        removals=tuple((i, to_ipc(rows)) for i, rows in resolved.removals.items()),
-        replacements=tuple((i, to_ipc(rows)) for i, rows in resolved.replacements.items()),
-        additions=tuple((partition, to_ipc(rows)) for partition, rows in resolved.inserts.items()),
+        removals={i: to_ipc(rows) for i, rows in resolved.removals.items()},
+        replacements={i: to_ipc(rows) for i, rows in resolved.replacements.items()},
+        additions={partition: to_ipc(rows) for partition, rows in resolved.inserts.items()},
         needs_values=resolved.needs_values,
     )
 
@@ -178,21 +199,24 @@ def without_stored_rows(resolved: ResolvedBatch) -> Resolution:
     )
 
 
-def rows_by_write_task(resolution: Resolution, *, plan: RewritePlan) -> Iterator[tuple[int, tuple[bool, bytes]]]:
+def rows_by_write_task(resolution: Resolution, *, plan: RewritePlan, first: int = 0) -> Iterator[tuple[int, FileEdit]]:
     """Send rows to the tasks that write them.
 
+    Args:
+        first: Number of the plan's first task.
+
     Yields:
-        `(task number, (whether these are keys to remove, rows))`; tombstones go to the task after the plan's last.
+        Task number and rows; tombstones go to the task after the plan's last.
     """
-    for i, data in resolution.removals:
-        yield plan.task_of_file[i], (True, data)
-    for i, data in resolution.replacements:
-        yield plan.task_of_file[i], (False, data)
-    for ordinal, (partition, data) in enumerate(resolution.additions):
+    for i, keys in resolution.removals.items():
+        yield first + plan.task_of_file[i], FileEdit(removals=keys)
+    for i, rows in resolution.replacements.items():
+        yield first + plan.task_of_file[i], FileEdit(rows=rows)
+    for ordinal, (partition, rows) in enumerate(resolution.additions.items()):
         targets = plan.insert_targets[partition]
-        yield from ((task, (False, part)) for task, part in split_by_task(data, targets, ordinal))
+        yield from ((first + task, FileEdit(rows=part)) for task, part in split_by_task(rows, targets, ordinal))
     if resolution.tombstones:
-        yield len(plan.tasks), (False, resolution.tombstones)
+        yield first + len(plan.tasks), FileEdit(rows=resolution.tombstones)
 
 
 def split_by_task(data: bytes, targets: InsertTargets, ordinal: int = 0) -> Iterator[tuple[int, bytes]]:
@@ -253,16 +277,10 @@ class WriteContext:
     max_bad_rows: int
 
 
-def write_files(task: Task, entries: Iterable[tuple[bool, bytes]], *, context: WriteContext) -> WriteResult:
-    """Write the files of one task of the rewrite.
-
-    Args:
-        entries: `(whether these are keys to remove, rows)`.
-    """
-    removals: list[bytes] = []
-    additions: list[bytes] = []
-    for is_removal, data in entries:
-        (removals if is_removal else additions).append(data)
+def write_files(task: Task, edits: Iterable[FileEdit], *, context: WriteContext) -> WriteResult:
+    """Write the files of one task of the rewrite."""
+    edits = list(edits)
+    additions = [edit.rows for edit in edits if edit.rows]
     locations, shape = context.locations, context.shape
     fs = locations.lake.open()
     if task.number == len(context.plan.tasks):
@@ -270,7 +288,7 @@ def write_files(task: Task, entries: Iterable[tuple[bool, bytes]], *, context: W
         new = concat_ipc(additions, tombstone_schema(shape))
         file, forgotten = write_tombstones(fs, key, context.tombstone_plan, new, shape)
         return WriteResult(tombstones=(file,), forgotten=forgotten)
-    removed, soft_deleted = removed_keys([from_ipc(data) for data in removals], shape)
+    removed, soft_deleted = removed_keys([from_ipc(edit.removals) for edit in edits if edit.removals], shape)
     file_count = context.plan.tasks[task.number].file_count
     added = concat_ipc(additions, shape.in_flight)
     return rewrite_files(fs, task, context, removed, added, soft_deleted, file_count)

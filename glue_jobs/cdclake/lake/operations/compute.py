@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cdclake.commit.ancestry import ancestry
 from cdclake.errors import ConfigurationError, OrderingError, SchemaDriftError, UnsentValueError
 from cdclake.lake.merge.read_changes import Locations
-from cdclake.lake.operations.engine import Engine
+from cdclake.lake.operations.engine import compute_change
 from cdclake.lake.operations.history import has_type_change, history_after, last_full_load_utc, plan_history
 from cdclake.lake.operations.request import Request
 from cdclake.lake.raw.reader import inspect_raw_file
@@ -298,7 +298,7 @@ def compute(
         outdated=frozenset(outdated),
         history=history,
     )
-    result = Engine(backend).run(request)
+    result = compute_change(backend, request)
     load = change if full_load else None
     return replace(result, history=history_after(before, shape, history, result.versions, load))
 

@@ -95,7 +95,7 @@ def history_after(
     before: Snapshot,
     shape: TableShape,
     plan: HistoryPlan | None,
-    staged: tuple[Rewrite, Rewrite] | None,
+    staged: tuple[Rewrite, ...],
     load: int | None,
 ) -> History | None:
     """The history after a change.
@@ -103,7 +103,8 @@ def history_after(
     Args:
         shape: Columns and keys after it.
         plan: How the change affects the history; None if the table keeps none.
-        staged: Staged files of open and of closed versions. Paths of new files are still their staged keys.
+        staged: Staged files of open and of closed versions; empty if the table keeps no history. Paths of new files
+            are still their staged keys.
         load: Number of the change if it is a full load; else None.
     """
     existing = before.history

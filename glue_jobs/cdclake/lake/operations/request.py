@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+from cdclake.lake.storage.tombstones import NO_TOMBSTONES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from cdclake.lake.merge.read_changes import Locations, ReadStats
-    from cdclake.lake.merge.tasks import Resolution
+    from cdclake.lake.merge.tasks import Resolution, WriteResult
     from cdclake.lake.raw.reader import Slice
     from cdclake.lake.scd2.tasks import HistoryPlan
     from cdclake.lake.storage.shape import TableShape
+    from cdclake.lake.storage.tombstones import TombstonePlan
     from cdclake.model.snapshot import DataFile, History, TombstoneFile
     from cdclake.model.table import TableName, TableSettings
 
@@ -47,6 +54,21 @@ class Request:
     outdated: frozenset[int]
     history: HistoryPlan | None = None
 
+    @property
+    def inserts_all(self) -> bool:
+        """Whether its rows replace none: those of a full load, or changes of a table without a key."""
+        return self.full_load or not self.shape.primary_key
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """What tasks that read raw files need to know."""
+        return {
+            "locations": self.locations,
+            "shape": self.shape,
+            "settings": self.settings,
+            "table": self.table,
+        }
+
 
 @dataclass(frozen=True)
 class Rewrite:
@@ -59,6 +81,11 @@ class Rewrite:
 
     written: tuple[DataFile, ...]
     rewritten: tuple[int, ...]
+
+
+def data_files(written: Iterable[WriteResult]) -> tuple[DataFile, ...]:
+    """All data files that tasks wrote."""
+    return tuple(file for one in written for file in one.files)
 
 
 @dataclass(frozen=True)
@@ -74,7 +101,7 @@ class Result:
         forgotten: Greatest position of a tombstone that the change dropped; empty if it dropped none.
         repeated: Number of rows of a full load that were quarantined because they repeat a key.
         quarantine_keys: Keys of the files of quarantined rows.
-        versions: Files of the history's open versions and of its closed versions; None if the table keeps no history.
+        versions: Files of the history's open versions and of its closed versions; empty if the table keeps no history.
         history: The history after the change; None if the table never had one.
         seconds: Duration of each phase.
     """
@@ -87,14 +114,46 @@ class Result:
     repeated: int
     quarantine_keys: tuple[str, ...]
     forgotten: str = ""
-    versions: tuple[Rewrite, Rewrite] | None = None
+    versions: tuple[Rewrite, ...] = ()
     history: History | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        read: ReadStats,
+        resolution: Resolution,
+        written: Sequence[WriteResult],
+        rewritten: Iterable[int],
+        seconds: dict[str, float],
+        tombstone_plan: TombstonePlan = NO_TOMBSTONES,
+        versions: tuple[Rewrite, ...] = (),
+    ) -> Result:
+        """The result of what tasks wrote.
+
+        Raises:
+            BadRowError: More rows are bad than the operator allows.
+        """
+        quarantine = reduce(add, (one.quarantine for one in written), read.quarantine)
+        quarantine.require_at_most(request.settings.max_quarantined_rows)
+        return cls(
+            read=read,
+            resolution=resolution,
+            written=data_files(written),
+            rewritten=tuple(sorted(rewritten)),
+            tombstones=(*tombstone_plan.kept, *(file for one in written for file in one.tombstones)),
+            repeated=quarantine.rows - read.quarantine.rows,
+            quarantine_keys=quarantine.keys,
+            forgotten=max([tombstone_plan.forgotten, *(one.forgotten for one in written)]),
+            versions=versions,
+            seconds=seconds,
+        )
 
     @property
     def all_written(self) -> tuple[DataFile, ...]:
         """New data files of the table and of its history."""
-        return (*self.written, *(file for rewrite in self.versions or () for file in rewrite.written))
+        return (*self.written, *(file for rewrite in self.versions for file in rewrite.written))
 
     def after_listing(self, seconds: float) -> Result:
         """The same result, with the time spent on finding the raw files as its first phase."""

@@ -7,9 +7,10 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from cdclake.lake.merge import tasks
-from cdclake.lake.merge.join_by_key import key_range_bounds, probe_files, probe_task_count, sum_stats, tagged
+from cdclake.lake.merge.join_by_key import key_range_bounds, probe_files, probe_task_count, sum_stats
+from cdclake.lake.merge.messages import Batch, Source
 from cdclake.lake.merge.read_changes import Locations, ReadStats
-from cdclake.lake.scd2.tasks import Source, find_open_versions, merge_key_range, read_open_versions, read_table_rows
+from cdclake.lake.scd2.tasks import find_open_versions, merge_key_range, read_open_versions, read_table_rows
 from cdclake.lake.spark.backend import split_evenly
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def merge_into_history(
     backend: Backend,
-    batches: Partitions[Any],
+    batches: Partitions[Batch[ReadStats]],
     read: ReadStats,
     plan: HistoryPlan,
     shape: TableShape,
@@ -37,7 +38,7 @@ def merge_into_history(
 
     Args:
         backend: Where to read the data files.
-        batches: `(stats, rows)` of rows in flight, each sorted by leading key.
+        batches: Rows in flight, sorted by leading key.
         plan: What the change does to the history.
         locations: Where the table's own files are.
         live_files: Data files of the table before the change; ignored for a full load.
@@ -56,16 +57,16 @@ def merge_into_history(
         sources += [(source, _in_tasks(backend, files, function)) for source, files, function in reads if files]
         read = reduce(add, (sum_stats(rows, ReadStats()) for _, rows in sources[1:]), read)
     bounds = key_range_bounds(read)
-    split = partial(tasks.rows_by_key_range, bounds=bounds)
-    entries = [rows.flat_map(split).map(partial(tagged, source)) for source, rows in sources]
+    entries = [
+        rows.flat_map(partial(tasks.rows_by_key_range, source=source, bounds=bounds)) for source, rows in sources
+    ]
     if plan.open_files and not plan.compare_all:
         find = partial(find_open_versions, plan=plan, shape=shape, bounds=bounds)
-        versions = probe_files(backend, batches, plan.open_files, shape, find)
-        entries.append(versions.map(partial(tagged, Source.HISTORY)))
+        entries.append(probe_files(backend, batches, plan.open_files, shape, find))
     merge = partial(merge_key_range, plan=plan, shape=shape, counting=counting, full_load=full_load)
     return entries[0].shuffle(len(bounds) + 1, *entries[1:]).map_partitions(merge)
 
 
-def _in_tasks(backend: Backend, files: Sequence[Any], function: Any) -> Partitions[Any]:  # noqa: ANN401 - a task
+def _in_tasks(backend: Backend, files: Sequence[Any], function: partial[Any]) -> Partitions[Batch[ReadStats]]:
     groups = split_evenly(files, probe_task_count(backend, files))
     return backend.distribute(groups).map_partitions(function).keep()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdclake.lake.merge.messages import Batch, Source, SourceRows
 from cdclake.lake.merge.read_changes import SAMPLES_PER_BATCH, Locations, ReadStats
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch, in_order
-from cdclake.lake.merge.tasks import InsertCounting, Resolution, to_resolution
+from cdclake.lake.merge.tasks import InsertCounting, Resolution, rows_by_source, to_resolution
 from cdclake.lake.scd2.versions import (
     VERSION_FILE,
     keyed_shape,
@@ -45,14 +44,6 @@ if TYPE_CHECKING:
 
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
-
-
-class Source(Enum):
-    """Where the rows of a key range come from."""
-
-    CHANGE = "change files"
-    TABLE = "the table, before the change or as a full load"
-    HISTORY = "open versions of the history"
 
 
 @dataclass(frozen=True)
@@ -114,7 +105,7 @@ NO_VERSIONS = VersionMerge(Resolution(Counts()), Resolution(Counts()))
 
 def read_table_rows(
     files: Iterable[DataFile], *, locations: Locations, shape: TableShape
-) -> Iterator[tuple[ReadStats, bytes]]:
+) -> Iterator[Batch[ReadStats]]:
     """Read data files of the table as rows in flight, without soft-deleted rows, in batches sorted by leading key."""
     fs = locations.lake.open()
     for file in files:
@@ -131,7 +122,7 @@ def read_table_rows(
 
 def read_open_versions(
     files: Iterable[tuple[int, DataFile]], *, plan: HistoryPlan, shape: TableShape
-) -> Iterator[tuple[ReadStats, bytes]]:
+) -> Iterator[Batch[ReadStats]]:
     """Read data files of open versions, each given with its index, in batches sorted by leading key."""
     fs, keyed = plan.locations.lake.open(), keyed_shape(shape)
     for i, file in files:
@@ -139,15 +130,15 @@ def read_open_versions(
             yield _batch(_existing_versions(rows, i, file, shape))
 
 
-def _batch(rows: pa.Table) -> tuple[ReadStats, bytes]:
+def _batch(rows: pa.Table) -> Batch[ReadStats]:
     rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")])).combine_chunks()
     samples = tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)) if rows.num_rows else ()
-    return ReadStats(inserts=rows.num_rows, memory_bytes=rows.nbytes, samples=samples), to_ipc(rows)
+    return Batch(ReadStats(inserts=rows.num_rows, memory_bytes=rows.nbytes, samples=samples), to_ipc(rows))
 
 
 def find_open_versions(
     wanted: Iterable[tuple[int, pa.Table]], *, plan: HistoryPlan, shape: TableShape, bounds: Sequence[KeyValue]
-) -> Iterator[tuple[int, bytes]]:
+) -> Iterator[tuple[int, SourceRows]]:
     """Look up keys in the data files of open versions.
 
     Args:
@@ -160,7 +151,7 @@ def find_open_versions(
     for i, wanted_rows in wanted:
         found = in_order(_find(fs, i, wanted_rows, plan, shape), (LEADING_KEY,))
         for key_range, rows in split_at_bounds(found, bounds):
-            yield key_range, to_ipc(rows)
+            yield key_range, SourceRows(Source.HISTORY, to_ipc(rows))
 
 
 def _find(fs: FileSystem, i: int, wanted: pa.Table, plan: HistoryPlan, shape: TableShape) -> pa.Table:
@@ -186,7 +177,7 @@ def _existing_versions(rows: pa.Table, i: int, file: DataFile, shape: TableShape
 
 
 def merge_key_range(
-    entries: Iterable[tuple[Source, bytes]],
+    entries: Iterable[SourceRows],
     *,
     plan: HistoryPlan,
     shape: TableShape,
@@ -196,14 +187,12 @@ def merge_key_range(
     """Merge all rows of one key range into the history.
 
     Args:
-        entries: `(source, rows)`. If history and table are compared, these are all rows and open versions
-            of the range, else only open versions of the keys that change.
+        entries: Rows of the change and open versions. If history and table are compared, these are all rows and open
+            versions of the range, else only open versions of the keys that change.
         counting: How to count new open versions.
         full_load: Whether the rows of the table are those of a full load.
     """
-    batches: dict[Source, list[bytes]] = defaultdict(list)
-    for source, data in entries:
-        batches[source].append(data)
+    batches = rows_by_source(entries)
     fs = plan.locations.lake.open()
     existing = concat_ipc(batches[Source.HISTORY], version_schema(shape))
     rows = concat_ipc(batches[Source.CHANGE], shape.in_flight)

@@ -19,7 +19,9 @@ from cdclake.adapters.filesystem import open_output
 from cdclake.errors import OrderingError
 from cdclake.lake.merge.existing_rows import existing_rows_schema
 from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats
+from cdclake.lake.merge.messages import Source, SourceRows
 from cdclake.lake.merge.read_changes import ReadStats
+from cdclake.lake.merge.tasks import rows_by_source
 from cdclake.lake.operations.direct.rows import InputStats, KeyStats, change_rows, convert_input
 from cdclake.lake.raw.ordering import unsortable_text
 from cdclake.lake.spark.backend import is_spark_dataframe
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from cdclake.lake.merge.messages import Batch
     from cdclake.lake.merge.read_changes import Locations
     from cdclake.lake.operations.direct.input_tables import InputRows
     from cdclake.lake.spark.backend import Backend, Partitions, Task
@@ -82,6 +85,13 @@ class WrittenFile(NamedTuple):
     rows: int
 
 
+class _WrittenRange(NamedTuple):
+    """What a task found out about its range of keys, and wrote."""
+
+    keys: KeyStats
+    file: WrittenFile | None
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A direct change whose change files are written.
@@ -112,7 +122,7 @@ def prepare(
             column out.
     """
     convert = partial(convert_input, primary_key=request.primary_key)
-    batches: Partitions[tuple[InputStats, bytes]]
+    batches: Partitions[Batch[InputStats]]
     if is_spark_dataframe(rows):
         batches = _convert_dataframe(backend, rows, partial(convert, columns=columns[0])).keep()
     else:
@@ -124,8 +134,8 @@ def prepare(
         batches.discard()
 
 
-def _write_files(backend: Backend, request: PrepareRequest, batches: Partitions[tuple[InputStats, bytes]]) -> Prepared:
-    stats: InputStats = sum_stats(batches, InputStats())
+def _write_files(backend: Backend, request: PrepareRequest, batches: Partitions[Batch[InputStats]]) -> Prepared:
+    stats = sum_stats(batches, InputStats())
     if stats.invalid or stats.null_keys or not stats.rows:
         return Prepared(stats)
     if request.shape.primary_key:
@@ -141,20 +151,20 @@ def _write_files(backend: Backend, request: PrepareRequest, batches: Partitions[
     else:
         entries = batches.map(_as_entry)
     written = entries.run(partial(_write_file, request=request)).collect()
-    files = tuple(file for _, file in written if file)
-    return Prepared(stats, reduce(add, (keys for keys, _ in written), KeyStats()), files)
+    files = tuple(one.file for one in written if one.file)
+    return Prepared(stats, reduce(add, (one.keys for one in written), KeyStats()), files)
 
 
 def _convert_dataframe(
-    backend: Backend, frame: DataFrame, convert: partial[tuple[InputStats, bytes]]
-) -> SparkPartitions[tuple[InputStats, bytes]]:
+    backend: Backend, frame: DataFrame, convert: partial[Batch[InputStats]]
+) -> SparkPartitions[Batch[InputStats]]:
     renamed = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))  # names may contain any character
     pickled = renamed.mapInArrow(SparkTask(partial(_convert_batches, convert=convert)), "batch binary")
     return SparkPartitions(backend, pickled.rdd.map(_unpickled))
 
 
 def _convert_batches(
-    batches: Iterable[pa.RecordBatch], *, convert: partial[tuple[InputStats, bytes]]
+    batches: Iterable[pa.RecordBatch], *, convert: partial[Batch[InputStats]]
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if batch.num_rows:
@@ -166,29 +176,25 @@ def _unpickled(row: Sequence[Any]) -> Any:  # noqa: ANN401 - what `_convert_batc
     return pickle.loads(row[0])
 
 
-def _write_file(
-    task: Task, entries: Iterable[tuple[bool, bytes]], *, request: PrepareRequest
-) -> Iterator[tuple[KeyStats, WrittenFile | None]]:
-    """A Spark task: write the change rows of a range of keys."""
-    batches: dict[bool, list[bytes]] = {True: [], False: []}
-    for from_lake, batch in entries:
-        batches[from_lake].append(batch)
-    tables = [from_ipc(batch) for batch in batches[False]]
+def _write_file(task: Task, entries: Iterable[SourceRows], *, request: PrepareRequest) -> Iterator[_WrittenRange]:
+    """Write the change rows of a range of keys."""
+    batches = rows_by_source(entries)
+    tables = [from_ipc(rows) for rows in batches[Source.CHANGE]]
     if not tables:
         return
     has_key = bool(request.shape.primary_key)
     schema = existing_rows_schema(request.shape, complete=request.needs_values) if has_key else pa.schema([])
-    lake = concat_ipc(batches[True], schema)
+    lake = concat_ipc(batches[Source.TABLE], schema)
     rows, keys = change_rows(request.op, tables, lake, request.shape, request.order_column)
     if not rows.num_rows:
-        yield keys, None
+        yield _WrittenRange(keys, None)
         return
     _require_sortable_text(rows, request)
     key = f"{request.locations.staging}direct/{task.number:05d}-{task.attempt}.parquet"
     with open_output(request.locations.lake.open(), key) as sink:
         pq.write_table(rows, sink, compression=COMPRESSION)
         size_bytes = sink.tell()
-    yield keys, WrittenFile(key, size_bytes, rows.num_rows)
+    yield _WrittenRange(keys, WrittenFile(key, size_bytes, rows.num_rows))
 
 
 def _require_sortable_text(rows: pa.Table, request: PrepareRequest) -> None:
@@ -207,5 +213,5 @@ def _require_sortable_text(rows: pa.Table, request: PrepareRequest) -> None:
         raise OrderingError(message, remedy=remedy, column=column.name)
 
 
-def _as_entry(batch: tuple[InputStats, bytes]) -> tuple[bool, bytes]:
-    return False, batch[1]
+def _as_entry(batch: Batch[InputStats]) -> SourceRows:
+    return SourceRows(Source.CHANGE, batch.rows)

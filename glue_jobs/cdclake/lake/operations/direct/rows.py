@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdclake.lake.merge.messages import Batch
 from cdclake.lake.merge.read_changes import SAMPLES_PER_BATCH
 from cdclake.lake.merge.resolve import SOFT_DELETED
 from cdclake.lake.raw.ordering import order_values
@@ -57,9 +58,7 @@ class InputStats:
         )
 
 
-def convert_input(
-    rows: pa.Table, columns: Sequence[Column | None], primary_key: Sequence[Column]
-) -> tuple[InputStats, bytes]:
+def convert_input(rows: pa.Table, columns: Sequence[Column | None], primary_key: Sequence[Column]) -> Batch[InputStats]:
     """Convert input rows to the table's types, sorted by leading key if the table has a key.
 
     Args:
@@ -67,8 +66,7 @@ def convert_input(
         primary_key: Key columns of the table; `columns` contains all of them.
 
     Returns:
-        Statistics, and the converted columns with leading key and key, as Arrow IPC. If a value is invalid or a key is
-        null, the table has no rows.
+        The converted columns with leading key and key. If a value is invalid or a key is null, there are no rows.
     """
     converted: dict[str, pa.Array] = {}
     invalid: dict[str, int] = {}
@@ -82,13 +80,14 @@ def convert_input(
             invalid[column.name] = lost
     result = pa.table(converted)
     if not primary_key:
-        return InputStats(rows.num_rows, invalid=invalid), to_ipc(result.slice(0, 0) if invalid else result)
+        return Batch(InputStats(rows.num_rows, invalid=invalid), to_ipc(result.slice(0, 0) if invalid else result))
     leading_key, key = row_keys([converted[column.name] for column in primary_key])
     if invalid or key.null_count:
-        return InputStats(rows.num_rows, invalid=invalid, null_keys=key.null_count), to_ipc(result.slice(0, 0))
+        stats = InputStats(rows.num_rows, invalid=invalid, null_keys=key.null_count)
+        return Batch(stats, to_ipc(result.slice(0, 0)))
     result = result.append_column(LEADING_KEY, leading_key).append_column(KEY, key)
     result = take(result, pc.sort_indices(result, [(LEADING_KEY, "ascending")])).combine_chunks()
-    return InputStats(rows.num_rows, tuple(sample(result[LEADING_KEY], SAMPLES_PER_BATCH))), to_ipc(result)
+    return Batch(InputStats(rows.num_rows, tuple(sample(result[LEADING_KEY], SAMPLES_PER_BATCH))), to_ipc(result))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,79 @@
+"""Computes a full load without a shuffle of its rows, in the order of its keys or of its raw files.
+
+See `cdclake.lake.merge.full_load`.
+"""
+
+from __future__ import annotations
+
+from functools import partial, reduce
+from operator import add, attrgetter
+from typing import TYPE_CHECKING
+
+from cdclake.lake.merge.full_load import key_ranges_are_disjoint, load_slices, repeats_hash, sorted_groups
+from cdclake.lake.merge.read_changes import ReadStats
+from cdclake.lake.merge.resolve import Counts
+from cdclake.lake.merge.tasks import Resolution, WriteResult
+from cdclake.lake.operations.request import Result
+from cdclake.lake.operations.timing import timed
+from cdclake.lake.storage.bloom import filtered_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cdclake.lake.merge.full_load import LoadedSlices
+    from cdclake.lake.operations.request import Request
+    from cdclake.lake.spark.backend import Backend, Partitions
+
+
+def load_without_shuffle(backend: Backend, request: Request) -> Result | None:
+    """Compute a full load by key, or in the order of the raw files, and stage its files.
+
+    A table with history needs a shuffle anyway, because its versions are built per range of keys.
+
+    Returns:
+        The result; None if the change is no full load, or one whose rows need a shuffle.
+    """
+    if not request.full_load or request.history:
+        return None
+    shape, has_key, partitioned = request.shape, bool(request.shape.primary_key), bool(request.shape.partition_key)
+    group = partial(
+        sorted_groups,
+        request.parts,
+        partitioned=partitioned,
+        target_file_bytes=request.settings.target_file_bytes,
+        parallelism=backend.parallelism,
+    )
+    groups, buckets = group(by_key=has_key), 0
+    if not groups and not partitioned and len(shape.primary_key) == 1 and filtered_column(shape):
+        groups = group(by_key=False)
+        buckets = len(groups or ())
+    if not groups:
+        return None
+    seconds: dict[str, float] = {}
+    load = partial(load_slices, **request.reading, buckets=buckets)
+    with timed(seconds, "load"):
+        tasks: Partitions[LoadedSlices] = backend.distribute(groups).run(load)
+        if buckets:
+            tasks = tasks.keep()
+        loaded = tasks.map(attrgetter("result")).collect()
+        read = reduce(add, (one.read for one in loaded), ReadStats())
+        read.quarantine.require_at_most(request.settings.max_quarantined_rows)
+        is_proven = not any(one.repeats_key for one in loaded)
+        if buckets:
+            is_proven = is_proven and not _repeat_key(tasks, buckets)
+            tasks.discard()
+        elif has_key:
+            is_proven = is_proven and key_ranges_are_disjoint([one.written for one in loaded])
+    if not is_proven:  # a key repeats, or the footers were wrong; the clean-up deletes what was staged
+        return None
+    resolution = Resolution(Counts(applied=read.rows, inserted=read.rows))
+    return Result.of(request, read, resolution, [WriteResult(one.written) for one in loaded], (), seconds)
+
+
+def _repeat_key(loaded: Partitions[LoadedSlices], buckets: int) -> bool:
+    """Whether a key may occur twice in slices that kept their order."""
+    return any(loaded.flat_map(_hashes).shuffle(buckets).map_partitions(repeats_hash).collect())
+
+
+def _hashes(loaded: LoadedSlices) -> Iterator[tuple[int, bytes]]:
+    return enumerate(loaded.hashes)
