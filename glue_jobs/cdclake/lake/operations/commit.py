@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdclake.commit.publish import publish
+from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.storage.reader import lake_file
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.layout import HISTORY
@@ -30,19 +31,13 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile, History, Snapshot
 
 
-def snapshot_after(
-    run: TableRun, before: Snapshot, shape: TableShape, result: Result, unchanged: tuple[DataFile, ...]
+def _snapshot_after(
+    run: TableRun, before: Snapshot, facts: Snapshot, shape: TableShape, result: Result, kind: ChangeKind
 ) -> Snapshot:
-    """The table after a staged change.
-
-    Args:
-        before: The table before the change, but with the new watermark and late-window state.
-        shape: Columns and keys after the change.
-        result: The staged change. Paths of new files are still their staged keys.
-        unchanged: Live files that the change does not replace.
-    """
+    """The table after a staged change. Paths of new files are still their staged keys."""
+    unchanged = () if kind is ChangeKind.FULL_LOAD else unchanged_files(before.files, result.rewritten)
     return replace(
-        before,
+        facts,
         change=before.change + 1,
         schema=shape.schema,
         primary_key=shape.primary_key,
@@ -51,16 +46,17 @@ def snapshot_after(
         order_type=shape.order_type,
         files=(*unchanged, *result.written),
         tombstones=result.tombstones,
-        forgotten=max(before.forgotten, result.forgotten),
+        forgotten=max(facts.forgotten, result.forgotten),
         history=result.history,
-        added=shape.added if run.settings.keep_missing_columns else before.added,
+        added=shape.added if run.settings.keep_missing_columns else facts.added,
     )
 
 
 def commit(
     run: TableRun,
     before: Snapshot,
-    after: Snapshot,
+    facts: Snapshot,
+    shape: TableShape,
     result: Result,
     kind: ChangeKind,
     raw: Sequence[RawFile],
@@ -74,7 +70,9 @@ def commit(
     """Commit a staged change and make it visible.
 
     Args:
-        after: The table after it, from `snapshot_after`.
+        before: The table before it.
+        facts: The same, but with what the operation knows of the table after it, such as the watermark and ordering.
+        shape: Columns and keys after it.
         result: The staged change.
         raw: The raw files that were read.
         too_late: Change files that were left out because they arrived behind the late window.
@@ -92,6 +90,7 @@ def commit(
         CommitConflictError: Another run committed first; nothing of this change is visible.
     """
     started = time.perf_counter()
+    after = _snapshot_after(run, before, facts, shape, result, kind)
     paths = _FinalPaths(run, after.change, result)
     after = replace(after, files=paths.assign(after.files, after.partition_key))
     if after.history:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -12,7 +13,13 @@ from cdclake.commit.ancestry import ancestry
 from cdclake.errors import ConfigurationError, OrderingError, SchemaDriftError, UnsentValueError
 from cdclake.lake.merge.read_changes import Locations
 from cdclake.lake.operations.engine import compute_change
-from cdclake.lake.operations.history import has_type_change, history_after, last_full_load_utc, plan_history
+from cdclake.lake.operations.history import (
+    base_schema,
+    has_type_change,
+    history_after,
+    last_full_load_utc,
+    plan_history,
+)
 from cdclake.lake.operations.request import Request
 from cdclake.lake.raw.reader import inspect_raw_file
 from cdclake.lake.storage.key_ranges import without_key_ranges
@@ -59,6 +66,43 @@ def merged_schema(schema: Schema, files: Sequence[RawFile], inspections: Sequenc
     return schema
 
 
+@dataclass(frozen=True)
+class ChangeFiles:
+    """Change files, and `LOAD` files of which some rows were quarantined, to apply as one change.
+
+    Attributes:
+        inspections: Of each file.
+        known: Columns that the table must have even without the files.
+        shape: Columns and keys of the table after the change.
+        ordering: `Snapshot.ordering` after the change.
+    """
+
+    files: Sequence[RawFile]
+    inspections: Sequence[Inspection]
+    known: Schema
+    shape: TableShape
+    ordering: str
+
+    @property
+    def missing_columns(self) -> tuple[str, ...]:
+        """The table's columns that some change file lacks."""
+        return missing_columns(self.shape.schema, self.inspections)
+
+
+def inspect_changes(run: TableRun, before: Snapshot, files: Sequence[RawFile]) -> ChangeFiles:
+    """Inspect the raw files of a change, and derive the table's columns, keys and order after it.
+
+    Raises:
+        ConfigurationError: The table's keys are not among its columns, or differ from the lake table's.
+        OrderingError: The files order their rows by another kind of value than the table.
+    """
+    inspections = inspect_raw_files(run, files)
+    known = base_schema(run, before, reloads=False)
+    shape = table_shape(run, merged_schema(known, files, inspections), before, inspections)
+    require_same_keys(run, before)
+    return ChangeFiles(files, inspections, known, shape, require_one_ordering(before, files, inspections))
+
+
 def missing_columns(schema: Schema, inspections: Sequence[Inspection]) -> tuple[str, ...]:
     """The table's columns that some change file lacks."""
     return tuple(
@@ -68,19 +112,18 @@ def missing_columns(schema: Schema, inspections: Sequence[Inspection]) -> tuple[
     )
 
 
-def parts_to_read(known: Schema, inspections: Sequence[Inspection]) -> list[Slice]:
+def parts_to_read(change: ChangeFiles) -> list[Slice]:
     """The slices of change files, with the columns that the table had only after each file was written.
 
     The files' order tells, unless a column of the source orders the changes: its values may order them otherwise.
 
     Args:
-        known: The table's columns before the change.
-        inspections: The files, in the order of `RawFile.order`.
+        change: The files, in the order of `RawFile.order`.
     """
-    later = {column.name.lower() for one in inspections for column in one.schema}
-    later -= {column.name.lower() for column in known}
+    later = {column.name.lower() for one in change.inspections for column in one.schema}
+    later -= {column.name.lower() for column in change.known}
     parts: list[Slice] = []
-    for one in inspections:
+    for one in change.inspections:
         later -= {column.name.lower() for column in one.schema}
         columns = frozenset() if one.ordering.startswith("column ") else frozenset(later)
         parts += [replace(part, later_columns=columns) for part in one.parts]
@@ -156,9 +199,7 @@ def require_accepted(run: TableRun, changes: Sequence[ColumnDrift]) -> None:
         raise SchemaDriftError(message, remedy=remedy, table=name, file=refused[0].file, columns=drift_text(changes))
 
 
-def require_rows_kept_keys(
-    run: TableRun, before: Snapshot, shape: TableShape, files: Sequence[RawFile], inspections: Sequence[Inspection]
-) -> None:
+def require_rows_kept_keys(run: TableRun, before: Snapshot, change: ChangeFiles) -> None:
     """Refuse late files with a column that the table had not yet when a later update of a key was applied.
 
     Such an update takes along the values that its row had, see `parts_to_read`.
@@ -166,11 +207,12 @@ def require_rows_kept_keys(
     Raises:
         UnsentValueError: Names the first such file and its column.
     """
-    for file, inspection in zip(files, inspections, strict=True):
-        late = [name for name, order in shape.added.items() if inspection.schema.find(name) and file.order <= order]
+    added = change.shape.added
+    for file, inspection in zip(change.files, change.inspections, strict=True):
+        late = [name for name, order in added.items() if inspection.schema.find(name) and file.order <= order]
         if not late or inspection.ordering.startswith("column "):
             continue
-        end = max(shape.added[name] for name in late)
+        end = max(added[name] for name in late)
         since_load = takewhile(lambda one: one.kind is not ChangeKind.FULL_LOAD, ancestry(run.log, before.change))
         if any(_moves_rows(record, file.order, end) for record in since_load):
             message = f"A late file has column {late[0]}, but the table lacked it when later updates changed keys"
@@ -242,6 +284,7 @@ def compute(
     shape: TableShape,
     parts: Sequence[Slice],
     *,
+    started: float,
     loaded_utc: datetime | None = None,
     released_utc: datetime | None = None,
     sets_history_time: bool = True,
@@ -251,6 +294,7 @@ def compute(
     Args:
         shape: Columns and keys after it.
         parts: Slices of raw files to read.
+        started: When the run began to look for its rows, by `time.perf_counter`.
         loaded_utc: For a full load, which replaces the table, the time since when its rows are valid; None for other
             changes.
         released_utc: Likewise for rows of the last full load that a release applies; None if there are none.
@@ -262,6 +306,7 @@ def compute(
         IntegrityError: The lake's files differ from the snapshot.
         ConfigurationError: The settings require a history, but the table cannot have one.
     """
+    seconds = {"list": round(time.perf_counter() - started, 3)}
     full_load, change = loaded_utc is not None, before.change + 1
     files = () if full_load else with_leading_bounds(_with_partitions(before, shape), len(shape.primary_key))
     type_changes = has_type_change(before.schema, shape.schema)
@@ -300,7 +345,8 @@ def compute(
     )
     result = compute_change(backend, request)
     load = change if full_load else None
-    return replace(result, history=history_after(before, shape, history, result.versions, load))
+    after = history_after(before, shape, history, result.versions, load)
+    return replace(result, history=after, seconds=seconds | result.seconds)
 
 
 def _overlap_end(before: Snapshot) -> str:

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdclake.commit.ancestry import ancestry
 from cdclake.errors import InputError, RawFilesLostError, UnsettledKeyError
-from cdclake.lake.merge.rewrite_plan import unchanged_files
-from cdclake.lake.operations.commit import commit, snapshot_after
+from cdclake.lake.operations.commit import commit
 from cdclake.lake.operations.compute import (
+    ChangeFiles,
     compute,
+    inspect_changes,
     inspect_raw_files,
     merged_schema,
-    missing_columns,
     parts_to_read,
     require_accepted,
-    require_one_ordering,
     require_rows_kept_keys,
-    require_same_keys,
     table_shape,
 )
 from cdclake.lake.operations.history import base_schema
@@ -47,9 +45,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.operations.request import Result
     from cdclake.lake.operations.table_run import TableRun
-    from cdclake.lake.raw.reader import Inspection, Slice
     from cdclake.lake.spark.backend import Backend
-    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.drift import SourceDrift
     from cdclake.model.rawfiles import RawFile
 
@@ -91,17 +87,15 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
     require_accepted(run, drift.changes)
     # The oldest file's time: change files written later are applied, because the load may not contain their changes.
     loaded_utc = min(file.modified_utc for file in full_load)
-    listed_seconds = time.perf_counter() - started
-    result = compute(run, backend, before, shape, _parts(inspections), loaded_utc=loaded_utc)
-    base = begin_after(before, begin or (covered_by_full_load(full_load, changes) if before.exists else ""))
-    after = snapshot_after(run, base, shape, result, unchanged=())
-    after = replace(after, full_load_files=names, full_load_utc=newest, source=drift.source, ordering="")
-    after = replace(after, load_in_quarantine=bool(result.quarantine_keys))
-    window = window_begin(after, run.settings.late_window_hours)
-    covered = [file for file in changes if window <= file.order <= file_order(after.floor)]
-    after = with_identities(replace(after, identities={}), [*full_load, *covered])
-    result = result.after_listing(listed_seconds)
-    return commit(run, before, after, result, ChangeKind.FULL_LOAD, full_load, drift=drift.changes)
+    parts = [part for inspection in inspections for part in inspection.parts]
+    result = compute(run, backend, before, shape, parts, started=started, loaded_utc=loaded_utc)
+    facts = begin_after(before, begin or (covered_by_full_load(full_load, changes) if before.exists else ""))
+    facts = replace(facts, full_load_files=names, full_load_utc=newest, source=drift.source, ordering="")
+    facts = replace(facts, load_in_quarantine=bool(result.quarantine_keys))
+    window = window_begin(facts, run.settings.late_window_hours)
+    covered = [file for file in changes if window <= file.order <= file_order(facts.floor)]
+    facts = with_identities(replace(facts, identities={}), [*full_load, *covered])
+    return commit(run, before, facts, shape, result, ChangeKind.FULL_LOAD, full_load, drift=drift.changes)
 
 
 def load_incremental(
@@ -144,39 +138,34 @@ def load_incremental(
         summary = _no_change(run, before, "every change file is in the lake already")
         return {**summary, "too_late": [file.relative for file in too_late]}
 
-    listed_seconds = time.perf_counter() - started
-    computed = _compute_changes(run, backend, before, due, len(batch))
-    files, drift, result = computed.files, computed.drift, computed.result.after_listing(listed_seconds)
-    after = snapshot_after(run, base, computed.shape, result, unchanged_files(before.files, result.rewritten))
-    after = with_identities(after, [file for file in changes if file.relative not in before.identities])
-    after = mark_applied(after, files, run.settings.late_window_hours)
-    after = replace(after, source=drift.source, ordering=computed.ordering)
+    change, drift, result = _compute_changes(run, backend, before, due, len(batch), started)
+    facts = with_identities(base, [file for file in changes if file.relative not in before.identities])
+    facts = mark_applied(facts, change.files, run.settings.late_window_hours)
+    facts = replace(facts, source=drift.source, ordering=change.ordering)
     return commit(
         run,
         before,
-        after,
+        facts,
+        change.shape,
         result,
         ChangeKind.INCREMENTAL,
-        files,
+        change.files,
         too_late,
         drift=drift.changes,
-        missing_columns=computed.missing_columns,
+        missing_columns=change.missing_columns,
     )
 
 
 class _Computed(NamedTuple):
-    """A computed change: its files, the table's shape and order after it, and the source's columns."""
+    """A computed change, and the source's columns after it."""
 
-    files: Sequence[RawFile]
-    shape: TableShape
-    ordering: str
+    change: ChangeFiles
     drift: SourceDrift
     result: Result
-    missing_columns: tuple[str, ...]
 
 
 def _compute_changes(
-    run: TableRun, backend: Backend, before: Snapshot, due: Sequence[RawFile], count: int
+    run: TableRun, backend: Backend, before: Snapshot, due: Sequence[RawFile], count: int, started: float
 ) -> _Computed:
     """Compute the change of the first files that are due.
 
@@ -184,28 +173,20 @@ def _compute_changes(
 
     Args:
         count: Number of files to apply, unless more are needed.
+        started: See `compute`.
     """
-    files = due[:count]
-    inspections = inspect_raw_files(run, files)
-    known = base_schema(run, before, reloads=False)
-    schema = merged_schema(known, files, inspections)
-    shape = table_shape(run, schema, before, inspections)
-    require_same_keys(run, before)
-    ordering = require_one_ordering(before, files, inspections)
-    drift = incremental_drift(before, [(file, one.schema) for file, one in zip(files, inspections, strict=True)])
+    change = inspect_changes(run, before, due[:count])
+    columns = ((file, one.schema) for file, one in zip(change.files, change.inspections, strict=True))
+    drift = incremental_drift(before, list(columns))
     require_accepted(run, drift.changes)
-    require_rows_kept_keys(run, before, shape, files, inspections)
+    require_rows_kept_keys(run, before, change)
     try:
-        result = compute(run, backend, before, shape, parts_to_read(known, inspections))
+        result = compute(run, backend, before, change.shape, parts_to_read(change), started=started)
     except UnsettledKeyError:
-        if len(files) == len(due):
+        if count >= len(due):
             raise
-        return _compute_changes(run, backend, before, due, 2 * count)
-    return _Computed(files, shape, ordering, drift, result, missing_columns(schema, inspections))
-
-
-def _parts(inspections: Sequence[Inspection]) -> list[Slice]:
-    return [part for inspection in inspections for part in inspection.parts]
+        return _compute_changes(run, backend, before, due, 2 * count, started)
+    return _Computed(change, drift, result)
 
 
 def _last_applied(run: TableRun, before: Snapshot) -> tuple[datetime | None, frozenset[str]]:

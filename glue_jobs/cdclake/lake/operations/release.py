@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.quarantine import quarantined_files
 from cdclake.errors import InputError
-from cdclake.lake.merge.rewrite_plan import unchanged_files
-from cdclake.lake.operations.commit import commit, snapshot_after
-from cdclake.lake.operations.compute import (
-    compute,
-    inspect_raw_files,
-    merged_schema,
-    require_one_ordering,
-    require_same_keys,
-    table_shape,
-)
+from cdclake.lake.operations.commit import commit
+from cdclake.lake.operations.compute import compute, inspect_changes
 from cdclake.lake.operations.corrected_rows import require_corrected
-from cdclake.lake.operations.history import base_schema, last_full_load_utc
+from cdclake.lake.operations.history import last_full_load_utc
 from cdclake.lake.raw.reader import Slice
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.change import ChangeKind
@@ -75,24 +67,20 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     raw = list_raw_files(run.raw, run.raw_prefix, run.settings)
     files = _raw_files(run, before, raw, bad_rows)
     _require_same_numbers(run, before, quarantined_by)
-    inspections = inspect_raw_files(run, files)
-    for file, inspection in zip(files, inspections, strict=True):
+    change = inspect_changes(run, before, files)
+    for file, inspection in zip(files, change.inspections, strict=True):
         if before.identities.get(file.relative, file.identity) != file.identity:
             require_corrected(run, inspection.parts, bad_rows[file.relative])
-    schema = merged_schema(base_schema(run, before, reloads=False), files, inspections)
-    shape = table_shape(run, schema, before, inspections)
-    require_same_keys(run, before)
-    ordering = require_one_ordering(before, files, inspections)
     parts = [Slice(file, file.size_bytes, only_rows=frozenset(bad_rows[file.relative])) for file in files]
     released_utc = _loaded_utc(before, raw)
-    result = compute(run, InProcessBackend(), before, shape, parts, released_utc=released_utc)
-    result = result.after_listing(time.perf_counter() - started)
-    after = snapshot_after(run, before, shape, result, unchanged_files(before.files, result.rewritten))
+    backend, shape = InProcessBackend(), change.shape
+    result = compute(run, backend, before, shape, parts, started=started, released_utc=released_utc)
     load_rows_remain = any(_is_load(entry.raw_file) and entry.raw_file not in names for entry in entries)
-    after = replace(after, ordering=ordering, load_in_quarantine=load_rows_remain or bool(result.quarantine_keys))
+    load_in_quarantine = load_rows_remain or bool(result.quarantine_keys)
+    facts = replace(before, ordering=change.ordering, load_in_quarantine=load_in_quarantine)
     # The other rows of an edited file are not compared: a change file stays overwritten, a LOAD file is not reloaded.
-    after = with_identities(after, [file for file in files if _is_load(file.relative)])
-    return commit(run, before, after, result, ChangeKind.RELEASE, files, reason=reason, made_by=made_by)
+    facts = with_identities(facts, [file for file in files if _is_load(file.relative)])
+    return commit(run, before, facts, shape, result, ChangeKind.RELEASE, files, reason=reason, made_by=made_by)
 
 
 def _is_load(raw_file: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -154,7 +154,3 @@ class Result:
     def all_written(self) -> tuple[DataFile, ...]:
         """New data files of the table and of its history."""
         return (*self.written, *(file for rewrite in self.versions for file in rewrite.written))
-
-    def after_listing(self, seconds: float) -> Result:
-        """The same result, with the time spent on finding the raw files as its first phase."""
-        return replace(self, seconds={"list": round(seconds, 3), **self.seconds})

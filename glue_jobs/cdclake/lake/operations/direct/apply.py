@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Callable
 
 from cdclake.commit.ancestry import ancestry
 from cdclake.errors import ConfigurationError, RefusedChangeError
-from cdclake.lake.merge.rewrite_plan import unchanged_files
-from cdclake.lake.operations.commit import commit, snapshot_after
+from cdclake.lake.operations.commit import commit
 from cdclake.lake.operations.compute import compute, locations_of, require_same_keys, table_shape
 from cdclake.lake.operations.direct.input_columns import infer_schema, input_columns, match_columns
 from cdclake.lake.operations.direct.input_tables import is_empty_input
@@ -104,19 +103,18 @@ def change_directly(run: TableRun, backend: Backend, change: DirectChange, water
         if not prepared.rows:
             return DirectResult(absent=prepared.keys.absent)
         parts = _slices(run, before, prepared)
-        seconds = time.perf_counter() - started
         sets_history_time = _sets(run.settings.history_time_column, change.op, rows)
-        result = compute(run, backend, before, shape, parts, sets_history_time=sets_history_time).after_listing(seconds)
+        result = compute(run, backend, before, shape, parts, started=started, sets_history_time=sets_history_time)
         _check_applied(run, change.op, prepared.rows, result)
     except BaseException:
         _remove_staged(run, before)
         raise
-    after = snapshot_after(run, base, shape, result, unchanged_files(before.files, result.rewritten))
     whole = replace(parts[0].file, size_bytes=sum(part.size_bytes for part in parts))
-    commit(run, before, after, result, ChangeKind.DIRECT, [whole], reason=change.reason, made_by=change.made_by)
+    reason, made_by = change.reason, change.made_by
+    summary = commit(run, before, base, shape, result, ChangeKind.DIRECT, [whole], reason=reason, made_by=made_by)
     counts = result.resolution.counts
     absent = prepared.keys.absent if change.op == DELETE else 0
-    return DirectResult(after.change, counts.inserted, counts.updated, counts.deleted, absent)
+    return DirectResult(summary["change"], counts.inserted, counts.updated, counts.deleted, absent)
 
 
 def _sets(column: str, op: str, rows: InputRows) -> bool:
