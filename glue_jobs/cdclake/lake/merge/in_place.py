@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -32,11 +32,11 @@ from cdclake.lake.storage.keys import KEY, LEADING_KEY, key_range, may_contain
 from cdclake.lake.storage.tombstones import find_tombstones
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyarrow.fs import FileSystem
 
-    from cdclake.lake.merge.messages import Batch
+    from cdclake.lake.merge.messages import BatchByRange
     from cdclake.lake.merge.read_changes import ReadStats
     from cdclake.lake.merge.rewrite_plan import RewritePlan
     from cdclake.lake.merge.tasks import WriteContext
@@ -73,13 +73,25 @@ def separate_ranges(files: Sequence[DataFile]) -> HomeRanges | None:
     return ranges if ranges.homes and not overlapping_files(files) else None
 
 
+class InPlacePlan(NamedTuple):
+    """How to merge a change in place.
+
+    Attributes:
+        rewrite: The tasks, which merge as they rewrite.
+        targets: The tasks for the rows of the change, by home range.
+    """
+
+    rewrite: RewritePlan
+    targets: Mapping[int, InsertTargets]
+
+
 def plan_in_place(
     files: Sequence[DataFile],
     ranges: HomeRanges,
     read: ReadStats,
     outdated: Collection[int],
     target_file_bytes: int,
-) -> RewritePlan | None:
+) -> InPlacePlan | None:
     """Plan a change of a table without partitions, if each task can merge all rows of its keys.
 
     Args:
@@ -90,8 +102,7 @@ def plan_in_place(
         target_file_bytes: As for `plan_rewrite`.
 
     Returns:
-        The plan, whose insert targets are those of all rows of the change; None if there is nothing to merge, or if a
-        task would get too many rows.
+        The plan; None if there is nothing to merge, or if a task would get too many rows.
     """
     if not (read.rows or outdated):
         return None
@@ -112,32 +123,32 @@ def plan_in_place(
             inside_rows[plan.task_of_file[home.file]] += count
     if max(inside_rows.values(), default=0) * row_bytes > MAX_TASK_BYTES:
         return None
-    return replace(plan, insert_targets={(): targets})
+    return InPlacePlan(plan, targets)
 
 
 def _range_of(key: KeyValue, bounds: Sequence[KeyValue]) -> int:
     return bisect_right(bounds, key)  # type: ignore[type-var]  # one kind in a table
 
 
-def _targets(numbers: Iterable[int], ranges: HomeRanges, plan: RewritePlan) -> InsertTargets:
-    """The task for each key of some home ranges: that of the file that contains the range, else that of new rows."""
-    bounds: list[KeyValue] = []
-    tasks: list[int] = []
-    for number in sorted(numbers):
+def _targets(numbers: Iterable[int], ranges: HomeRanges, plan: RewritePlan) -> dict[int, InsertTargets]:
+    """The tasks for the keys of some home ranges: that of the file that contains the range, else those of new rows."""
+    targets = {}
+    for number in numbers:
         low, high = (None, *ranges.bounds)[number], (*ranges.bounds, None)[number]
         home = ranges.homes[number]
         if home.inside:
-            targets = InsertTargets((), (plan.task_of_file[home.file],))
+            targets[number] = InsertTargets((), (plan.task_of_file[home.file],))
         else:
-            targets = plan.insert_targets[()].between(low, high)
-        bounds += [*([low] if tasks else []), *targets.bounds]
-        tasks += targets.tasks
-    return InsertTargets(tuple(bounds), tuple(tasks))
+            targets[number] = plan.insert_targets[()].between(low, high)
+    return targets
 
 
-def rows_by_task(batch: Batch[ReadStats], *, plan: RewritePlan) -> Iterator[tuple[int, bytes]]:
-    """The rows of a batch by number of the task that merges them."""
-    return split_by_task(batch.rows, plan.insert_targets[()]) if batch.stats.rows else iter(())
+def rows_by_task(
+    batch: BatchByRange[ReadStats], *, targets: Mapping[int, InsertTargets]
+) -> Iterator[tuple[int, bytes]]:
+    """The rows of a batch by number of the task that merges them, see `InPlacePlan.targets`."""
+    for number, rows in batch.rows.items():
+        yield from split_by_task(rows, targets[number])
 
 
 def merge_in_place(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from math import ceil
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdclake.lake.merge import tasks
@@ -16,7 +15,7 @@ from cdclake.lake.merge.existing_rows import (
     sorted_keys,
 )
 from cdclake.lake.merge.messages import Source
-from cdclake.lake.spark.backend import moved, split_evenly, total
+from cdclake.lake.spark.backend import moved, split_evenly
 from cdclake.lake.storage.arrow_ipc import to_ipc
 from cdclake.lake.storage.key_ranges import candidate_rows, quantiles
 from cdclake.lake.storage.keys import LEADING_KEY
@@ -111,9 +110,3 @@ def _find(wanted: Iterable[Any], *, find: Callable[..., Iterator[Any]], group: C
 def probe_task_count(backend: Backend, files: Sequence[Any]) -> int:
     """Number of tasks that look up keys in these files."""
     return min(len(files), backend.parallelism * PROBE_TASKS_PER_CORE)
-
-
-def sum_stats(batches: Partitions[Batch[Stats]], zero: Stats) -> Stats:
-    """Sum the statistics of batches."""
-    stats: Partitions[Stats] = batches.map(attrgetter("stats"))
-    return total(stats, zero)

@@ -15,6 +15,13 @@ class Batch(NamedTuple, Generic[Stats]):
     rows: bytes
 
 
+class BatchByRange(NamedTuple, Generic[Stats]):
+    """Some rows by the number of the key range that they are in, and their statistics; each range is sorted."""
+
+    stats: Stats
+    rows: dict[int, bytes]
+
+
 class Source(Enum):
     """Where the rows of a key range come from."""
 

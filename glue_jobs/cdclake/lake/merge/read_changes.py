@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.lake.merge.messages import Batch
+from cdclake.lake.merge.messages import Batch, BatchByRange
 from cdclake.lake.raw.parquet import BATCH_BYTES, BATCH_ROWS
 from cdclake.lake.raw.quarantine import BadRowCollector, Quarantine
 from cdclake.lake.raw.read_ahead import read_all
-from cdclake.lake.storage.arrow_ipc import to_ipc
-from cdclake.lake.storage.key_ranges import count_by_range, sample
+from cdclake.lake.storage.arrow_ipc import concat_ipc, to_ipc
+from cdclake.lake.storage.key_ranges import sample, split_at_bounds
 from cdclake.lake.storage.keys import LEADING_KEY
 from cdclake.lake.storage.wide_rows import take
 from cdclake.model.schema import DELETE, OP_COLUMN, UPDATE
@@ -104,11 +104,11 @@ def read_slices(
     settings: TableSettings,
     table: TableName,
     home_bounds: Sequence[KeyValue] = (),
-) -> Iterator[Batch[ReadStats]]:
+) -> Iterator[BatchByRange[ReadStats]]:
     """Read raw files into batches of rows, each sorted by leading key, and quarantine bad rows.
 
     Args:
-        home_bounds: Bounds of `HomeRanges` by which to count the rows; none for no counts.
+        home_bounds: Bounds of the key ranges into which to split the rows; none for one range.
     """
     raw = locations.raw.open()
     pending: list[ReadBatch] = []
@@ -126,13 +126,20 @@ def read_slices(
         yield _combine(pending, shape, home_bounds)
     quarantine = bad_rows.write(locations.lake.open(), f"{locations.quarantine}read-{task.number:05d}.jsonl")
     if quarantine.rows:
-        yield Batch(ReadStats(quarantine=quarantine), to_ipc(shape.in_flight.empty_table()))
+        yield BatchByRange(ReadStats(quarantine=quarantine), {})
 
 
-def _combine(batches: list[ReadBatch], shape: TableShape, home_bounds: Sequence[KeyValue]) -> Batch[ReadStats]:
+def united(batch: BatchByRange[ReadStats], *, shape: TableShape) -> Batch[ReadStats]:
+    """The rows of all key ranges together."""
+    parts = list(batch.rows.values())
+    return Batch(batch.stats, parts[0] if len(parts) == 1 else to_ipc(concat_ipc(parts, shape.in_flight)))
+
+
+def _combine(batches: list[ReadBatch], shape: TableShape, home_bounds: Sequence[KeyValue]) -> BatchByRange[ReadStats]:
     rows = pa.concat_tables([batch.rows for batch in batches]).combine_chunks()
     if shape.primary_key:
         rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
+    parts = dict(split_at_bounds(rows, home_bounds)) if home_bounds else {0: rows}
     updates = pc.sum(pc.equal(rows[OP_COLUMN], UPDATE)).as_py() or 0
     deletes = pc.sum(pc.equal(rows[OP_COLUMN], DELETE)).as_py() or 0
     stats = ReadStats(
@@ -142,6 +149,6 @@ def _combine(batches: list[ReadBatch], shape: TableShape, home_bounds: Sequence[
         derived=sum(batch.derived for batch in batches),
         memory_bytes=rows.nbytes,
         samples=tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)) if shape.primary_key else (),
-        by_range=count_by_range(rows[LEADING_KEY], home_bounds) if home_bounds else {},
+        by_range={number: part.num_rows for number, part in parts.items()} if home_bounds else {},
     )
-    return Batch(stats, to_ipc(rows))
+    return BatchByRange(stats, {number: to_ipc(part) for number, part in parts.items()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -90,8 +90,15 @@ class Resolution:
     needs_values: bool = False
 
     def summary(self) -> Resolution:
-        """The same without rows."""
-        return Resolution(self.counts, self.touched, self.inserts, self.deletes, needs_values=self.needs_values)
+        """The same without rows, and without most of the moves: those of which the rest consists are rare."""
+        return replace(
+            self,
+            removals={},
+            replacements={},
+            additions={},
+            tombstones=b"",
+            moves=replace(self.moves, displacing=frozenset()),
+        )
 
     def __add__(self, other: Resolution) -> Resolution:
         """Add two summaries."""
@@ -100,8 +107,9 @@ class Resolution:
             inserts[partition] = inserts[partition] + stats if partition in inserts else stats
         touched = self.touched | other.touched
         needs_values = self.needs_values or other.needs_values
-        deletes = self.deletes + other.deletes
-        return Resolution(self.counts + other.counts, touched, inserts, deletes, needs_values=needs_values)
+        deletes, moves = self.deletes + other.deletes, self.moves + other.moves
+        counts = self.counts + other.counts
+        return Resolution(counts, touched, inserts, deletes, moves=moves, needs_values=needs_values)
 
 
 def resolve_key_range(
@@ -134,11 +142,20 @@ def resolve_key_range(
     yield to_resolution(resolved, counting)
 
 
-class Inserts(NamedTuple):
+@dataclass(frozen=True)
+class Inserts:
     """What is inserted of a batch, and the statistics of its rows."""
 
     stats: ReadStats
     resolution: Resolution
+
+    def summary(self) -> Inserts:
+        """The same without rows."""
+        return Inserts(self.stats, self.resolution.summary())
+
+    def __add__(self, other: Inserts) -> Inserts:
+        """Add two summaries."""
+        return Inserts(self.stats + other.stats, self.resolution + other.resolution)
 
 
 def resolve_inserts(

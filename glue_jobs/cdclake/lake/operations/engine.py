@@ -15,17 +15,16 @@ of the stages, whose overhead exceeds the work.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from math import ceil
-from operator import add, attrgetter, methodcaller
+from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdclake.lake.merge.home_ranges import home_bounds
 from cdclake.lake.merge.in_place import merge_in_place, plan_in_place, rows_by_task, separate_ranges
 from cdclake.lake.merge.join_by_key import cogroup_by_key
 from cdclake.lake.merge.key_updates import KeyMoves
-from cdclake.lake.merge.read_changes import ReadStats, read_slices
+from cdclake.lake.merge.read_changes import ReadStats, read_slices, united
 from cdclake.lake.merge.resolve import Counts
 from cdclake.lake.merge.rewrite_plan import RewritePlan, plan_rewrite
 from cdclake.lake.merge.tasks import InsertCounting, Inserts, Resolution, resolve_inserts, resolve_key_range
@@ -36,7 +35,7 @@ from cdclake.lake.operations.write_rows import Output, history_context, write, w
 from cdclake.lake.scd2.closed_files import plan_closed
 from cdclake.lake.scd2.join_versions import merge_into_history
 from cdclake.lake.scd2.tasks import NO_VERSIONS
-from cdclake.lake.spark.backend import balanced_groups, moved, total
+from cdclake.lake.spark.backend import balanced_groups, moved, sum_of, total
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.storage.tombstones import NO_TOMBSTONES, plan_tombstones
 from cdclake.model.table import IMMEDIATE
@@ -45,8 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cdclake.lake.merge.home_ranges import HomeRanges
-    from cdclake.lake.merge.in_place import Merged
-    from cdclake.lake.merge.messages import Batch
+    from cdclake.lake.merge.in_place import InPlacePlan, Merged
+    from cdclake.lake.merge.messages import Batch, BatchByRange
     from cdclake.lake.operations.request import Request
     from cdclake.lake.scd2.tasks import HistoryPlan, VersionMerge
     from cdclake.lake.spark.backend import Backend, Partitions
@@ -59,8 +58,7 @@ SMALL_CHANGE_MEMORY_BYTES = 64 << 20
 """If their rows need more memory than this, the driver sends them to tasks after all."""
 NOTHING = Resolution(Counts())
 
-Outcome = TypeVar("Outcome", "Resolution", "VersionMerge", "Merged")
-WithStats = TypeVar("WithStats", "Batch[ReadStats]", "Inserts")
+Rows = TypeVar("Rows")
 
 
 def compute_change(backend: Backend, request: Request) -> Result:
@@ -87,14 +85,15 @@ class _Engine:
             return self._insert()
         ranges = _ranges(request)
         with timed(self._seconds, "read"):
-            batches, read = self._kept(self._read(ranges.bounds if ranges else ()))
+            batches, read = self._read(ranges.bounds if ranges else ()).keep(attrgetter("stats"), ReadStats())
+            batches = self._where_it_fits(batches, read)
         if ranges:
             plan = plan_in_place(request.files, ranges, read, request.outdated, request.settings.target_file_bytes)
             if plan:
                 return self._merge_in_place(batches, read, plan)
         return self._merge_by_key(batches, read)
 
-    def _read(self, home_bounds: Sequence[KeyValue] = ()) -> Partitions[Batch[ReadStats]]:
+    def _read(self, home_bounds: Sequence[KeyValue] = ()) -> Partitions[BatchByRange[ReadStats]]:
         parts = self._request.parts
         sizes = [part.size_bytes for part in parts]
         count = min(self._backend.parallelism * 2, ceil(sum(sizes) / MIN_BYTES_PER_READ_TASK))
@@ -102,20 +101,25 @@ class _Engine:
         groups = balanced_groups(parts, sizes, count)
         return backend.distribute(groups).run(partial(read_slices, **self._request.reading, home_bounds=home_bounds))
 
-    def _kept(self, batches: Partitions[WithStats]) -> tuple[Partitions[WithStats], ReadStats]:
-        """Keep what was read, on the driver only if it is small in memory too, and sum its statistics."""
-        batches = batches.keep()
-        read = total(batches.map(attrgetter("stats")), ReadStats())
+    def _where_it_fits(self, rows: Partitions[Rows], read: ReadStats) -> Partitions[Rows]:
+        """What was read, on the driver only if it is small in memory, too.
+
+        Raises:
+            BadRowError: Too many rows are bad.
+        """
         read.quarantine.require_at_most(self._request.settings.max_quarantined_rows)
-        if batches.backend is not self._backend and read.memory_bytes > SMALL_CHANGE_MEMORY_BYTES:
-            batches = self._backend.distribute([[batch] for batch in batches.collect()]).keep()
-        return batches, read
+        if rows.backend is self._backend or read.memory_bytes <= SMALL_CHANGE_MEMORY_BYTES:
+            return rows
+        return self._backend.distribute([[batch] for batch in rows.collect()])
 
     @property
     def _counting(self) -> InsertCounting:
         request = self._request
         bounds = home_bounds(request.files) if request.shape.primary_key else {}
         return InsertCounting(bounds, request.settings.target_file_bytes)
+
+    def _united(self, batches: Partitions[BatchByRange[ReadStats]]) -> Partitions[Batch[ReadStats]]:
+        return batches.map(partial(united, shape=self._request.shape))
 
     def _inserts(self, batches: Partitions[Batch[ReadStats]]) -> Partitions[Inserts]:
         request = self._request
@@ -125,18 +129,20 @@ class _Engine:
     def _insert(self) -> Result:
         """Write rows that replace none: those of a full load, or changes of a table without a key."""
         with timed(self._seconds, "read"):
-            inserts, read = self._kept(self._inserts(self._read()))
-        with timed(self._seconds, "route"):
-            resolutions: Partitions[Resolution] = inserts.map(attrgetter("resolution"))
-            resolution = _summary(resolutions, NOTHING)
-        return self._rewrite(read, resolution, [self._table_output(resolutions, resolution)], [inserts])
+            nothing = Inserts(ReadStats(), NOTHING)
+            inserts, done = self._inserts(self._united(self._read())).keep(methodcaller("summary"), nothing)
+            inserts = self._where_it_fits(inserts, done.stats)
+        output = self._table_output(inserts.map(attrgetter("resolution")), done.resolution)
+        return self._rewrite(done.stats, done.resolution, [output], [inserts])
 
-    def _merge_in_place(self, batches: Partitions[Batch[ReadStats]], read: ReadStats, plan: RewritePlan) -> Result:
+    def _merge_in_place(
+        self, batches: Partitions[BatchByRange[ReadStats]], read: ReadStats, plan: InPlacePlan
+    ) -> Result:
         """Look up, resolve and rewrite in one stage, see `plan_in_place`."""
         request = self._request
         merge = partial(
             merge_in_place,
-            context=write_context(request, plan, NO_TOMBSTONES),
+            context=write_context(request, plan.rewrite, NO_TOMBSTONES),
             outdated=request.outdated,
             target_file_bytes=request.settings.target_file_bytes,
             tombstones=request.tombstones,
@@ -145,13 +151,13 @@ class _Engine:
             complete=_needs_values(request, read),
         )
         with timed(self._seconds, "merge"):
-            rows = batches.flat_map(partial(rows_by_task, plan=plan)).shuffle(len(plan.tasks))
-            merged: Partitions[Merged] = moved(moved(rows, self._backend).run(merge), batches.backend).keep()
-            done = merged.map(methodcaller("summary")).collect()
+            rows = batches.flat_map(partial(rows_by_task, targets=plan.targets)).shuffle(len(plan.rewrite.tasks))
+            by_task = moved(moved(rows, self._backend).run(merge), batches.backend)
+            nothing: tuple[Merged, ...] = ()
+            merged, done = by_task.keep(_summaries, nothing)
             resolutions: Partitions[Resolution] = merged.map(attrgetter("resolution"))
-            if read.derived:
-                _check_key_moves(resolutions)
-        resolution = reduce(add, (one.resolution for one in done), NOTHING)
+            resolution = sum_of((one.resolution for one in done), NOTHING)
+            _check_key_moves(resolutions, resolution)
         tombstone_plan = plan_tombstones(request.tombstones, resolution.deletes, request.oldest)
         with timed(self._seconds, "tombstones"):
             context = write_context(request, RewritePlan((), {}, {}), tombstone_plan)
@@ -161,34 +167,32 @@ class _Engine:
         rewritten = [i for one in done for i in one.rewritten]
         return Result.of(request, read, resolution, written, rewritten, self._seconds, tombstone_plan)
 
-    def _merge_by_key(self, batches: Partitions[Batch[ReadStats]], read: ReadStats) -> Result:
+    def _merge_by_key(self, by_range: Partitions[BatchByRange[ReadStats]], read: ReadStats) -> Result:
         """Look up existing rows, resolve, and rewrite, in stages of their own."""
-        request = self._request
+        request, batches = self._request, self._united(by_range)
         with timed(self._seconds, "route"):
-            if request.full_load:
-                resolutions: Partitions[Resolution] = self._inserts(batches).map(attrgetter("resolution"))
-            else:
-                resolutions = self._resolve(batches, read, complete=_needs_values(request, read))
-            resolution = _summary(resolutions, NOTHING)
+            resolutions, resolution = self._resolve(batches, read, complete=_needs_values(request, read))
             if resolution.needs_values:
                 resolutions.discard()
-                resolutions = self._resolve(batches, read, complete=True)
-                resolution = _summary(resolutions, NOTHING)
-            if read.derived:
-                _check_key_moves(resolutions)
-        kept: list[Partitions[Any]] = [batches, resolutions]
+                resolutions, resolution = self._resolve(batches, read, complete=True)
+            _check_key_moves(resolutions, resolution)
+        kept: list[Partitions[Any]] = [by_range, resolutions]
         outputs = [self._table_output(resolutions, resolution)]
         if request.history:
             with timed(self._seconds, "history"):
-                versions = self._merge_versions(request.history, batches, read)
+                versions, merged = self._merge_versions(request.history, batches, read)
                 kept.append(versions)
-                outputs += self._history_outputs(request.history, versions)
+                outputs += self._history_outputs(request.history, versions, merged)
         return self._rewrite(read, resolution, outputs, kept)
 
     def _resolve(
         self, batches: Partitions[Batch[ReadStats]], read: ReadStats, *, complete: bool
-    ) -> Partitions[Resolution]:
+    ) -> tuple[Partitions[Resolution], Resolution]:
+        """Resolve rows by key; returns the outcomes, and their summary."""
         request = self._request
+        if request.full_load:
+            inserted: Partitions[Resolution] = self._inserts(batches).map(attrgetter("resolution"))
+            return inserted.keep(methodcaller("summary"), NOTHING)
         shape, locations = request.shape, request.locations
         entries = cogroup_by_key(self._backend, batches, read, request.files, shape, locations, complete=complete)
         resolve = partial(
@@ -201,7 +205,7 @@ class _Engine:
             counting=self._counting,
             complete=complete,
         )
-        return entries.map_partitions(resolve).keep()
+        return entries.map_partitions(resolve).keep(methodcaller("summary"), NOTHING)
 
     def _table_output(self, resolutions: Partitions[Resolution], resolution: Resolution) -> Output:
         """Plan which of the table's files to rewrite."""
@@ -213,7 +217,8 @@ class _Engine:
 
     def _merge_versions(
         self, history: HistoryPlan, batches: Partitions[Batch[ReadStats]], read: ReadStats
-    ) -> Partitions[VersionMerge]:
+    ) -> tuple[Partitions[VersionMerge], VersionMerge]:
+        """Merge a change into the history; returns the outcomes, and their summary."""
         request = self._request
         return merge_into_history(
             self._backend,
@@ -225,11 +230,17 @@ class _Engine:
             request.files,
             InsertCounting(home_bounds(history.open_files), request.settings.target_file_bytes),
             full_load=request.full_load,
-        ).keep()
+        ).keep(methodcaller("summary"), NO_VERSIONS)
 
-    def _history_outputs(self, history: HistoryPlan, versions: Partitions[VersionMerge]) -> list[Output]:
-        """Plan which files of open versions to rewrite, and which of closed versions."""
-        merged, target = _summary(versions, NO_VERSIONS), self._request.settings.target_file_bytes
+    def _history_outputs(
+        self, history: HistoryPlan, versions: Partitions[VersionMerge], merged: VersionMerge
+    ) -> list[Output]:
+        """Plan which files of open versions to rewrite, and which of closed versions.
+
+        Args:
+            merged: Summary of the versions.
+        """
+        target = self._request.settings.target_file_bytes
         outputs = []
         for name, files, part, plan_files in (
             ("opened", history.open_files, merged.opened, plan_rewrite),
@@ -289,22 +300,16 @@ def _needs_values(request: Request, read: ReadStats) -> bool:
     return request.shape.partial or settles_keys
 
 
-def _summary(outcomes: Partitions[Outcome], nothing: Outcome) -> Outcome:
-    """The sum of what tasks did, without rows."""
-    summaries: Partitions[Outcome] = outcomes.map(methodcaller("summary"))
-    return total(summaries, nothing)
+def _summaries(merged: Merged) -> tuple[Merged, ...]:
+    return (merged.summary(),)
 
 
-def _check_key_moves(resolutions: Partitions[Resolution]) -> None:
+def _check_key_moves(resolutions: Partitions[Resolution], summary: Resolution) -> None:
     """Check updates that changed keys. Most move a row from a key that had one, and need no check on the driver.
 
     Raises:
         UnsettledKeyError: See `KeyMoves.check`.
     """
-    moves = total(resolutions.map(_exceptional_moves), KeyMoves())
-    if moves.has_exceptions:
-        total(resolutions.map(attrgetter("moves")), KeyMoves()).check()
-
-
-def _exceptional_moves(resolution: Resolution) -> KeyMoves:
-    return replace(resolution.moves, displacing=frozenset())
+    if summary.moves.has_exceptions:
+        moves: Partitions[KeyMoves] = resolutions.map(attrgetter("moves"))
+        total(moves, KeyMoves()).check()

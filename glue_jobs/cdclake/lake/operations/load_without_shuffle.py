@@ -6,7 +6,7 @@ See `cdclake.lake.merge.full_load`.
 from __future__ import annotations
 
 from functools import partial, reduce
-from operator import add, attrgetter
+from operator import add
 from typing import TYPE_CHECKING
 
 from cdclake.lake.merge.full_load import key_ranges_are_disjoint, load_slices, repeats_hash, sorted_groups
@@ -20,7 +20,7 @@ from cdclake.lake.storage.bloom import filtered_column
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake.lake.merge.full_load import LoadedSlices
+    from cdclake.lake.merge.full_load import LoadedSlices, LoadResult
     from cdclake.lake.operations.request import Request
     from cdclake.lake.spark.backend import Backend, Partitions
 
@@ -52,18 +52,16 @@ def load_without_shuffle(backend: Backend, request: Request) -> Result | None:
     seconds: dict[str, float] = {}
     load = partial(load_slices, **request.reading, buckets=buckets)
     with timed(seconds, "load"):
-        tasks: Partitions[LoadedSlices] = backend.distribute(groups).run(load)
-        if buckets:
-            tasks = tasks.keep()
-        loaded = tasks.map(attrgetter("result")).collect()
+        nothing: tuple[LoadResult, ...] = ()
+        tasks, loaded = backend.distribute(groups).run(load).keep(_results, nothing)
         read = reduce(add, (one.read for one in loaded), ReadStats())
         read.quarantine.require_at_most(request.settings.max_quarantined_rows)
         is_proven = not any(one.repeats_key for one in loaded)
         if buckets:
             is_proven = is_proven and not _repeat_key(tasks, buckets)
-            tasks.discard()
         elif has_key:
             is_proven = is_proven and key_ranges_are_disjoint([one.written for one in loaded])
+        tasks.discard()
     if not is_proven:  # a key repeats, or the footers were wrong; the clean-up deletes what was staged
         return None
     resolution = Resolution(Counts(applied=read.rows, inserted=read.rows))
@@ -77,3 +75,7 @@ def _repeat_key(loaded: Partitions[LoadedSlices], buckets: int) -> bool:
 
 def _hashes(loaded: LoadedSlices) -> Iterator[tuple[int, bytes]]:
     return enumerate(loaded.hashes)
+
+
+def _results(loaded: LoadedSlices) -> tuple[LoadResult, ...]:
+    return (loaded.result,)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial, reduce
-from operator import add
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from cdclake.lake.merge import tasks
-from cdclake.lake.merge.join_by_key import key_range_bounds, probe_files, probe_task_count, sum_stats
+from cdclake.lake.merge.join_by_key import key_range_bounds, probe_files, probe_task_count
 from cdclake.lake.merge.messages import Batch, Source
 from cdclake.lake.merge.read_changes import Locations, ReadStats
 from cdclake.lake.scd2.tasks import find_open_versions, merge_key_range, read_open_versions, read_table_rows
 from cdclake.lake.spark.backend import split_evenly
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from cdclake.lake.scd2.tasks import HistoryPlan, VersionMerge
     from cdclake.lake.spark.backend import Backend, Partitions
@@ -54,8 +54,11 @@ def merge_into_history(
             (Source.TABLE, [] if full_load else live_files, partial(read_table_rows, locations=locations, shape=shape)),
             (Source.HISTORY, list(enumerate(plan.open_files)), partial(read_open_versions, plan=plan, shape=shape)),
         )
-        sources += [(source, _in_tasks(backend, files, function)) for source, files, function in reads if files]
-        read = reduce(add, (sum_stats(rows, ReadStats()) for _, rows in sources[1:]), read)
+        for source, files, function in reads:
+            if files:
+                rows, stats = _read_in_tasks(backend, files, function)
+                sources.append((source, rows))
+                read += stats
     bounds = key_range_bounds(read)
     entries = [
         rows.flat_map(partial(tasks.rows_by_key_range, source=source, bounds=bounds)) for source, rows in sources
@@ -67,6 +70,9 @@ def merge_into_history(
     return entries[0].shuffle(len(bounds) + 1, *entries[1:]).map_partitions(merge)
 
 
-def _in_tasks(backend: Backend, files: Sequence[Any], function: partial[Any]) -> Partitions[Batch[ReadStats]]:
+def _read_in_tasks(
+    backend: Backend, files: Sequence[Any], function: partial[Iterator[Batch[ReadStats]]]
+) -> tuple[Partitions[Batch[ReadStats]], ReadStats]:
+    """Read files; returns their rows, and the sum of the statistics."""
     groups = split_evenly(files, probe_task_count(backend, files))
-    return backend.distribute(groups).map_partitions(function).keep()
+    return backend.distribute(groups).map_partitions(function).keep(attrgetter("stats"), ReadStats())

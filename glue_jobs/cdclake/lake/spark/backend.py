@@ -6,9 +6,8 @@ No code here imports pyspark: a run that uses Spark has imported it, and a run i
 from __future__ import annotations
 
 import sys
-from functools import partial, reduce
-from operator import add
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -58,8 +57,12 @@ class Partitions(Protocol[Item]):
             The second of each pair, in the partition whose number is the first, modulo their count.
         """
 
-    def keep(self) -> Self:
-        """Compute the values only once, although they are read several times."""
+    def keep(self, summarize: Callable[[Item], Result], zero: Result, /) -> tuple[Self, Result]:
+        """Compute the values, and keep them to be read several times.
+
+        Returns:
+            These values, and the sum of their summaries; each task sums its own.
+        """
 
     def discard(self) -> None:
         """Forget the values that `keep` keeps."""
@@ -89,11 +92,19 @@ def moved(values: Partitions[Item], backend: Backend) -> Partitions[Item]:
 
 def total(values: Partitions[Item], zero: Item) -> Item:
     """The sum of values of any type with +; each task sums its own."""
-    return reduce(add, values.map_partitions(partial(_total, zero=zero)).collect(), zero)
+    return sum_of(values.map_partitions(partial(_sums, zero=zero)).collect(), zero)
 
 
-def _total(values: Iterable[Item], zero: Item) -> Iterator[Item]:
-    yield reduce(add, values, zero)
+def _sums(values: Iterable[Item], zero: Item) -> Iterator[Item]:
+    yield sum_of(values, zero)
+
+
+def sum_of(values: Iterable[Item], zero: Item) -> Item:
+    """The sum of values of any type with +."""
+    total: Any = zero
+    for value in values:
+        total = total + value
+    return cast("Item", total)
 
 
 def split_evenly(items: Sequence[Item], count: int) -> list[list[Item]]:

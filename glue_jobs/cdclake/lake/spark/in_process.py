@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cdclake.lake.spark.backend import Partitions, Task
+from cdclake.lake.spark.backend import Partitions, Task, sum_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,8 +59,8 @@ class InProcessPartitions(Partitions[Item]):
             partitions[number % count].append(value)
         return InProcessPartitions(self.backend, partitions)
 
-    def keep(self) -> Self:
-        return self
+    def keep(self, summarize: Callable[[Item], Result], zero: Result) -> tuple[Self, Result]:
+        return self, sum_of(map(summarize, self.collect()), zero)
 
     def discard(self) -> None:
         pass

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from cdclake.lake.spark.backend import Partitions, Task
+from cdclake.lake.spark.backend import Partitions, Task, sum_of
 from cdclake.lake.spark.task_errors import SparkTask, raising_task_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pyspark import RDD, SparkContext
+    from pyspark import RDD, Accumulator, AccumulatorParam, SparkContext
     from typing_extensions import Self
 
     from cdclake.lake.spark.backend import Backend
@@ -65,16 +65,24 @@ class SparkPartitions(Partitions[Item]):
             pairs = pairs.union(one)
         return SparkPartitions(self.backend, pairs.values())
 
-    def keep(self) -> Self:
+    def keep(self, summarize: Callable[[Item], Result], zero: Result) -> tuple[SparkPartitions[Item], Result]:
         """Keep the values on disk.
 
         In memory they would crowd out the tasks: large byte arrays fragment the heap, and Spark runs out of memory long
         before it starts to spill.
+
+        The task that computes a partition also sums its summaries. A second pass over the values would send all their
+        bytes through another pipe to Python.
         """
         from pyspark import StorageLevel
 
-        self.rdd.persist(StorageLevel.DISK_ONLY)
-        return self
+        nothing: dict[int, Result] = {}
+        sums = self.rdd.context.accumulator(nothing, cast("AccumulatorParam[dict[int, Result]]", _ByPartition()))
+        task = SparkTask(partial(_summarizing, summarize, zero, sums))
+        rdd = self.rdd.mapPartitionsWithIndex(task).persist(StorageLevel.DISK_ONLY)
+        with raising_task_errors():
+            rdd._jrdd.count()
+        return SparkPartitions(self.backend, rdd), sum_of((sums.value[number] for number in sorted(sums.value)), zero)
 
     def discard(self) -> None:
         self.rdd.unpersist()
@@ -86,6 +94,33 @@ class SparkPartitions(Partitions[Item]):
     def collect_partitions(self) -> list[list[Item]]:
         with raising_task_errors():
             return self.rdd.glom().collect()
+
+
+class _ByPartition:
+    """How Spark merges what the tasks of a job add to an accumulator: a task that runs again adds the same again.
+
+    An `AccumulatorParam`, which code that may run without pyspark cannot derive from.
+    """
+
+    def zero(self, _: dict[int, Any]) -> dict[int, Any]:
+        return {}
+
+    def addInPlace(self, known: dict[int, Any], added: dict[int, Any]) -> dict[int, Any]:
+        return {**known, **added}
+
+
+def _summarizing(
+    summarize: Callable[[Item], Result],
+    zero: Result,
+    sums: Accumulator[dict[int, Result]],
+    number: int,
+    values: Iterator[Item],
+) -> Iterator[Item]:
+    total: Any = zero
+    for value in values:
+        total = total + summarize(value)
+        yield value
+    sums.add({number: total})
 
 
 def _flat_map(function: Callable[[Item], Iterable[Result]], values: Iterable[Item]) -> Iterator[Result]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass
 from functools import partial, reduce
-from operator import add
+from operator import add, attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from cdclake.adapters.filesystem import open_output
 from cdclake.errors import OrderingError
 from cdclake.lake.merge.existing_rows import existing_rows_schema
-from cdclake.lake.merge.join_by_key import cogroup_by_key, sum_stats
+from cdclake.lake.merge.join_by_key import cogroup_by_key
 from cdclake.lake.merge.messages import Source, SourceRows
 from cdclake.lake.merge.read_changes import ReadStats
 from cdclake.lake.merge.tasks import rows_by_source
@@ -124,18 +124,20 @@ def prepare(
     convert = partial(convert_input, primary_key=request.primary_key)
     batches: Partitions[Batch[InputStats]]
     if is_spark_dataframe(rows):
-        batches = _convert_dataframe(backend, rows, partial(convert, columns=columns[0])).keep()
+        batches = _convert_dataframe(backend, rows, partial(convert, columns=columns[0]))
     else:
         converted = [convert(table, names) for table, names in zip(rows, columns, strict=True)]
         batches = InProcessBackend().distribute([converted])
+    batches, stats = batches.keep(attrgetter("stats"), InputStats())
     try:
-        return _write_files(backend, request, batches)
+        return _write_files(backend, request, batches, stats)
     finally:
         batches.discard()
 
 
-def _write_files(backend: Backend, request: PrepareRequest, batches: Partitions[Batch[InputStats]]) -> Prepared:
-    stats = sum_stats(batches, InputStats())
+def _write_files(
+    backend: Backend, request: PrepareRequest, batches: Partitions[Batch[InputStats]], stats: InputStats
+) -> Prepared:
     if stats.invalid or stats.null_keys or not stats.rows:
         return Prepared(stats)
     if request.shape.primary_key:
