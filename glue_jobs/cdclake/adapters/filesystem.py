@@ -101,6 +101,7 @@ class FileSystemSpec:
             region=self.region or None,
             scheme=scheme or "https",
             endpoint_override=host or None,
+            allow_delayed_open=True,  # a small file is one request instead of three
             retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
         )
 

@@ -117,8 +117,8 @@ def batches(fs: FileSystem, key: str, row_groups: Sequence[int] | None, first_ro
     with open_input(fs, key) as source:
         footer = open_parquet(source).metadata
         for run in _runs(footer, range(footer.num_row_groups) if row_groups is None else row_groups):
-            is_single = len(run.row_groups) == 1
-            parquet = open_parquet(source, footer, pre_buffer=not is_single, buffer_size=is_single * _BUFFER_BYTES)
+            buffer_size = _BUFFER_BYTES if run.is_large else 0
+            parquet = open_parquet(source, footer, pre_buffer=not run.is_large, buffer_size=buffer_size)
             for batch in parquet.iter_batches(run.batch_rows, row_groups=run.row_groups, use_threads=False):
                 yield RawRows(batch, np.arange(first_row, first_row + batch.num_rows, dtype=np.int64))
                 first_row += batch.num_rows
@@ -129,10 +129,12 @@ class _Run(NamedTuple):
 
     Attributes:
         batch_rows: Rows of a batch.
+        is_large: Whether it is a single row group of more than `_RUN_BYTES`.
     """
 
     row_groups: list[int]
     batch_rows: int
+    is_large: bool
 
 
 def _runs(footer: pq.FileMetaData, row_groups: Iterable[int]) -> Iterator[_Run]:
@@ -145,13 +147,17 @@ def _runs(footer: pq.FileMetaData, row_groups: Iterable[int]) -> Iterator[_Run]:
     for number in row_groups:
         group = footer.row_group(number)
         if run and run_bytes + group.total_byte_size > _RUN_BYTES:
-            yield _Run(run, _batch_rows(run_rows, run_bytes))
+            yield _run(run, run_rows, run_bytes)
             run, run_bytes, run_rows = [], 0, 0
         run.append(number)
         run_bytes += group.total_byte_size
         run_rows += group.num_rows
     if run:
-        yield _Run(run, _batch_rows(run_rows, run_bytes))
+        yield _run(run, run_rows, run_bytes)
+
+
+def _run(row_groups: list[int], rows: int, size_bytes: int) -> _Run:
+    return _Run(row_groups, _batch_rows(rows, size_bytes), size_bytes > _RUN_BYTES)
 
 
 def _batch_rows(rows: int, size_bytes: int) -> int:

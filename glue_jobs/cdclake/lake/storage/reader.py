@@ -77,20 +77,27 @@ def batches_of(
     wanted = {name.lower() for name in stored.names}
     parquet = parquet_file(source)
     names = [name for name in parquet.schema_arrow.names if name.lower() in wanted]
-    if encoded:
-        parquet = parquet_file(source, parquet.metadata, _repeating_texts(parquet))
+    texts = _repeating_texts(parquet) if encoded else ()
     for group in row_groups(source, parquet) if row_groups else range(parquet.num_row_groups):
-        for rows in _read_row_group(parquet, group, names):
+        for rows in _read_row_group(source, parquet.metadata, group, names, texts):
             yield as_full_load(conform(rows, stored, keep_encoded=encoded))
 
 
-def _read_row_group(parquet: pq.ParquetFile, group: int, names: Sequence[str]) -> Iterator[pa.Table]:
-    """Read a row group at once; a large one, which only other writers and earlier versions wrote, in parts."""
-    facts = parquet.metadata.row_group(group)
+def _read_row_group(
+    source: pa.NativeFile, metadata: pq.FileMetaData, group: int, names: Sequence[str], encoded: Sequence[str]
+) -> Iterator[pa.Table]:
+    """Read a row group at once; a large one, which only other writers and earlier versions wrote, in parts.
+
+    Args:
+        encoded: Text columns to read as dictionaries.
+    """
+    facts = metadata.row_group(group)
     if facts.total_byte_size <= MAX_GROUP_BYTES:
+        parquet = parquet_file(source, metadata, encoded, pre_buffer=True)
         yield parquet.read_row_group(group, columns=names, use_threads=False)
         return
     batch_rows = max(1, facts.num_rows * PART_BYTES // facts.total_byte_size)
+    parquet = parquet_file(source, metadata, encoded)
     for batch in parquet.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):
         yield pa.Table.from_batches([batch])
 
@@ -126,16 +133,27 @@ def open_parquet(fs: FileSystem, key: str) -> Iterator[pq.ParquetFile]:
 
 
 def parquet_file(
-    source: pa.NativeFile, metadata: pq.FileMetaData | None = None, encoded: Sequence[str] = ()
+    source: pa.NativeFile,
+    metadata: pq.FileMetaData | None = None,
+    encoded: Sequence[str] = (),
+    *,
+    pre_buffer: bool = False,
 ) -> pq.ParquetFile:
     """Read the footer of an open data file.
 
     Args:
         metadata: The footer, if already read.
         encoded: Text columns to read as dictionaries.
+        pre_buffer: Whether to request adjacent column chunks together, and keep those of a row group in memory.
     """
-    # Spark's older timestamps (INT96) would be read as nanoseconds, which silently overflow after 2262.
-    return pq.ParquetFile(source, metadata=metadata, read_dictionary=list(encoded), coerce_int96_timestamp_unit="us")
+    return pq.ParquetFile(
+        source,
+        metadata=metadata,
+        read_dictionary=list(encoded),
+        pre_buffer=pre_buffer,
+        # Spark's older timestamps (INT96) would be read as nanoseconds, which silently overflow after 2262.
+        coerce_int96_timestamp_unit="us",
+    )
 
 
 def _repeating_texts(parquet: pq.ParquetFile) -> list[str]:
