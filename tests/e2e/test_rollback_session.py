@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from tests.infra.calls import Call
 
-pytestmark = [pytest.mark.spark, pytest.mark.aws]
+pytestmark = [pytest.mark.spark, pytest.mark.aws, pytest.mark.long]
 
 TABLE, FOLDER = "cdc.sales_order_fact", "cdc/sales_order_fact/"
 COMMAND = [sys.executable, "-c", "from cdclake.cli.main import main; main()"]

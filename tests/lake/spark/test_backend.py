@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import random
 from datetime import date
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 from cdclake.errors import BadRowError, UnreadableFileError
+from cdclake.lake.spark.in_process import InProcessBackend
+from cdclake.lake.spark.spark_backend import _ByPartition
 from cdclake.oracle import merge
 from tests.lake.table import Table, by_key
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from cdclake.lake.spark.backend import Backend
     from cdclake.lake.spark.spark_backend import SparkBackend
 
 pytestmark = pytest.mark.spark
@@ -85,3 +90,42 @@ def test_a_damaged_page_in_a_task_ends_the_job_with_its_error(tmp_path: Path, sp
     path.write_bytes(whole[:100] + bytes(5000) + whole[5100:])
     with pytest.raises(UnreadableFileError, match="LOAD00000001"):
         table.load_initial()
+
+
+def squares(numbers: Iterator[int], computed: Path) -> Iterator[int]:
+    for number in numbers:
+        with computed.open("a", encoding="utf-8") as file:
+            file.write(f"{number}\n")
+        yield number * number
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_kept_values_are_computed_once_and_summed(
+    tmp_path: Path, spark_backend: SparkBackend, in_process: bool
+) -> None:
+    backend: Backend = InProcessBackend() if in_process else spark_backend
+    partitions = [[1, 2], [], [3], [4, 5, 6]]
+    computed = tmp_path / "computed"
+    values, total = backend.distribute(partitions).map_partitions(partial(squares, computed=computed)).keep(str, "")
+    assert total == "149162536"
+    assert values.map(float).collect() == [1.0, 4.0, 9.0, 16.0, 25.0, 36.0]
+    assert sorted(computed.read_text(encoding="utf-8").split()) == ["1", "2", "3", "4", "5", "6"]
+
+
+def test_what_a_task_adds_again_to_a_sum_counts_once() -> None:
+    sums = _ByPartition()
+    known = sums.addInPlace(sums.zero({}), {1: "b"})
+    assert sums.addInPlace(sums.addInPlace(known, {0: "a"}), {1: "b"}) == {0: "a", 1: "b"}
+
+
+def test_an_error_while_values_are_kept_reaches_the_driver(spark_backend: SparkBackend) -> None:
+    values = spark_backend.distribute([[1], [2]]).map(_refuse)
+    with pytest.raises(BadRowError, match="two") as caught:
+        values.keep(str, "")
+    assert caught.value.details == {"row": 2}
+
+
+def _refuse(number: int) -> int:
+    if number == 2:
+        raise BadRowError("number two", remedy="Leave it out", row=2)
+    return number
