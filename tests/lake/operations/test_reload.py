@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from cdclake.lake.operations import load
+from cdclake.lake.operations.compute import compute
+from cdclake.model.due_files import pending_changes
+from cdclake.raw_listing import list_raw_files
 from tests.lake.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
@@ -61,3 +66,38 @@ def test_a_change_newer_than_a_reload_is_applied_again(table: Table) -> None:
     table.load([{"id": 1, "name": "read from the source at five"}], at(5))
     table.load_incremental()
     assert names(table) == {1: "newest"}
+
+
+@pytest.fixture
+def overwrite(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
+    """Functions that write a raw file again after the next change was computed."""
+    waiting: list[Callable[[], None]] = []
+
+    def compute_then_overwrite(*arguments: Any, **options: Any) -> Any:
+        result = compute(*arguments, **options)
+        while waiting:
+            waiting.pop()()
+        return result
+
+    monkeypatch.setattr(load, "compute", compute_then_overwrite)
+    return waiting
+
+
+def test_a_file_that_is_overwritten_while_it_is_loaded_is_loaded_again(
+    table: Table, overwrite: list[Callable[[], None]]
+) -> None:
+    overwrite.append(lambda: table.write_load([{"id": 1, "name": "new"}]))
+    assert table.load([{"id": 1, "name": "old"}])["change"] == 1
+    assert table.load_initial()["change"] == 2
+    assert names(table) == {1: "new"}
+
+
+def test_a_change_file_that_is_overwritten_while_it_is_applied_is_not_the_applied_one(
+    table: Table, overwrite: list[Callable[[], None]]
+) -> None:
+    table.load([{"id": 1, "name": "first"}], at(1))
+    overwrite.append(lambda: change(table, 2, "U", {"id": 1, "name": "new"}))
+    change(table, 2, "U", {"id": 1, "name": "old"})
+    assert table.load_incremental()["change"] == 2
+    files = list_raw_files(table.run().raw, table.run().raw_prefix, table.run().settings).changes
+    assert pending_changes(table.log.snapshot(2), files, 24).overwritten == files

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdclake.commit.ancestry import ancestry
+from cdclake.commit.publish import in_parallel, no_lease
 from cdclake.errors import InputError, RawFilesLostError, UnsettledKeyError
 from cdclake.lake.operations.commit import commit
 from cdclake.lake.operations.compute import (
@@ -41,7 +43,7 @@ from cdclake.model.snapshot import Snapshot
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from cdclake.lake.operations.request import Result
     from cdclake.lake.operations.table_run import TableRun
@@ -80,6 +82,7 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
     if same if base_change is None else before.change != base_change:
         return _no_change(run, before, "this full load is in the lake already")
 
+    _identify(full_load)
     inspections = inspect_raw_files(run, full_load)
     shape = table_shape(run, merged_schema(base_schema(run, before, reloads=True), full_load, inspections), Snapshot())
     loaded = merged_schema(Schema(), full_load, inspections)
@@ -96,6 +99,11 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
     covered = [file for file in changes if window <= file.order <= file_order(facts.floor)]
     facts = with_identities(replace(facts, identities={}), [*full_load, *covered])
     return commit(run, before, facts, shape, result, ChangeKind.FULL_LOAD, full_load, drift=drift.changes)
+
+
+def _identify(files: Iterable[RawFile]) -> None:
+    """Find the identities of files that are about to be read. A folder has no ETags: there it hashes their content."""
+    in_parallel(attrgetter("identity"), (file for file in files if callable(file.etag)), no_lease)
 
 
 def load_incremental(
@@ -175,6 +183,7 @@ def _compute_changes(
         count: Number of files to apply, unless more are needed.
         started: See `compute`.
     """
+    _identify(due[:count])
     change = inspect_changes(run, before, due[:count])
     columns = ((file, one.schema) for file, one in zip(change.files, change.inspections, strict=True))
     drift = incremental_drift(before, list(columns))
