@@ -30,7 +30,8 @@ DISPLACED = ARRIVED + DEPARTED
 PLACED = "?"
 """Ends the position of a delete without an ordering value, which is placed by the time of its file."""
 SENT, UNSENT = "_", "~"
-"""The position of a lake row ends with one per column, up to the last `UNSENT`: whether its last change sent it."""
+"""The position of a lake row ends with one per column: whether its last change sent it. Of columns without one, it did,
+unless they were added later, see `Snapshot.added`."""
 MARKS = UNSENT + SENT + PLACED + ARRIVED + DEPARTED
 ROW_PATTERN = rf"\d{{10}}[{MARKS}]*$"
 """Regular expression of the end of a position: the row number, and marks."""

@@ -90,6 +90,16 @@ def test_a_late_value_of_a_new_column_counts_for_a_row_that_did_not_change_since
     assert values(table) == {1: None, 2: 7, 3: 8, 4: None}
 
 
+def test_a_late_value_is_refused_if_a_column_that_was_sent_follows_the_one_that_was_not(table: Table) -> None:
+    columns, table.columns = table.columns, COLUMNS.remove(3).remove(2)
+    table.load([{"id": 1, "n": 0}])
+    table.columns = columns
+    write(table, 0, {"Op": "U", "id": 1, "e": 0})
+    apply(table, 2, {"Op": "U", "id": 1, "d": 0})
+    with pytest.raises(UnsentValueError, match=rf"did not send column e.*file {FILES[1]}, row 1"):
+        apply(table, 1, {"Op": "U", "id": 1, "e": 7})
+
+
 def test_rows_that_had_a_column_before_it_came_for_others_are_known(table: Table) -> None:
     """The position alone does not show whether a row of an early file was applied before the column was added."""
     apply(table, 0, {"Op": "I", "id": 1}, {"Op": "I", "id": 2})

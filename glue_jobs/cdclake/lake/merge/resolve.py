@@ -225,7 +225,7 @@ def _overtaken_by_partial_rows(
     if not older_rows.num_rows:
         return older_rows
     partial_rows = existing_rows.filter(matches(existing_rows[KEY], _one_chunk(older_rows[KEY])))
-    is_partial = pc.ends_with(partial_rows[POSITION], UNSENT_MARK)
+    is_partial = pc.match_substring(_column_marks(partial_rows), UNSENT_MARK)
     for _, is_unsent in _unmarked_columns(partial_rows, shape):
         is_partial = pc.or_(is_partial, is_unsent)
     partial_rows = partial_rows.filter(is_partial)
