@@ -32,10 +32,14 @@ def parent(log: ChangeLog, change: int) -> int:
 
 def ancestry(log: ChangeLog, head: int) -> Iterator[ChangeRecord]:
     """The changes that made the table's content after change `head`, from the newest to its parent, and so on."""
-    change = content_change(log, head)
+    change = head
     while change:
-        yield log.record(change)
-        change = parent(log, change)
+        record = log.record(change)
+        if record.as_of is None:
+            yield record
+            change -= 1
+        else:
+            change = record.as_of
 
 
 def next_to_reapply(log: ChangeLog, head: int) -> int | None:
