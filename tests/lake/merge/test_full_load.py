@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.errors import BadRowError
 from cdclake.lake.merge.full_load import key_ranges_are_disjoint, sorted_groups
 from cdclake.lake.raw.reader import Slice, inspect_raw_file
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
@@ -223,3 +224,32 @@ def test_other_keys_without_an_order_are_sorted(tmp_path: Path, key: str) -> Non
         )
     assert "load" not in table.load_initial()["seconds"]
     assert len(table.rows()) == 1200
+
+
+@pytest.mark.parametrize("files", [1, 2])
+@pytest.mark.parametrize("history", ["false", "true"])
+@pytest.mark.parametrize("id_type", [pa.int64(), pa.string()])
+def test_a_key_that_is_repeated_in_another_partition_is_quarantined(
+    tmp_path: Path, files: int, history: str, id_type: pa.DataType
+) -> None:
+    columns = pa.schema([("id", id_type), ("place", pa.string()), ("n", pa.int64())])
+    keys = pa.array([3, 3, 4, 3, 5, 5]).cast(id_type).to_pylist()
+    places = ["a", "b", "a", "c", "a", "a"]
+    rows = [{"id": key, "place": place, "n": n} for n, (key, place) in enumerate(zip(keys, places, strict=True))]
+    item = {"PrimaryKey": "id", "PartitionKey": "place", "MaxQuarantinedRows": "3", "History": history}
+    table = Table(tmp_path, columns, item)
+    for number in range(files):
+        table.write_load(rows[number * 3 : 3 * number + 6 // files], number + 1)
+    done = table.load_initial()
+    assert sorted((row.row["n"], row.row["place"]) for row in table.rows()) == [(2, "a"), (3, "c"), (5, "a")]
+    assert (done["books"]["quarantined"], done["books"]["rows_after"]) == (3, 3)
+    table.apply_file("20240305-100000000.parquet", [("U", {"id": keys[0], "place": "b", "n": 9})])
+    assert sorted(row.row["n"] for row in table.rows()) == [2, 5, 9]
+
+
+def test_more_keys_that_are_repeated_in_other_partitions_than_allowed_are_refused(tmp_path: Path) -> None:
+    columns = pa.schema([("id", pa.int64()), ("place", pa.string())])
+    table = Table(tmp_path, columns, {"PrimaryKey": "id", "PartitionKey": "place", "MaxQuarantinedRows": "1"})
+    with pytest.raises(BadRowError, match="later full-load row has the same key"):
+        table.load([{"id": i % 5, "place": str(i)} for i in range(15)])
+    assert table.files() == []

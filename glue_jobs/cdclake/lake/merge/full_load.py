@@ -14,22 +14,20 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.lake.merge.merge_file import MergeSpec, merge
 from cdclake.lake.merge.read_changes import ReadStats
+from cdclake.lake.merge.repeated_keys import hashes_by_bucket
 from cdclake.lake.merge.resolve import in_order, is_last_of_key
 from cdclake.lake.raw.quarantine import BadRowCollector
 from cdclake.lake.raw.read_ahead import read_all
-from cdclake.lake.storage.keys import KEY, LEADING_KEY, key_hashes
+from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.partitions import by_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
 
     from cdclake.lake.merge.read_changes import Locations
     from cdclake.lake.raw.reader import Slice
@@ -115,18 +113,11 @@ class LoadedSlices:
     """A `LoadResult`, and hashes of the keys if the rows kept their order.
 
     Attributes:
-        hashes: By bucket, hashes as 64-bit integers in the machine's byte order. Equal hashes are in one bucket.
+        hashes: See `hashes_by_bucket`.
     """
 
     result: LoadResult
     hashes: tuple[bytes, ...] = ()
-
-
-def repeats_hash(entries: Iterable[bytes]) -> Iterator[bool]:
-    """Whether a hash occurs twice in a bucket, see `LoadedSlices.hashes`."""
-    parts = [np.frombuffer(data, np.uint64) for data in entries]
-    hashes = np.concatenate([np.empty(0, np.uint64), *parts])
-    yield len(np.unique(hashes)) < len(hashes)
 
 
 def load_slices(
@@ -167,7 +158,7 @@ def load_slices(
         key = f"{locations.staging}{task.number:05d}-{number:05d}-{task.attempt}.parquet"
         spec = MergeSpec((), 0, partition, 1, (key,), full_load=True, keeps_order=True)
         files += merge(lake, spec, shape, None, part_rows).files
-    hashes = tuple(_in_buckets(key_hashes(rows[KEY]), buckets)) if buckets else ()
+    hashes = hashes_by_bucket(rows[KEY], buckets) if buckets else ()
     yield LoadedSlices(LoadResult(stats, tuple(files)), hashes)
 
 
@@ -175,12 +166,6 @@ def _repeats_key(rows: pa.Table, *, is_sorted: bool) -> bool:
     if is_sorted:
         return not pc.all(is_last_of_key(rows[KEY].combine_chunks())).as_py()
     return bool(pc.count_distinct(rows[KEY]).as_py() < rows.num_rows)
-
-
-def _in_buckets(hashes: NDArray[np.uint64], buckets: int) -> Iterator[bytes]:
-    bucket = hashes % np.uint64(buckets)
-    for number in range(buckets):
-        yield hashes[bucket == number].tobytes()
 
 
 def _runs(slices: Sequence[Slice]) -> list[list[Slice]] | None:

@@ -42,6 +42,7 @@ class MergeSpec:
         staged_keys: Object keys to write to, at least `file_count`.
         full_load: Whether the added rows are a full load's, which are older than every change. They are written with
             the empty position, in place of the one that contains file and row.
+        repeated: Positions of added rows that do not count, because a later row of another partition has the same key.
         keeps_order: Whether the added rows have distinct keys and keep their order.
         purge_soft_deleted: Whether to drop soft-deleted rows of the base files.
     """
@@ -52,6 +53,7 @@ class MergeSpec:
     file_count: int
     staged_keys: tuple[str, ...]
     full_load: bool = False
+    repeated: frozenset[str] = frozenset()
     keeps_order: bool = False
     purge_soft_deleted: bool = False
 
@@ -90,7 +92,7 @@ def merge(
     Raises:
         IntegrityError: The base files do not contain exactly the rows to remove or to mark.
     """
-    added, duplicates = (additions, ()) if spec.keeps_order else _without_duplicates(additions, shape)
+    added, duplicates = (additions, ()) if spec.keeps_order else _without_duplicates(additions, shape, spec.repeated)
     if spec.full_load:
         added = with_constant(added, POSITION, FULL_LOAD_POSITION)
     remaining_rows = spec.base_rows - (len(removals) if removals is not None else 0)
@@ -138,12 +140,17 @@ def _mark_deleted(rows: pa.Table, marked: pa.Array) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index(OP_COLUMN), OP_COLUMN, operations)
 
 
-def _without_duplicates(additions: pa.Table, shape: TableShape) -> tuple[pa.Table, tuple[BadRow, ...]]:
+def _without_duplicates(
+    additions: pa.Table, shape: TableShape, repeated: frozenset[str]
+) -> tuple[pa.Table, tuple[BadRow, ...]]:
     """The last row of each key by position, sorted by key; and the other rows."""
     if not shape.primary_key:
         return additions, ()
     ordered = in_order(additions)
     is_last = is_last_of_key(ordered[KEY].combine_chunks())
+    if repeated:
+        is_repeated = matches(ordered[POSITION].combine_chunks(), pa.array(sorted(repeated)))
+        is_last = pc.and_not(is_last, is_repeated)
     if is_last.true_count == len(is_last):
         return ordered, ()
     duplicates = ordered.filter(pc.invert(is_last)).to_pylist()

@@ -283,6 +283,7 @@ class WriteContext:
         files: Live data files.
         full_load: Whether the rows are a full load's.
         max_bad_rows: Number of bad rows that the change may quarantine.
+        repeated: See `MergeSpec.repeated`.
     """
 
     plan: RewritePlan
@@ -292,6 +293,7 @@ class WriteContext:
     locations: Locations
     full_load: bool
     max_bad_rows: int
+    repeated: frozenset[str] = frozenset()
 
 
 def write_files(task: Task, edits: Iterable[FileEdit], *, context: WriteContext) -> WriteResult:
@@ -333,6 +335,7 @@ def rewrite_files(
             f"{locations.staging}{task.number:05d}-{file:03d}-{task.attempt}.parquet" for file in range(file_count)
         ),
         full_load=context.full_load,
+        repeated=context.repeated,
         purge_soft_deleted=not shape.soft_delete and any(base.deleted for base in bases),
     )
     merged = merge(fs, spec, shape, removed, added, soft_deleted)

@@ -15,6 +15,7 @@ of the stages, whose overhead exceeds the work.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from math import ceil
 from operator import attrgetter, methodcaller
@@ -25,6 +26,7 @@ from cdclake.lake.merge.in_place import merge_in_place, plan_in_place, rows_by_t
 from cdclake.lake.merge.join_by_key import cogroup_by_key
 from cdclake.lake.merge.key_updates import KeyMoves
 from cdclake.lake.merge.read_changes import ReadStats, read_slices, united
+from cdclake.lake.merge.repeated_keys import added_hashes, added_keys, any_repeats, earlier_positions
 from cdclake.lake.merge.resolve import Counts
 from cdclake.lake.merge.rewrite_plan import RewritePlan, plan_rewrite
 from cdclake.lake.merge.tasks import InsertCounting, Inserts, Resolution, resolve_inserts, resolve_key_range
@@ -213,7 +215,19 @@ class _Engine:
         touched, target = resolution.touched | request.outdated, request.settings.target_file_bytes
         plan = plan_rewrite(request.files, touched, resolution.inserts, target)
         tombstone_plan = plan_tombstones(request.tombstones, resolution.deletes, request.oldest)
-        return Output(resolutions, write_context(request, plan, tombstone_plan))
+        context = write_context(request, plan, tombstone_plan)
+        return Output(resolutions, replace(context, repeated=self._repeated(resolutions)))
+
+    def _repeated(self, resolutions: Partitions[Resolution]) -> frozenset[str]:
+        """Positions of rows of a full load that repeat a key, if writers might miss it: each sees one partition."""
+        request, shape = self._request, self._request.shape
+        if not (request.full_load and shape.primary_key and shape.partition_key):
+            return frozenset()
+        buckets, limit = self._backend.parallelism, request.settings.max_quarantined_rows
+        if not any_repeats(resolutions.flat_map(partial(added_hashes, buckets=buckets)), buckets):
+            return frozenset()
+        keys = resolutions.flat_map(partial(added_keys, buckets=buckets)).shuffle(buckets)
+        return frozenset(keys.map_partitions(partial(earlier_positions, shape=shape, limit=limit)).collect())
 
     def _merge_versions(
         self, history: HistoryPlan, batches: Partitions[Batch[ReadStats]], read: ReadStats

@@ -9,8 +9,9 @@ from functools import partial, reduce
 from operator import add
 from typing import TYPE_CHECKING
 
-from cdclake.lake.merge.full_load import key_ranges_are_disjoint, load_slices, repeats_hash, sorted_groups
+from cdclake.lake.merge.full_load import key_ranges_are_disjoint, load_slices, sorted_groups
 from cdclake.lake.merge.read_changes import ReadStats
+from cdclake.lake.merge.repeated_keys import any_repeats
 from cdclake.lake.merge.resolve import Counts
 from cdclake.lake.merge.tasks import Resolution, WriteResult
 from cdclake.lake.operations.request import Result
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.merge.full_load import LoadedSlices, LoadResult
     from cdclake.lake.operations.request import Request
-    from cdclake.lake.spark.backend import Backend, Partitions
+    from cdclake.lake.spark.backend import Backend
 
 
 def load_without_shuffle(backend: Backend, request: Request) -> Result | None:
@@ -58,7 +59,7 @@ def load_without_shuffle(backend: Backend, request: Request) -> Result | None:
         read.quarantine.require_at_most(request.settings.max_quarantined_rows)
         is_proven = not any(one.repeats_key for one in loaded)
         if buckets:
-            is_proven = is_proven and not _repeat_key(tasks, buckets)
+            is_proven = is_proven and not any_repeats(tasks.flat_map(_hashes), buckets)
         elif has_key:
             is_proven = is_proven and key_ranges_are_disjoint([one.written for one in loaded])
         tasks.discard()
@@ -66,11 +67,6 @@ def load_without_shuffle(backend: Backend, request: Request) -> Result | None:
         return None
     resolution = Resolution(Counts(applied=read.rows, inserted=read.rows))
     return Result.of(request, read, resolution, [WriteResult(one.written) for one in loaded], (), seconds)
-
-
-def _repeat_key(loaded: Partitions[LoadedSlices], buckets: int) -> bool:
-    """Whether a key may occur twice in slices that kept their order."""
-    return any(loaded.flat_map(_hashes).shuffle(buckets).map_partitions(repeats_hash).collect())
 
 
 def _hashes(loaded: LoadedSlices) -> Iterator[tuple[int, bytes]]:

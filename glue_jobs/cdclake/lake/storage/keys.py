@@ -198,6 +198,9 @@ def _convert(values: pa.Array, before: str, after: str) -> pa.Array:
 
 def key_hashes(keys: pa.ChunkedArray) -> NDArray[np.uint64]:
     """64-bit hashes of keys without null. Equal keys have equal hashes; different ones nearly always differ."""
+    if pa.types.is_integer(keys.type):
+        integers: NDArray[np.uint64] = keys.cast(pa.int64()).to_numpy().view(np.uint64)
+        return integers
     texts = keys.cast(pa.string()).cast(pa.binary()).to_pylist()
     return np.fromiter(map(xxhash.xxh64_intdigest, texts), np.uint64, len(texts))
 
