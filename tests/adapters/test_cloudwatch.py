@@ -44,6 +44,27 @@ def test_without_metrics_per_table_entries_do_not_grow_with_tables():
     }
 
 
+@pytest.mark.parametrize(
+    ("table", "value"),
+    [
+        ("shop.orders", "shop.orders"),
+        ("shop.order items (2024)", "shop.order items (2024)"),
+        ("shop.größe", "shop.gr%C3%B6%C3%9Fe"),
+        ("shop.100%", "shop.100%25"),
+        ("shop.a\tb", "shop.a%09b"),
+        (":shop.a:b", "%3Ashop.a:b"),
+        (f"shop.{'客' * 128}", f"{('shop.' + '%E5%AE%A2' * 128)[:1007]}~ec19dc538ce17e4c"),
+    ],
+    ids=["plain", "printable", "letters", "percent", "control", "colon", "long"],
+)
+def test_the_dimension_of_a_table_is_one_that_cloudwatch_takes(table: str, value: str):
+    _, entry = metric_data([Metric(Measure.TABLES, 1, table)], per_table=True)
+    assert entry["Dimensions"] == [{"Name": "Table", "Value": value}]
+    assert value.isascii()
+    assert value.isprintable()
+    assert len(value) <= 1024
+
+
 def test_a_metric_without_a_table_is_sent_once():
     assert statistics_of(list(metric_data([Metric(Measure.TABLES, 7)], per_table=True))) == {("Tables",): (1, 7, 7, 7)}
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 
 MAX_PER_REQUEST = 1000
 """https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricData.html"""
+
+_MAX_VALUE = 1024
+_HASH_DIGITS = 16
+_PLAIN = "".join(character for character in map(chr, range(ord(" "), ord("~") + 1)) if character != "%")
 
 # The run holds its table's lease meanwhile, so a network without access to CloudWatch must not cost much time.
 _CONFIG = Config(retries={"mode": "standard", "total_max_attempts": 2}, connect_timeout=2, read_timeout=5)
@@ -65,6 +71,25 @@ class CloudWatchMetrics:
                 _logger.warning("CloudWatch did not accept metrics", exc_info=True)
 
 
+def dimension_value(text: str) -> str:
+    """A text as CloudWatch takes it: at most 1,024 printable ASCII characters, of which the first is no colon.
+
+    CloudWatch refuses a whole request for one wrong value
+    (https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_Dimension.html). Other characters, and percent
+    signs, are percent-encoded as UTF-8, so that different names stay different. A name too long ends with a hash.
+
+    Example:
+        >>> dimension_value("shop.größe")
+        'shop.gr%C3%B6%C3%9Fe'
+    """
+    value = quote(text, safe=_PLAIN)
+    value = f"%3A{value[1:]}" if value.startswith(":") else value
+    if len(value) <= _MAX_VALUE:
+        return value
+    digest = sha256(text.encode()).hexdigest()[:_HASH_DIGITS]
+    return f"{value[: _MAX_VALUE - _HASH_DIGITS - 1]}~{digest}"
+
+
 def metric_data(metrics: Sequence[Metric], *, per_table: bool) -> Iterator[dict[str, Any]]:
     """Group metrics into entries for PutMetricData, one per name and dimensions.
 
@@ -81,7 +106,7 @@ def metric_data(metrics: Sequence[Metric], *, per_table: bool) -> Iterator[dict[
     for (measure, dimensions), samples in values.items():
         yield {
             "MetricName": measure.title,
-            "Dimensions": [{"Name": name, "Value": value} for name, value in dimensions],
+            "Dimensions": [{"Name": name, "Value": dimension_value(value)} for name, value in dimensions],
             "Unit": measure.unit.value,
             "StatisticValues": {
                 "SampleCount": len(samples),
