@@ -81,7 +81,7 @@ class SparkPartitions(Partitions[Item]):
         task = SparkTask(partial(_summarizing, summarize, zero, sums))
         rdd = self.rdd.mapPartitionsWithIndex(task).persist(StorageLevel.DISK_ONLY)
         with raising_task_errors():
-            rdd._jrdd.count()
+            rdd._jrdd.count()  # `rdd.count()` would send the values to Python to count them
         return SparkPartitions(self.backend, rdd), sum_of((sums.value[number] for number in sorted(sums.value)), zero)
 
     def discard(self) -> None:

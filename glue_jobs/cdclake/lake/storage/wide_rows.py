@@ -22,7 +22,7 @@ MAX_TAKEN_BYTES = 1 << 30
 """Most bytes of rows that Arrow takes at once."""
 _VALUE_BYTES = 8
 _SLACK = 1.1
-"""Of parts with equal numbers of rows: most then have at most the bytes that they should."""
+"""Parts of equal numbers of rows are cut this much smaller, because their bytes differ a little."""
 _LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
