@@ -194,6 +194,8 @@ def _older_than_columns(rows: pa.Table, shape: TableShape) -> Iterator[tuple[int
     Args:
         rows: Rows with positions. All count as updates if their operations are unknown.
     """
+    if not shape.added:
+        return
     files = file_orders(rows[POSITION], _NO_FILE)
     is_direct = pc.match_substring(files, f"/{DIRECT_FOLDER}")
     is_known = OP_COLUMN in rows.column_names
