@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from botocore.exceptions import ClientError
 from pyarrow import fs
 
@@ -29,8 +30,6 @@ from cdclake.errors import CdclakeError, ConfigurationError, RetryableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """The AWS SDKs' variables for an endpoint other than AWS; the first one set wins."""
@@ -117,6 +116,37 @@ def lake_filesystem(location: str) -> FileSystemSpec:
         return FileSystemSpec(scheme, root)
     endpoint = next((os.environ[name] for name in _ENDPOINT_VARIABLES if os.environ.get(name)), "")
     return FileSystemSpec(scheme, root, endpoint, aws.session().region_name or "")
+
+
+class FetchedFile:
+    """A file system of which one file is in memory, fetched with one request. Files are opened in it as in another.
+
+    Raises:
+        As `storage_errors`.
+    """
+
+    def __init__(self, filesystem: fs.FileSystem, path: str) -> None:
+        self._filesystem = filesystem
+        with open_input(filesystem, path) as source:
+            self._content = source.read_buffer()
+
+    def open_input_file(self, _path: str) -> pa.NativeFile:
+        """Open the file for reading at any offset."""
+        return pa.BufferReader(self._content)
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        """Open the file for reading from start to end; decompresses a `.gz` file."""
+        source = pa.BufferReader(self._content)
+        return pa.CompressedInputStream(source, "gzip") if path.endswith(".gz") else source
+
+    def get_file_info(self, path: str) -> fs.FileInfo:
+        """What is at a path of the other file system.
+
+        Raises:
+            As `storage_errors`.
+        """
+        with storage_errors(self._filesystem, path):
+            return self._filesystem.get_file_info(path)
 
 
 @contextmanager

@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import datetime, timezone
+from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import FileSystem, FileSystemHandler, LocalFileSystem, PyFileSystem
 
 from cdclake.adapters.filesystem import open_input
-from cdclake.errors import UnreadableFileError
+from cdclake.errors import SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw import parquet, read_ahead
 from cdclake.lake.raw.read_ahead import READS_AHEAD, SMALL_BYTES, read_all
-from cdclake.lake.raw.reader import Slice, inspect_raw_file
+from cdclake.lake.raw.reader import Slice, inspect_raw_file, read, read_raw
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.schema import Column, Schema
@@ -63,15 +65,29 @@ class Bucket:
 
 def slices(folder: Path, size_bytes: int | None = None) -> list[Slice]:
     """Change files of one row each, whose key is the file's number; `size_bytes` overrides their size."""
-    parts = []
-    for number in range(FILES):
-        path = folder / f"20240305-1015{number:02d}000.parquet"
-        pq.write_table(pa.table({"Op": ["I"], "id": pa.array([number], pa.int64())}), path)
-        entry = ListedObject(str(path), path.stat().st_size, datetime(2024, 3, 5, tzinfo=timezone.utc))
-        file = parse_raw_file(entry, f"{folder}/")
-        assert file is not None
-        parts.append(Slice(file, size_bytes or file.size_bytes))
-    return parts
+    tables = [pa.table({"Op": ["I"], "id": pa.array([number], pa.int64())}) for number in range(FILES)]
+    return [whole(path, folder, size_bytes) for path in written(tables, folder)]
+
+
+def written(
+    tables: list[pa.Table], folder: Path, prefix: str = "20240305-1015", suffix: str = ".parquet"
+) -> list[Path]:
+    """Raw files with these rows."""
+    paths = [folder / f"{prefix}{number:02d}000{suffix}" for number in range(len(tables))]
+    for path, table in zip(paths, tables, strict=True):
+        if suffix == ".parquet":
+            pq.write_table(table, path)
+        else:
+            with pa.output_stream(path) as sink:  # compresses a .gz file
+                pa_csv.write_csv(table, sink)
+    return paths
+
+
+def whole(path: Path, folder: Path, size_bytes: int | None = None) -> Slice:
+    entry = ListedObject(str(path), size_bytes or path.stat().st_size, datetime(2024, 3, 5, tzinfo=timezone.utc))
+    file = parse_raw_file(entry, f"{folder}/")
+    assert file is not None
+    return Slice(file, file.size_bytes)
 
 
 def keys(bucket: Bucket, parts: list[Slice]) -> list[int]:
@@ -93,7 +109,7 @@ def test_large_files_are_read_one_at_a_time(tmp_path: Path) -> None:
 
 def test_a_large_file_between_small_ones_keeps_its_place(tmp_path: Path) -> None:
     parts = slices(tmp_path)
-    parts[7] = Slice(parts[7].file, SMALL_BYTES + 1)
+    parts[7] = Slice(replace(parts[7].file, size_bytes=SMALL_BYTES + 1), SMALL_BYTES + 1)
     assert keys(Bucket(), parts) == list(range(FILES))
 
 
@@ -101,17 +117,92 @@ def test_rows_before_a_damaged_file_are_read_before_the_error(tmp_path: Path) ->
     parts = slices(tmp_path)
     (tmp_path / parts[20].file.relative).write_bytes(b"no Parquet")
     batches = read_all(LocalFileSystem(), parts, SHAPE, SETTINGS, TABLE)
-    assert [next(batches).rows["id"].to_pylist() for _ in range(20)] == [[number] for number in range(20)]
+    assert next(batches).rows["id"].to_pylist() == list(range(20))
     with pytest.raises(UnreadableFileError, match=parts[20].file.relative):
         next(batches)
+
+
+MOVED = pa.table(
+    {
+        "Op": ["I", "U", "D"],
+        "id": [1, 2, 3],
+        "BI_id": pa.array([None, 7, None], pa.int64()),
+        "at": pa.array(["2024-03-05 10:00:00", "2024-03-05 10:00:01", None]),
+    }
+)
+TIMED = TableShape(Schema((Column("id", "bigint"), Column("at", "timestamp"))), ("id",), ())
+BY_TIME = replace(SETTINGS, order_column="at", schema=TIMED.schema)
+
+
+@pytest.mark.parametrize("settings", [replace(SETTINGS, schema=TIMED.schema), BY_TIME])
+@pytest.mark.parametrize("prefix", ["20240305-1015", "LOAD000"])
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz"])
+def test_rows_converted_together_are_those_of_each_file(
+    tmp_path: Path, settings: TableSettings, prefix: str, suffix: str
+) -> None:
+    table = MOVED.drop_columns(["Op", "BI_id"]) if prefix == "LOAD000" else MOVED
+    parts = [whole(path, tmp_path) for path in written([table] * 3, tmp_path, prefix, suffix)]
+    fs = LocalFileSystem()
+    (together,) = read_all(fs, parts, TIMED, settings, TABLE)
+    each = [batch for part in parts for batch in read(fs, part, TIMED, settings, TABLE)]
+    assert rows_of([together]) == rows_of(each)
+    assert together.derived == sum(batch.derived for batch in each) == (0 if prefix == "LOAD000" else 3)
+
+
+def rows_of(batches: list[ReadBatch]) -> list[dict[str, Any]]:
+    """Rows by position, which is unique."""
+    rows = [row for batch in batches for row in batch.rows.to_pylist()]
+    assert len({row["_cdc_position"] for row in rows}) == len(rows)
+    return sorted(rows, key=itemgetter("_cdc_position"))
+
+
+def test_a_bad_row_among_small_files_keeps_its_file_and_number(tmp_path: Path) -> None:
+    bad = pa.table({"Op": ["I", "I"], "id": pa.array([8, None], pa.int64())})
+    good = pa.table({"Op": ["I"], "id": pa.array([9], pa.int64())})
+    parts = [whole(path, tmp_path) for path in written([good, bad, good], tmp_path)]
+    batches = list(read_all(LocalFileSystem(), parts, SHAPE, SETTINGS, TABLE))
+    assert [key for batch in batches for key in batch.rows["id"].to_pylist()] == [9, 8, 9]
+    assert [(row.file, row.row) for batch in batches for row in batch.bad_rows] == [(parts[1].file.relative, 1)]
+
+
+def test_an_error_among_small_files_names_its_file_and_row(tmp_path: Path) -> None:
+    image = pa.table({"Op": ["U", "I"], "id": [1, 2], "BI_id": pa.array([None, 1], pa.int64())})
+    parts = [whole(path, tmp_path) for path in written([image.slice(0, 1), image], tmp_path)]
+    with pytest.raises(SchemaMismatchError) as raised:
+        list(read_all(LocalFileSystem(), parts, SHAPE, SETTINGS, TABLE))
+    assert (raised.value.details["file"], raised.value.details["row"]) == (parts[1].file.relative, 2)
+
+
+def test_text_of_one_length_in_each_file_orders_changes(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, order_column="at")
+    shape = TableShape(Schema((Column("id", "bigint"), Column("at", "string"))), ("id",), ())
+    times = ["2024-03-05 10:00:00", "2024-03-05 10:00:00.5"]
+    tables = [pa.table({"Op": ["I"], "id": [number], "at": [time]}) for number, time in enumerate(times)]
+    parts = [whole(path, tmp_path) for path in written(tables, tmp_path)]
+    batches = list(read_all(LocalFileSystem(), parts, shape, settings, TABLE))
+    assert [key for batch in batches for key in batch.rows["id"].to_pylist()] == [0, 1]
+
+
+def test_files_with_other_columns_are_converted_by_themselves(tmp_path: Path) -> None:
+    narrow = pa.table({"Op": ["I"], "id": pa.array([1], pa.int32())})
+    wide = pa.table({"Op": ["I"], "id": pa.array([2], pa.int64())})
+    parts = [whole(path, tmp_path) for path in written([narrow, narrow, wide, wide, narrow], tmp_path)]
+    batches = list(read_all(LocalFileSystem(), parts, SHAPE, SETTINGS, TABLE))
+    assert [batch.rows["id"].to_pylist() for batch in batches] == [[1, 1], [2, 2], [1]]
+
+
+def test_few_bytes_are_converted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = slices(tmp_path)
+    (row,) = read_raw(LocalFileSystem(), parts[0], SETTINGS)
+    monkeypatch.setattr(read_ahead, "TOGETHER_BYTES", 20 * row.columns.nbytes)
+    batches = list(read_all(LocalFileSystem(), parts, SHAPE, SETTINGS, TABLE))
+    assert [batch.rows.num_rows for batch in batches] == [20, 20, 10]
 
 
 def test_row_groups_of_a_file_are_read_with_one_footer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "LOAD00000001.parquet"
     pq.write_table(pa.table({"id": range(200)}), path, row_group_size=2)
-    entry = ListedObject(str(path), path.stat().st_size, datetime(2024, 3, 5, tzinfo=timezone.utc))
-    file = parse_raw_file(entry, f"{tmp_path}/")
-    assert file is not None
+    file = whole(path, tmp_path, SMALL_BYTES + 1).file
     opened: list[str] = []
 
     def counted(fs: FileSystem, key: str) -> Any:

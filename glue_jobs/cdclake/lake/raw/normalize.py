@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.errors import OrderingError, SchemaMismatchError
+from cdclake.errors import InputError, OrderingError, SchemaMismatchError
 from cdclake.lake.raw.ordering import order_values, unsortable_text
 from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows, ReadBatch
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, row_keys
@@ -32,12 +32,13 @@ from cdclake.model.schema import BEFORE_PREFIX, DELETE, HIVE_NULL_PARTITION, INS
 from cdclake.model.table import IMMEDIATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.table import TableSettings
 
 SEQUENCE_COLUMN = "AR_H_CHANGE_SEQ"
+_TEXT = pa.string()
 
 
 def normalize(
@@ -61,7 +62,38 @@ def normalize(
     Raises:
         SchemaMismatchError: The file lacks a key column or the ordering column, or has before images of inserts.
     """
-    rows = _Rows(raw, file, shape, settings)
+    return _converted(_Rows(raw, [file], shape, settings), later_columns, numbered=numbered)
+
+
+def normalize_together(
+    raws: Sequence[RawRows],
+    files: Sequence[RawFile],
+    shape: TableShape,
+    settings: TableSettings,
+    later_columns: frozenset[str] = frozenset(),
+    *,
+    numbered: bool = True,
+) -> ReadBatch | None:
+    """Convert rows of several raw files at once: each conversion takes time, however few the rows.
+
+    Args:
+        raws: Rows without bad ones, all with the same columns.
+        files: The file of each; all of the same kind and format, and not direct.
+
+    Returns:
+        None if a row is bad, or a file: converting the rows of each file by themselves tells which.
+    """
+    columns = pa.concat_batches([raw.columns for raw in raws])
+    raw = RawRows(columns, np.concatenate([each.numbers for each in raws]))
+    counts = [each.columns.num_rows for each in raws]
+    try:
+        batch = _converted(_Rows(raw, files, shape, settings, counts), later_columns, numbered=numbered)
+    except InputError:  # names the first file; converting its rows by themselves raises the error of the right one
+        return None
+    return None if batch.bad_rows else batch
+
+
+def _converted(rows: _Rows, later_columns: frozenset[str], *, numbered: bool) -> ReadBatch:
     rows.read_columns()
     rows.read_operations()
     rows.refuse_images_of_inserts()
@@ -75,12 +107,24 @@ def normalize(
 
 
 class _Rows:
-    """A batch in conversion: columns by name, and the fault of each bad row."""
+    """A batch in conversion: columns by name, and the fault of each bad row.
 
-    def __init__(self, raw: RawRows, file: RawFile, shape: TableShape, settings: TableSettings) -> None:
-        self._raw, self._file, self._shape, self._settings = raw, file, shape, settings
+    Args:
+        counts: Number of rows of each file, if there are several. Errors and bad rows name the first file.
+    """
+
+    def __init__(
+        self,
+        raw: RawRows,
+        files: Sequence[RawFile],
+        shape: TableShape,
+        settings: TableSettings,
+        counts: Sequence[int] = (),
+    ) -> None:
+        self._raw, self._shape, self._settings = raw, shape, settings
+        self._files, self._file, self._counts = files, files[0], counts
         self._count = raw.columns.num_rows
-        self._is_csv = file.format is not RawFormat.PARQUET
+        self._is_csv = self._file.format is not RawFormat.PARQUET
         names = raw.columns.schema.names
         self._by_name = {name.lower(): raw.columns.column(i) for i, name in enumerate(names) if name != OP_COLUMN}
         self._columns: dict[str, pa.Array] = {}
@@ -189,10 +233,16 @@ class _Rows:
             return pa.repeat(FULL_LOAD_POSITION, self._count)
         numbers = pc.utf8_lpad(pa.array(self._raw.numbers).cast(pa.string()), ROW_DIGITS, "0")
         if self._file.kind is RawKind.CHANGE:
-            return pc.binary_join_element_wise(self._orderings(), file_part(self._file.relative), numbers, "")
-        return pc.binary_join_element_wise(self._file.relative, numbers, "|")
+            file_parts = self._of_file(lambda file: file_part(file.relative))
+            return pc.binary_join_element_wise(self._orderings(), file_parts, numbers, "")
+        return pc.binary_join_element_wise(self._of_file(lambda file: file.relative), numbers, "|")
 
-    def _orderings(self) -> pa.Array:
+    def _of_file(self, value: Callable[[RawFile], Any], kind: pa.DataType = _TEXT) -> pa.Array | pa.Scalar:
+        """A value of each row's file."""
+        values = pa.array(map(value, self._files), kind)
+        return values.take(np.repeat(np.arange(len(values)), self._counts)) if self._counts else values[0]
+
+    def _orderings(self) -> pa.Array | pa.Scalar:
         """Ordering value of every change row: its sequence, else the ordering column, else the file's time.
 
         A direct change contains the ordering values.
@@ -204,7 +254,7 @@ class _Rows:
             return self._sequences(sequences)
         if self._settings.order_column:
             return self._order_column_values(self._settings.order_column)
-        return pa.repeat(file_ordering(self._file.relative), self._count)
+        return self._of_file(lambda file: file_ordering(file.relative))
 
     def _sequences(self, values: pa.Array) -> pa.Array:
         text = pc.utf8_trim_whitespace(self._cast(values, SEQUENCE_COLUMN, "string"))
@@ -235,8 +285,7 @@ class _Rows:
             self._fault(_where(pc.and_(missing, pc.invert(is_delete))), BadRowKind.ORDER, reason, name)
             if pa.types.is_timestamp(values.type):
                 self._placed = pc.and_(missing, is_delete)
-                written = pa.scalar(file_time(self._file), values.type)
-                values = pc.if_else(self._placed, written, values)
+                values = pc.if_else(self._placed, self._of_file(file_time, values.type), values)
             else:
                 reason = f"The ordering column {name} of a delete is null, and the file's time does not compare with it"
                 self._fault(_where(pc.and_(missing, is_delete)), BadRowKind.ORDER, reason, name)

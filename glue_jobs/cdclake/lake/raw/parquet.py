@@ -115,10 +115,13 @@ def batches(fs: FileSystem, key: str, row_groups: Sequence[int] | None, first_ro
         first_row: Index of their first row in the file.
     """
     with open_input(fs, key) as source:
-        footer = open_parquet(source).metadata
-        for run in _runs(footer, range(footer.num_row_groups) if row_groups is None else row_groups):
-            buffer_size = _BUFFER_BYTES if run.is_large else 0
-            parquet = open_parquet(source, footer, pre_buffer=not run.is_large, buffer_size=buffer_size)
+        parquet = open_parquet(source, pre_buffer=True)
+        footer = parquet.metadata
+        runs = _runs(footer, range(footer.num_row_groups) if row_groups is None else row_groups)
+        for number, run in enumerate(runs):
+            if number or run.is_large:  # what is in memory of the run before is freed
+                buffer_size = _BUFFER_BYTES if run.is_large else 0
+                parquet = open_parquet(source, footer, pre_buffer=not run.is_large, buffer_size=buffer_size)
             for batch in parquet.iter_batches(run.batch_rows, row_groups=run.row_groups, use_threads=False):
                 yield RawRows(batch, np.arange(first_row, first_row + batch.num_rows, dtype=np.int64))
                 first_row += batch.num_rows

@@ -7,21 +7,33 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from cdclake.lake.raw.reader import Slice, joined, read
+from cdclake.adapters.filesystem import FetchedFile
+from cdclake.errors import CdclakeError
+from cdclake.lake.raw.reader import (
+    Slice,
+    convert_together,
+    is_convertible_with,
+    joined,
+    read_errors_reported,
+    read_raw,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pyarrow.fs import FileSystem
 
-    from cdclake.lake.raw.rows import ReadBatch
+    from cdclake.lake.raw.rows import RawRows, ReadBatch
     from cdclake.lake.storage.shape import TableShape
+    from cdclake.model.rawfiles import RawFile
     from cdclake.model.table import TableName, TableSettings
 
 READS_AHEAD = 16
-"""Slices read at once: 200 files take as long as 13 files in sequence."""
+"""Small files fetched at once: 200 files take as long as 13 files in sequence."""
 SMALL_BYTES = 1 << 20
-"""Larger slices are read in their turn, batch by batch: reading them takes longer than requesting them."""
+"""Larger files are read in their turn, batch by batch: reading them takes longer than requesting them."""
+TOGETHER_BYTES = 4 << 20
+"""Rows of small files are converted together up to about this size."""
 
 
 def read_all(
@@ -29,21 +41,51 @@ def read_all(
 ) -> Iterator[ReadBatch]:
     """Read slices in order, see `reader.read`, which raises the same errors.
 
-    Adjacent row groups of a file count as one slice. At most `READS_AHEAD` small slices are in memory besides the
-    current batch.
+    Adjacent row groups of a file count as one slice. At most `READS_AHEAD` small files are in memory besides the
+    current batch. Threads only fetch them: each call of Arrow waits until other threads let go of Python's lock.
     """
+    for group in _groups(_read_raw_all(fs, parts, settings, table)):
+        yield from convert_together(group, shape, settings)
+
+
+def _groups(rows: Iterable[tuple[Slice, RawRows]]) -> Iterator[list[tuple[Slice, RawRows]]]:
+    """The same rows, in groups to convert together."""
+    group: list[tuple[Slice, RawRows]] = []
+    size_bytes = 0
+    try:
+        for read in rows:
+            read_bytes = read[1].columns.nbytes
+            if group and (size_bytes + read_bytes > TOGETHER_BYTES or not is_convertible_with(group[-1], read)):
+                yield group
+                group, size_bytes = [], 0
+            group.append(read)
+            size_bytes += read_bytes
+            if size_bytes >= TOGETHER_BYTES:  # so that the next batch is not read before these rows are used
+                yield group
+                group, size_bytes = [], 0
+    except CdclakeError:  # rows before a damaged file come before the error
+        yield group
+        raise
+    yield group
+
+
+def _read_raw_all(
+    fs: FileSystem, parts: Iterable[Slice], settings: TableSettings, table: TableName
+) -> Iterator[tuple[Slice, RawRows]]:
+    """The rows of each slice, in order."""
     pool = ThreadPoolExecutor(READS_AHEAD)
-    pending: deque[Slice | Future[list[ReadBatch]]] = deque()
+    pending: deque[tuple[Slice, Future[FetchedFile] | None]] = deque()
     remaining = _joined(parts)
     try:
         while True:
             for part in islice(remaining, READS_AHEAD - len(pending)):
-                small = part.size_bytes <= SMALL_BYTES
-                pending.append(pool.submit(_whole, fs, part, shape, settings, table) if small else part)
+                small = part.file.size_bytes <= SMALL_BYTES
+                pending.append((part, pool.submit(_fetched, fs, part.file) if small else None))
             if not pending:
                 return
-            first = pending.popleft()
-            yield from first.result() if isinstance(first, Future) else read(fs, first, shape, settings, table)
+            part, fetched = pending.popleft()
+            for raw in read_raw(fetched.result() if fetched else fs, part, settings, table):
+                yield part, raw
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -60,7 +102,6 @@ def _joined(parts: Iterable[Slice]) -> Iterator[Slice]:
         yield joined(adjacent)
 
 
-def _whole(
-    fs: FileSystem, part: Slice, shape: TableShape, settings: TableSettings, table: TableName
-) -> list[ReadBatch]:
-    return list(read(fs, part, shape, settings, table))
+def _fetched(fs: FileSystem, file: RawFile) -> FetchedFile:
+    with read_errors_reported(file):
+        return FetchedFile(fs, file.key)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from cdclake.errors import ConfigurationError, InputError, SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw import csv, parquet
-from cdclake.lake.raw.normalize import SEQUENCE_COLUMN, normalize, order_type
+from cdclake.lake.raw.normalize import SEQUENCE_COLUMN, normalize, normalize_together, order_type
 from cdclake.lake.raw.ordering import order_kind
 from cdclake.lake.raw.rows import REWRITE_OR_IGNORE
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT
@@ -158,13 +158,55 @@ def read(
         SchemaMismatchError: The file lacks a key column or the ordering column.
         InputError: The file is missing.
     """
-    file = part.file
     for raw in read_raw(fs, part, settings, table):
-        if part.only_rows is None:
-            yield normalize(raw, file, shape, settings, part.later_columns, numbered=not part.unnumbered)
-        else:
-            batch = normalize(raw.select(part.only_rows), file, shape, settings)
-            yield _as_full_load(batch) if file.kind is RawKind.FULL_LOAD else batch
+        yield convert(raw, part, shape, settings)
+
+
+def convert(raw: RawRows, part: Slice, shape: TableShape, settings: TableSettings) -> ReadBatch:
+    """Convert rows of a slice.
+
+    Raises:
+        SchemaMismatchError: The file lacks a key column or the ordering column.
+    """
+    file = part.file
+    if part.only_rows is None:
+        return normalize(raw, file, shape, settings, part.later_columns, numbered=not part.unnumbered)
+    batch = normalize(raw.select(part.only_rows), file, shape, settings)
+    return _as_full_load(batch) if file.kind is RawKind.FULL_LOAD else batch
+
+
+def convert_together(
+    rows: Sequence[tuple[Slice, RawRows]], shape: TableShape, settings: TableSettings
+) -> Iterator[ReadBatch]:
+    """Convert rows of slices of which each can be converted with the next, see `is_convertible_with`.
+
+    Raises:
+        SchemaMismatchError: A file lacks a key column or the ordering column.
+    """
+    if len(rows) > 1:
+        part, files, raws = rows[0][0], [part.file for part, _ in rows], [raw for _, raw in rows]
+        numbered = not part.unnumbered
+        batch = normalize_together(raws, files, shape, settings, part.later_columns, numbered=numbered)
+        if batch:
+            yield batch
+            return
+    for part, raw in rows:
+        yield convert(raw, part, shape, settings)
+
+
+def is_convertible_with(one: tuple[Slice, RawRows], other: tuple[Slice, RawRows]) -> bool:
+    """Whether rows of two slices can be converted together: all that the conversion depends on is equal."""
+    (part, raw), (other_part, other_raw) = one, other
+    return (
+        _conversion(part) == _conversion(other_part)
+        and raw.columns.schema.equals(other_raw.columns.schema)
+        and not any(each.file.direct or each.only_rows is not None for each in (part, other_part))
+        and not (raw.bad_rows or other_raw.bad_rows)
+    )
+
+
+def _conversion(part: Slice) -> tuple[object, ...]:
+    return part.file.kind, part.file.format, part.later_columns, part.unnumbered
 
 
 def read_raw(fs: FileSystem, part: Slice, settings: TableSettings, table: TableName | None = None) -> Iterator[RawRows]:
