@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import pytest
 
-from cdclake.commit.table_files import Differences, check_files, compare, repair
+from cdclake.commit import table_files
+from cdclake.commit.table_files import Differences, check_files, check_next_files, compare, repair
 from cdclake.errors import IntegrityError, LakeFilesError
+from cdclake.model.layout import HISTORY
+from cdclake.model.snapshot import History
 from tests.builders import LAYOUT, LakeBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cdclake.model.rawfiles import ListedObject
 
 TABLE = LAYOUT.table_prefix
 
@@ -91,3 +102,83 @@ def test_an_error_names_three_files_and_counts_the_rest(lake: LakeBuilder) -> No
         lake.store.put(f"{TABLE}part-{number}.parquet", b"")
     with pytest.raises(LakeFilesError, match=r"part-0.parquet, part-1.parquet, part-2.parquet and 2 more"):
         check_files(lake.log, lake.snapshot)
+
+
+@pytest.fixture
+def large(lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch) -> LakeBuilder:
+    """A table of 10 files, of which a run compares 4."""
+    monkeypatch.setattr(table_files, "FILES_PER_CHECK", 4)
+    lake.change(files=10)
+    return lake
+
+
+def runs_until_refused(lake: LakeBuilder, message: str) -> int:
+    """Number of the first run that refuses to continue, from 1."""
+    for number in range(1, 10):
+        try:
+            check_next_files(lake.log, lake.snapshot)
+        except LakeFilesError as error:
+            assert message in str(error)
+            return number
+    raise AssertionError("no run noticed it")
+
+
+@pytest.mark.parametrize(("index", "run"), [(0, 1), (3, 1), (4, 2), (7, 2), (8, 3), (9, 3)])
+def test_runs_compare_a_large_table_part_by_part(large: LakeBuilder, index: int, run: int) -> None:
+    path = sorted(large.visible())[index]
+    large.store.retire(TABLE + path, LAYOUT.retired_key(path))
+    # A lost file makes room for one more in a part, so only the first files behind it may be compared earlier.
+    assert runs_until_refused(large, f"vanished from its lake folder: {path}") == run
+
+
+def test_a_difference_stops_every_run_until_it_is_repaired(large: LakeBuilder) -> None:
+    large.store.put(f"{TABLE}part-0.parquet", b"foreign")  # the last key
+    assert runs_until_refused(large, "part-0.parquet") == 3
+    assert runs_until_refused(large, "part-0.parquet") == 1
+    repair(large.log, differences(large))
+    check_next_files(large.log, large.snapshot)
+
+
+def test_after_the_last_part_runs_begin_again(large: LakeBuilder) -> None:
+    for _ in range(3):
+        check_next_files(large.log, large.snapshot)
+    path = min(large.visible())
+    large.store.put(TABLE + path, b"other rows, and more of them than there were before")
+    assert runs_until_refused(large, f"overwritten: {path}") == 1
+
+
+def test_parts_of_a_large_table_go_on_in_its_history(large: LakeBuilder) -> None:
+    files = tuple(replace(file, path=f"{HISTORY}{file.path}") for file in large.snapshot.files[:3])
+    for file in files:
+        large.store.put(LAYOUT.data_key(file.path), b"x" * file.bytes)
+    snapshot = replace(large.snapshot, history=History(large.snapshot.schema, (), open=files))
+    for _ in range(4):
+        check_next_files(large.log, snapshot)
+    large.store.put(f"{LAYOUT.history_prefix}part-0.parquet", b"foreign")
+    for _ in range(3):
+        check_next_files(large.log, snapshot)
+    with pytest.raises(LakeFilesError, match=f"{HISTORY}part-0.parquet"):
+        check_next_files(large.log, snapshot)
+
+
+def test_hidden_files_count_as_compared(large: LakeBuilder) -> None:
+    for number in range(20):
+        large.store.put(f"{TABLE}_temporary/{number:02d}", b"")
+    large.store.put(f"{TABLE}part-0.parquet", b"foreign")
+    assert runs_until_refused(large, "part-0.parquet") == 8
+
+
+def test_a_run_compares_a_large_table_in_few_requests(large: LakeBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    list_keys = large.store.list
+
+    def listed(prefix: str, start_after: str = "") -> Iterator[ListedObject]:
+        for entry in list_keys(prefix, start_after):
+            read.append(entry.key)
+            yield entry
+
+    monkeypatch.setattr(large.store, "list", listed)
+    snapshot = large.snapshot
+    read.clear()
+    check_next_files(large.log, snapshot)
+    assert len(read) == 4

@@ -93,6 +93,7 @@ def check_clean(view: View) -> None:
         LAYOUT.newest_published_key,
         LAYOUT.first_retained_key,
         LAYOUT.cleaned_through_key,
+        LAYOUT.files_checked_to_key,
     }
     elsewhere = (LAYOUT.table_prefix, LAYOUT.history_prefix, LAYOUT.foreign_key(""))
     control = {key for key in view.objects if not key.startswith(elsewhere)}

@@ -179,6 +179,14 @@ class ChangeLog:
         """Record how far a clean-up got."""
         self.store.put(self.layout.cleaned_through_key, str(change).encode())
 
+    def files_checked_to(self) -> str:
+        """Key of the last data file that `table_files.check_next_files` compared; empty: it begins at the first."""
+        return (self.store.get(self.layout.files_checked_to_key) or b"").decode()
+
+    def mark_files_checked_to(self, key: str) -> None:
+        """Record where the next run continues to compare data files."""
+        self.store.put(self.layout.files_checked_to_key, key.encode())
+
     def _number(self, key: str, default: int) -> int:
         data = self.store.get(key)
         return int(data) if data else default

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import compress, islice
 from typing import TYPE_CHECKING
 
 from cdclake.commit.log import ChangeLog
@@ -12,13 +13,15 @@ from cdclake.model.layout import HISTORY, HISTORY_SUFFIX
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from cdclake.model.layout import LakeLayout
     from cdclake.model.rawfiles import ListedObject
     from cdclake.model.snapshot import DataFile, Snapshot
 
 MAX_NAMES = 3
+FILES_PER_CHECK = 5000
+"""A run compares at most so many objects of a table's folders, which takes five requests."""
 _HADOOP_FOLDER_MARK = "_$folder$"
 
 
@@ -52,16 +55,17 @@ def visible_files(log: ChangeLog) -> list[ListedObject]:
     Spark, Athena and Hive ignore names that begin with `_` or `.`, except folders of a partition column with such a
     name, and the empty objects that stand for folders. So does this function.
     """
-    return _visible(log, log.layout.table_prefix)
+    return _visible(log.store.list(log.layout.table_prefix), log.layout.table_prefix)
 
 
 def visible_history(log: ChangeLog) -> list[ListedObject]:
     """The files that readers of the history's folder see, by key."""
-    return _visible(log, log.layout.history_prefix)
+    return _visible(log.store.list(log.layout.history_prefix), log.layout.history_prefix)
 
 
-def _visible(log: ChangeLog, prefix: str) -> list[ListedObject]:
-    return [entry for entry in log.store.list(prefix) if not _is_hidden(entry.key[len(prefix) :])]
+def _visible(entries: Iterable[ListedObject], prefix: str) -> list[ListedObject]:
+    below = (entry for entry in entries if entry.key.startswith(prefix))
+    return [entry for entry in below if not _is_hidden(entry.key[len(prefix) :])]
 
 
 def compare(log: ChangeLog, files: Iterable[DataFile]) -> Differences:
@@ -78,6 +82,10 @@ def compare(log: ChangeLog, files: Iterable[DataFile]) -> Differences:
     entries = visible_files(log)
     if any(path.startswith(HISTORY) for path in known):
         entries += visible_history(log)
+    return _differences(log, known, entries)
+
+
+def _differences(log: ChangeLog, known: Mapping[str, int], entries: Iterable[ListedObject]) -> Differences:
     listed = {log.layout.data_path_of(entry.key): entry.size_bytes for entry in entries}
     return Differences(
         foreign=tuple(sorted(listed.keys() - known.keys())),
@@ -97,7 +105,35 @@ def check_files(log: ChangeLog, snapshot: Snapshot, *, reloads: bool = False) ->
     Raises:
         LakeFilesError: Files are foreign, vanished or overwritten.
     """
-    differences = compare(log, snapshot.all_files)
+    _refuse(log, snapshot, compare(log, snapshot.all_files), reloads=reloads)
+
+
+def check_next_files(log: ChangeLog, snapshot: Snapshot) -> None:
+    """`check_files`, but of a table with more than `FILES_PER_CHECK` files only the next ones in the order of keys.
+
+    A call continues where the last one without differences ended, and after the last key starts again at the first. So
+    consecutive runs compare everything that readers see.
+    """
+    files = snapshot.all_files
+    if len(files) <= FILES_PER_CHECK:
+        check_files(log, snapshot)
+        return
+    _require_own_folder(log)
+    begin, prefixes = log.files_checked_to(), [log.layout.table_prefix]
+    if snapshot.history and snapshot.history.files:
+        prefixes.append(log.layout.history_prefix)  # its keys follow those of the table
+    listed = (entry for prefix in prefixes for entry in log.store.list(prefix, begin))
+    entries = list(islice(listed, FILES_PER_CHECK))
+    end = entries[-1].key if len(entries) == FILES_PER_CHECK else ""
+    keys = map(log.layout.data_key, (file.path for file in files))
+    part = (begin < key and (not end or key <= end) for key in keys)
+    known = {file.path: file.bytes for file in compress(files, part)}
+    visible = (entry for prefix in prefixes for entry in _visible(entries, prefix))
+    _refuse(log, snapshot, _differences(log, known, visible))
+    log.mark_files_checked_to(end)
+
+
+def _refuse(log: ChangeLog, snapshot: Snapshot, differences: Differences, *, reloads: bool = False) -> None:
     name = log.layout.name
     if differences.foreign and not snapshot.exists:
         message = f"The lake folder of {name} contains files that cdclake did not write: {_names(differences.foreign)}"

@@ -123,6 +123,11 @@ class LakeLayout:
         return self.control_prefix + "cleaned-through"
 
     @property
+    def files_checked_to_key(self) -> str:
+        """Key of the object with the key up to which the last run compared the data files of a large table."""
+        return self.control_prefix + "files-checked-to"
+
+    @property
     def snapshots_folder(self) -> str:
         """Folder of the snapshots. In this and the next four folders, names begin with the change number."""
         return self.control_prefix + "snapshots/"

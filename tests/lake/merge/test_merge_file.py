@@ -20,6 +20,7 @@ from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.tombstones import tombstone_schema
 from cdclake.model.schema import Column, Schema
+from cdclake.model.snapshot import DataFile
 from tests.examples import examples
 
 if TYPE_CHECKING:
@@ -127,9 +128,8 @@ def merged(
     additions = pa.concat_tables([empty, *resolved.replacements.values(), *resolved.inserts.values()])
     removed, soft_deleted = removed_keys(list(resolved.removals.values()), shape)
     staged = tuple(f"new-{file}.parquet" for file in range(file_count))
-    spec = MergeSpec(
-        ("base.parquet",) if lake else (), len(lake), (), file_count, staged, purge_soft_deleted=not shape.soft_delete
-    )
+    base = DataFile("base.parquet", len(lake), (folder / "base.parquet").stat().st_size)
+    spec = MergeSpec((base,) if lake else (), (), file_count, staged, purge_soft_deleted=not shape.soft_delete)
     return merge(fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem()), spec, shape, removed, additions, soft_deleted)
 
 

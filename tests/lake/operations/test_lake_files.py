@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.adapters.memory import ManualClock, MemoryState
+from cdclake.commit import table_files
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.errors import IntegrityError, LakeFilesError
 from cdclake.lake.operations.load import load_initial
@@ -86,6 +87,21 @@ def test_a_foreign_file_stops_a_change_with_file_and_remedy(
     assert ("cdclake repair shop.orders" in caught.value.remedy) == (damage is not overwrite_file)
     assert (table.files(), table.log.head()) == (files, head)
     assert [entry.key for entry in table.log.store.list(table.layout.staging_folder)] == []
+
+
+@pytest.mark.parametrize("damage", [delete_file, overwrite_file])
+def test_a_change_of_a_large_table_checks_each_file_that_it_reads(
+    table: Table, damage: Callable[[Table], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its turn to be compared with the snapshot may be a long time ahead."""
+    monkeypatch.setattr(table_files, "FILES_PER_CHECK", 1)
+    table.write_changes(THIRD, [("U", {"id": id_, "name": "changed"}) for id_ in range(300)])
+    table.log.mark_files_checked_to(f"{table.layout.table_prefix}{table.files()[0]}")
+    name = damage(table)
+    with pytest.raises(LakeFilesError, match="vanished" if damage is delete_file else "overwritten") as caught:
+        table.load_incremental()
+    assert str(caught.value.details["file"]).endswith(name)
+    assert table.log.head() == 2
 
 
 def test_a_foreign_file_stops_a_reload_too(table: Table) -> None:

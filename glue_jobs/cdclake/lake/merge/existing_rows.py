@@ -122,7 +122,7 @@ def existing_rows(
     """
     columns = None if complete else [*shape.key_columns_stored(), POSITION]
     columns = [*columns, OP_COLUMN] if columns and file.deleted else columns
-    stored = read_batches(fs, path, shape, columns, row_groups=row_groups)
+    stored = read_batches(fs, path, shape, columns, size_bytes=file.bytes, row_groups=row_groups)
     matching = [_existing_rows(batch, i, file, shape, keys, complete=complete) for batch in stored]
     # A file may have no row groups.
     return pa.concat_tables([existing_rows_schema(shape, complete=complete).empty_table(), *matching])

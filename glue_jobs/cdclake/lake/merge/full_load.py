@@ -156,7 +156,7 @@ def load_slices(
     files: list[DataFile] = []
     for number, (partition, part_rows) in enumerate(by_partition(rows, shape.partition_key)):
         key = f"{locations.staging}{task.number:05d}-{number:05d}-{task.attempt}.parquet"
-        spec = MergeSpec((), 0, partition, 1, (key,), full_load=True, keeps_order=True)
+        spec = MergeSpec((), partition, 1, (key,), full_load=True, keeps_order=True)
         files += merge(lake, spec, shape, None, part_rows).files
     hashes = hashes_by_bucket(rows[KEY], buckets) if buckets else ()
     yield LoadedSlices(LoadResult(stats, tuple(files)), hashes)

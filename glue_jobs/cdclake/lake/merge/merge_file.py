@@ -35,8 +35,8 @@ class MergeSpec:
     """What to merge.
 
     Attributes:
-        base_keys: Object keys of the data files to replace, in the order of their rows; none if all rows are new.
-        base_rows: Number of rows in them.
+        bases: The data files to replace, `path` being the object key, in the order of their rows; none if all rows are
+            new.
         partition: Partition of these files and of every added row.
         file_count: Number of files to write.
         staged_keys: Object keys to write to, at least `file_count`.
@@ -47,8 +47,7 @@ class MergeSpec:
         purge_soft_deleted: Whether to drop soft-deleted rows of the base files.
     """
 
-    base_keys: tuple[str, ...]
-    base_rows: int
+    bases: tuple[DataFile, ...]
     partition: Partition
     file_count: int
     staged_keys: tuple[str, ...]
@@ -95,7 +94,7 @@ def merge(
     added, duplicates = (additions, ()) if spec.keeps_order else _without_duplicates(additions, shape, spec.repeated)
     if spec.full_load:
         added = with_constant(added, POSITION, FULL_LOAD_POSITION)
-    remaining_rows = spec.base_rows - (len(removals) if removals is not None else 0)
+    remaining_rows = sum(base.rows for base in spec.bases) - (len(removals) if removals is not None else 0)
     rows_per_file = ceil((remaining_rows + added.num_rows) / spec.file_count)
     writer = DataFileWriter(fs, spec.staged_keys[: spec.file_count], shape, spec.partition, rows_per_file)
     remove, mark = (None if keys is None else keys.combine_chunks() for keys in (removals, soft_deletes))
@@ -115,8 +114,8 @@ def _remaining_rows(
     fs: FileSystem, spec: MergeSpec, shape: TableShape, remove: pa.Array | None, mark: pa.Array | None
 ) -> Iterator[pa.Table]:
     expected, found = sum(len(keys) for keys in (remove, mark) if keys is not None), 0
-    for base in spec.base_keys:
-        for batch in read_batches(fs, base, shape, encoded=spec.file_count == 1):
+    for base in spec.bases:
+        for batch in read_batches(fs, base.path, shape, size_bytes=base.bytes, encoded=spec.file_count == 1):
             rows = batch
             if expected:
                 keys = shape.key_of(rows, spec.partition)
@@ -127,7 +126,9 @@ def _remaining_rows(
             yield rows.filter(pc.invert(is_deleted(rows))) if spec.purge_soft_deleted else rows
     if found != expected:
         message = f"Data files contain {found} of {expected} rows that a change removes or deletes"
-        raise IntegrityError(message, remedy="Reload the table with a full load", file=", ".join(spec.base_keys))
+        raise IntegrityError(
+            message, remedy="Reload the table with a full load", file=", ".join(base.path for base in spec.bases)
+        )
 
 
 def _is_among(keys: pa.Array, wanted: pa.Array | None) -> pa.Array:

@@ -327,8 +327,7 @@ def rewrite_files(
     target = context.plan.tasks[task.number]
     bases = [context.files[i] for i in target.bases]
     spec = MergeSpec(
-        base_keys=tuple(locations.table_prefix + base.path for base in bases),
-        base_rows=sum(base.rows for base in bases),
+        bases=tuple(replace(base, path=locations.table_prefix + base.path) for base in bases),
         partition=target.partition,
         file_count=file_count,
         staged_keys=tuple(

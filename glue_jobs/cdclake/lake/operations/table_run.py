@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdclake.commit.roll_forward import roll_forward
-from cdclake.commit.table_files import check_files
+from cdclake.commit.table_files import check_files, check_next_files
 
 if TYPE_CHECKING:
     from cdclake.adapters.filesystem import FileSystemSpec
@@ -47,7 +47,7 @@ class TableRun:
         return self.log.layout
 
     def current(self, *, reloads: bool = False) -> Snapshot:
-        """Complete a change that a crashed run left behind, check the table's files, and return its newest snapshot.
+        """Complete a change that a crashed run left behind, check its files, and return its newest snapshot.
 
         Args:
             reloads: Whether the run replaces all of the table's files.
@@ -60,5 +60,8 @@ class TableRun:
         if self.fencing_token:
             self.log.check_fence(change, self.fencing_token)
         snapshot = self.log.snapshot(change)
-        check_files(self.log, snapshot, reloads=reloads)
+        if reloads:
+            check_files(self.log, snapshot, reloads=True)
+        else:
+            check_next_files(self.log, snapshot)
         return snapshot

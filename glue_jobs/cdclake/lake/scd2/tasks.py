@@ -109,7 +109,7 @@ def read_table_rows(
     """Read data files of the table as rows in flight, without soft-deleted rows, in batches sorted by leading key."""
     fs = locations.lake.open()
     for file in files:
-        for stored in read_batches(fs, locations.table_prefix + file.path, shape):
+        for stored in read_batches(fs, locations.table_prefix + file.path, shape, size_bytes=file.bytes):
             rows = stored.filter(pc.invert(is_deleted(stored))) if file.deleted else stored
             leading_key, key = shape.keys_of(rows, file.partition)
             columns = {**shape.source_columns(rows, file.partition), OP_COLUMN: rows[OP_COLUMN]}
@@ -126,7 +126,7 @@ def read_open_versions(
     """Read data files of open versions, each given with its index, in batches sorted by leading key."""
     fs, keyed = plan.locations.lake.open(), keyed_shape(shape)
     for i, file in files:
-        for rows in read_batches(fs, plan.locations.table_prefix + file.path, keyed):
+        for rows in read_batches(fs, plan.locations.table_prefix + file.path, keyed, size_bytes=file.bytes):
             yield _batch(_existing_versions(rows, i, file, shape))
 
 
@@ -160,7 +160,8 @@ def _find(fs: FileSystem, i: int, wanted: pa.Table, plan: HistoryPlan, shape: Ta
     keys = pc.unique(wanted[KEY])
     row_groups = row_group_filter(keyed, wanted)
     found = [version_schema(shape).empty_table()]
-    for rows in read_batches(fs, plan.locations.table_prefix + file.path, keyed, row_groups=row_groups):
+    path = plan.locations.table_prefix + file.path
+    for rows in read_batches(fs, path, keyed, size_bytes=file.bytes, row_groups=row_groups):
         is_wanted = matches(keyed.key_of(rows, file.partition), keys)
         found.append(_existing_versions(rows.filter(is_wanted), i, file, shape))
     return pa.concat_tables(found).combine_chunks()

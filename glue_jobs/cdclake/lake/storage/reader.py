@@ -39,6 +39,7 @@ def read_batches(
     shape: TableShape,
     columns: Sequence[str] | None = None,
     *,
+    size_bytes: int | None = None,
     encoded: bool = False,
     row_groups: RowGroupFilter | None = None,
 ) -> Iterator[pa.Table]:
@@ -46,11 +47,12 @@ def read_batches(
 
     Args:
         key: Object key of the file in the lake bucket.
+        size_bytes: As for `lake_file`.
 
     Raises:
         As `lake_file`.
     """
-    with lake_file(fs, key) as source:
+    with lake_file(fs, key, size_bytes) as source:
         yield from batches_of(source, shape, columns, encoded=encoded, row_groups=row_groups)
 
 
@@ -103,18 +105,23 @@ def _read_row_group(
 
 
 @contextmanager
-def lake_file(fs: FileSystem, key: str) -> Iterator[pa.NativeFile]:
+def lake_file(fs: FileSystem, key: str, size_bytes: int | None = None) -> Iterator[pa.NativeFile]:
     """Open a Parquet file of the lake.
 
     Args:
         key: Object key of the file in the lake bucket.
+        size_bytes: Its size in the snapshot; None if there is no snapshot with it.
 
     Raises:
-        LakeFilesError: The file is missing or damaged; also in the block that reads.
+        LakeFilesError: The file is missing, overwritten or damaged; also in the block that reads.
         CdclakeError: As `storage_errors`: the file cannot be reached.
     """
     try:
         with open_input(fs, key) as source:
+            if size_bytes is not None and source.size() != size_bytes:
+                message = f"A data file was overwritten: it has {source.size()} bytes instead of {size_bytes}"
+                remedy = "Restore its earlier version in the bucket, or reload the table"
+                raise LakeFilesError(message, remedy=remedy, file=key)
             yield source
     except FileNotFoundError as error:
         remedy = "Make sure that no other job writes there. cdclake repair restores a data file"

@@ -215,6 +215,7 @@ def _fence_off_other_runs(erasure: Erasure, fencing_token: int) -> int:
         message = f"There is no lake table {log.layout.name}"
         raise ConfigurationError(message, remedy="Check the names of the table, the bucket and the folder")
     check_files(log, lake)
+    log.mark_files_checked_to("")  # it may name the folder of a value to erase
     if not has_leftovers(log, head):
         return head
     reason = "a run had left an unfinished change"
