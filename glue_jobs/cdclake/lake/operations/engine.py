@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from cdclake.lake.merge.in_place import InPlacePlan, Merged
     from cdclake.lake.merge.messages import Batch, BatchByRange
     from cdclake.lake.operations.request import Request
-    from cdclake.lake.scd2.tasks import HistoryPlan, VersionMerge
     from cdclake.lake.spark.backend import Backend, Partitions
     from cdclake.model.snapshot import KeyValue
 
@@ -135,7 +134,7 @@ class _Engine:
             inserts, done = self._inserts(self._united(self._read())).keep(methodcaller("summary"), nothing)
             inserts = self._where_it_fits(inserts, done.stats)
         output = self._table_output(inserts.map(attrgetter("resolution")), done.resolution)
-        return self._rewrite(done.stats, done.resolution, [output], [inserts])
+        return self._rewrite(self._backend, done.stats, done.resolution, [output], [inserts])
 
     def _merge_in_place(
         self, batches: Partitions[BatchByRange[ReadStats]], read: ReadStats, plan: InPlacePlan
@@ -161,13 +160,11 @@ class _Engine:
             resolution = sum_of((one.resolution for one in done), NOTHING)
             _check_key_moves(resolutions, resolution)
         tombstone_plan = plan_tombstones(request.tombstones, resolution.deletes, request.oldest)
-        with timed(self._seconds, "tombstones"):
-            context = write_context(request, RewritePlan((), {}, {}), tombstone_plan)
-            written = [*write(batches.backend, [Output(resolutions, context)])[0], *(one.written for one in done)]
-        for rows_kept in (batches, merged):
-            rows_kept.discard()
-        rewritten = [i for one in done for i in one.rewritten]
-        return Result.of(request, read, resolution, written, rewritten, self._seconds, tombstone_plan)
+        tombstones = Output(resolutions, write_context(request, RewritePlan((), {}, {}), tombstone_plan))
+        kept: list[Partitions[Any]] = [batches, merged]
+        outputs = [tombstones, *self._history_outputs(self._united(batches), read, kept)]
+        backend = self._backend if request.history else batches.backend
+        return self._rewrite(backend, read, resolution, outputs, kept, done)
 
     def _merge_by_key(self, by_range: Partitions[BatchByRange[ReadStats]], read: ReadStats) -> Result:
         """Look up existing rows, resolve, and rewrite, in stages of their own."""
@@ -179,13 +176,8 @@ class _Engine:
                 resolutions, resolution = self._resolve(batches, read, complete=True)
             _check_key_moves(resolutions, resolution)
         kept: list[Partitions[Any]] = [by_range, resolutions]
-        outputs = [self._table_output(resolutions, resolution)]
-        if request.history:
-            with timed(self._seconds, "history"):
-                versions, merged = self._merge_versions(request.history, batches, read)
-                kept.append(versions)
-                outputs += self._history_outputs(request.history, versions, merged)
-        return self._rewrite(read, resolution, outputs, kept)
+        outputs = [self._table_output(resolutions, resolution), *self._history_outputs(batches, read, kept)]
+        return self._rewrite(self._backend, read, resolution, outputs, kept)
 
     def _resolve(
         self, batches: Partitions[Batch[ReadStats]], read: ReadStats, *, complete: bool
@@ -229,32 +221,34 @@ class _Engine:
         keys = resolutions.flat_map(partial(added_keys, buckets=buckets)).shuffle(buckets)
         return frozenset(keys.map_partitions(partial(earlier_positions, shape=shape, limit=limit)).collect())
 
-    def _merge_versions(
-        self, history: HistoryPlan, batches: Partitions[Batch[ReadStats]], read: ReadStats
-    ) -> tuple[Partitions[VersionMerge], VersionMerge]:
-        """Merge a change into the history; returns the outcomes, and their summary."""
-        request = self._request
-        return merge_into_history(
-            self._backend,
-            batches,
-            read,
-            history,
-            request.shape,
-            request.locations,
-            request.files,
-            InsertCounting(home_bounds(history.open_files), request.settings.target_file_bytes),
-            full_load=request.full_load,
-        ).keep(methodcaller("summary"), NO_VERSIONS)
-
     def _history_outputs(
-        self, history: HistoryPlan, versions: Partitions[VersionMerge], merged: VersionMerge
+        self, batches: Partitions[Batch[ReadStats]], read: ReadStats, kept: list[Partitions[Any]]
     ) -> list[Output]:
-        """Plan which files of open versions to rewrite, and which of closed versions.
+        """Merge a change into the history, if there is one, and plan which of its files to rewrite.
 
         Args:
-            merged: Summary of the versions.
+            kept: Receives the rows that are kept until they are written.
+
+        Returns:
+            Outputs for the files of open versions and for those of closed versions.
         """
-        target = self._request.settings.target_file_bytes
+        request, history = self._request, self._request.history
+        if not history:
+            return []
+        target = request.settings.target_file_bytes
+        with timed(self._seconds, "history"):
+            versions, merged = merge_into_history(
+                self._backend,
+                batches,
+                read,
+                history,
+                request.shape,
+                request.locations,
+                request.files,
+                InsertCounting(home_bounds(history.open_files), target),
+                full_load=request.full_load,
+            ).keep(methodcaller("summary"), NO_VERSIONS)
+        kept.append(versions)
         outputs = []
         for name, files, part, plan_files in (
             ("opened", history.open_files, merged.opened, plan_rewrite),
@@ -262,15 +256,27 @@ class _Engine:
         ):
             touched = range(len(files)) if history.rewrite_all else part.touched
             plan = plan_files(files, touched, part.inserts, target)
-            context = history_context(self._request, history, f"{name}-", plan, files)
+            context = history_context(request, history, f"{name}-", plan, files)
             outputs.append(Output(versions.map(attrgetter(name)), context))
         return outputs
 
     def _rewrite(
-        self, read: ReadStats, resolution: Resolution, outputs: Sequence[Output], kept: Sequence[Partitions[Any]]
+        self,
+        backend: Backend,
+        read: ReadStats,
+        resolution: Resolution,
+        outputs: Sequence[Output],
+        kept: Sequence[Partitions[Any]],
+        merged: Sequence[Merged] = (),
     ) -> Result:
+        """Write the outputs: the table's, then those of its history.
+
+        Args:
+            kept: Rows to discard afterwards.
+            merged: What was merged in place before.
+        """
         with timed(self._seconds, "rewrite"):
-            written, *versions_written = write(self._backend, outputs)
+            written, *versions_written = write(backend, outputs)
         for rows in kept:
             rows.discard()
         table, *versions = outputs
@@ -278,8 +284,8 @@ class _Engine:
             self._request,
             read,
             resolution,
-            written,
-            table.replaced,
+            [*written, *(one.written for one in merged)],
+            [*table.replaced, *(i for one in merged for i in one.rewritten)],
             self._seconds,
             table.context.tombstone_plan,
             tuple(
@@ -303,7 +309,7 @@ def _is_small(request: Request) -> bool:
 
 def _ranges(request: Request) -> HomeRanges | None:
     """The key ranges of the table's files, if changes may be merged in place."""
-    if request.inserts_all or request.history or request.shape.partition_key:
+    if request.inserts_all or request.shape.partition_key:
         return None
     return separate_ranges(request.files)
 
