@@ -87,11 +87,17 @@ def test_a_file_that_outgrows_twice_the_target_is_cut(table: Table) -> None:
     assert keys(table) == list(range(0, 10 * ROWS, 5))
 
 
-@pytest.mark.parametrize("item", [{"PartitionKey": "text"}, {"History": "true"}], ids=["partitioned", "with a history"])
-def test_tables_whose_rows_may_be_in_any_file_are_merged_in_stages(tmp_path: Path, item: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("item", "in_place"),
+    [({"PartitionKey": "text"}, False), ({"History": "true"}, True)],
+    ids=["partitioned", "with a history"],
+)
+def test_only_partitioned_tables_are_always_merged_in_stages(
+    tmp_path: Path, item: dict[str, str], in_place: bool
+) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id", **item})
     table.load([row(key, "a") for key in range(9)])
-    assert not merges_in_place(apply(table, FIRST, [("U", row(3, "b"))]))
+    assert merges_in_place(apply(table, FIRST, [("U", row(3, "b"))])) == in_place
     assert [one.row["text"] for one in table.rows() if one.row["id"] == 3] == ["b"]
 
 

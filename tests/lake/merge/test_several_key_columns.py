@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.lake.merge import existing_rows
-from cdclake.lake.storage import reader
+from cdclake.lake.storage import reader, wanted_keys
 from cdclake.lake.storage.keys import row_keys
 from tests.lake.table import Table
 
@@ -45,7 +44,7 @@ def probed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         paths.append(path)
         return read_batches(fs, path, *arguments, **options)
 
-    monkeypatch.setattr(existing_rows, "read_batches", recorded)
+    monkeypatch.setattr(wanted_keys, "read_batches", recorded)
     return paths
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from cdclake.lake.storage.keys import (
     convert_keys,
-    first_parts,
     key_range_of_columns,
     may_contain,
+    part_of,
     row_keys,
     with_leading_bounds,
 )
@@ -80,7 +80,7 @@ def test_leading_keys_of_several_columns_sort_like_their_values(data: st.DataObj
     by_key = sorted(range(len(rows)), key=lambda i: (leading_keys[i].as_py(), i))
     assert [rows[i] for i in by_key] == sorted(rows)
     assert [rows[i] for i in pc.array_sort_indices(leading_keys).to_pylist()] == sorted(rows), "as Arrow sorts them"
-    assert first_parts(leading_keys, columns[0].type).to_pylist() == [row[0] for row in rows]
+    assert [part_of(leading_keys, i, column.type) for i, column in enumerate(columns)] == columns
     low, high = key_range_of_columns([(min(column), max(column)) for column in zip(*rows)])
     assert low <= min(leading_keys.to_pylist())
     assert max(leading_keys.to_pylist()) <= high

@@ -13,12 +13,12 @@ from cdclake.lake.merge.resolve import FILE_INDEX, PARTITION_ID, SOFT_DELETED
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
 from cdclake.lake.storage.bloom import filtered_column, row_group_filter, with_filter_hashes
 from cdclake.lake.storage.key_ranges import candidate_rows, overlapping_files, split_at_bounds
-from cdclake.lake.storage.keys import KEY, LEADING_KEY, matches
+from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.partitions import partition_id
-from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import is_deleted
 from cdclake.lake.storage.tombstones import tombstone_schema
 from cdclake.lake.storage.types import arrow_schema
+from cdclake.lake.storage.wanted_keys import WantedKeys
 from cdclake.lake.storage.wide_rows import take
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import OP_COLUMN
@@ -92,7 +92,7 @@ def find_existing_rows(
     fs = locations.lake.open()
     overlapping = overlapping_files(files) if filtered_column(shape) else frozenset()
     for i, wanted_rows in wanted:
-        keys = pc.unique(wanted_rows[KEY])
+        keys = WantedKeys(wanted_rows, shape)
         row_groups = row_group_filter(shape, wanted_rows) if i in overlapping else None
         path = locations.table_prefix + files[i].path
         found = existing_rows(fs, path, i, files[i], shape, keys, complete=complete, row_groups=row_groups)
@@ -107,7 +107,7 @@ def existing_rows(
     i: int,
     file: DataFile,
     shape: TableShape,
-    keys: pa.Array,
+    keys: WantedKeys,
     *,
     complete: bool,
     row_groups: RowGroupFilter | None = None,
@@ -122,16 +122,13 @@ def existing_rows(
     """
     columns = None if complete else [*shape.key_columns_stored(), POSITION]
     columns = [*columns, OP_COLUMN] if columns and file.deleted else columns
-    stored = read_batches(fs, path, shape, columns, size_bytes=file.bytes, row_groups=row_groups)
-    matching = [_existing_rows(batch, i, file, shape, keys, complete=complete) for batch in stored]
+    found = keys.read(fs, path, file, columns, row_groups=row_groups)
+    matching = [_existing_rows(rows, i, file, shape, complete=complete) for rows in found]
     # A file may have no row groups.
     return pa.concat_tables([existing_rows_schema(shape, complete=complete).empty_table(), *matching])
 
 
-def _existing_rows(
-    batch: pa.Table, i: int, file: DataFile, shape: TableShape, keys: pa.Array, *, complete: bool
-) -> pa.Table:
-    rows = batch.filter(matches(shape.key_of(batch, file.partition), keys))
+def _existing_rows(rows: pa.Table, i: int, file: DataFile, shape: TableShape, *, complete: bool) -> pa.Table:
     leading_key, key = shape.keys_of(rows, file.partition)
     columns = {
         LEADING_KEY: leading_key,

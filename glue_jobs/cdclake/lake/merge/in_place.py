@@ -1,6 +1,6 @@
 """Merges a change in one stage where each key belongs to one data file: a task looks up, resolves and rewrites.
 
-Otherwise (a partitioned table, keys without an order, a history) the row of a key may be in any of several files. Then
+Otherwise (a partitioned table, keys without an order) the row of a key may be in any of several files. Then
 looking rows up, resolving and rewriting are separate stages, see `tasks`.
 """
 
@@ -30,6 +30,7 @@ from cdclake.lake.storage.arrow_ipc import concat_ipc
 from cdclake.lake.storage.key_ranges import overlapping_files
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, key_range, may_contain
 from cdclake.lake.storage.tombstones import find_tombstones
+from cdclake.lake.storage.wanted_keys import WantedKeys
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -210,7 +211,7 @@ def _resolve(
     overlap_end: str,
     complete: bool,
 ) -> ResolvedBatch:
-    shape, keys = context.shape, rows[KEY].combine_chunks()
+    shape, keys = context.shape, WantedKeys(rows, context.shape)
     found = [existing_rows_schema(shape, complete=complete).empty_table()]
     low, high = key_range(rows[LEADING_KEY])
     for i in sorted(bases):

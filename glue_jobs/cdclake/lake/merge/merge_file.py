@@ -15,6 +15,7 @@ from cdclake.lake.raw.rows import BadRow, BadRowKind
 from cdclake.lake.storage.keys import KEY, matches
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import TableShape, conform, is_deleted, with_constant
+from cdclake.lake.storage.wanted_keys import WantedKeys
 from cdclake.lake.storage.wide_rows import take
 from cdclake.lake.storage.writer import DataFileWriter
 from cdclake.model.position import COLUMN as POSITION
@@ -74,9 +75,9 @@ def merge(
     fs: FileSystem,
     spec: MergeSpec,
     shape: TableShape,
-    removals: pa.ChunkedArray | None,
+    removals: pa.Table | None,
     additions: pa.Table,
-    soft_deletes: pa.ChunkedArray | None = None,
+    soft_deletes: pa.Table | None = None,
 ) -> MergeResult:
     """Write the base files without removed rows and with added ones.
 
@@ -84,9 +85,10 @@ def merge(
     rows sorted by key, so that the files' key ranges do not overlap.
 
     Args:
-        removals: Keys of rows to remove from the base files, which contain each exactly once; None for none.
+        removals: Leading keys and keys of rows to remove from the base files, which contain each exactly once; None
+            for none.
         additions: Rows in flight, all of the spec's partition, any order.
-        soft_deletes: Keys of rows to mark as deleted, likewise.
+        soft_deletes: Those of rows to mark as deleted, likewise.
 
     Raises:
         IntegrityError: The base files do not contain exactly the rows to remove or to mark.
@@ -94,11 +96,10 @@ def merge(
     added, duplicates = (additions, ()) if spec.keeps_order else _without_duplicates(additions, shape, spec.repeated)
     if spec.full_load:
         added = with_constant(added, POSITION, FULL_LOAD_POSITION)
-    remaining_rows = sum(base.rows for base in spec.bases) - (len(removals) if removals is not None else 0)
+    remaining_rows = sum(base.rows for base in spec.bases) - (removals.num_rows if removals else 0)
     rows_per_file = ceil((remaining_rows + added.num_rows) / spec.file_count)
     writer = DataFileWriter(fs, spec.staged_keys[: spec.file_count], shape, spec.partition, rows_per_file)
-    remove, mark = (None if keys is None else keys.combine_chunks() for keys in (removals, soft_deletes))
-    batches = _remaining_rows(fs, spec, shape, remove, mark)
+    batches = _remaining_rows(fs, spec, shape, removals, soft_deletes)
     if spec.file_count > 1:
         rows = pa.concat_tables([*batches, conform(added, shape.stored)])
         writer.write(_sorted_by_key(rows, shape, spec.partition))
@@ -111,15 +112,15 @@ def merge(
 
 
 def _remaining_rows(
-    fs: FileSystem, spec: MergeSpec, shape: TableShape, remove: pa.Array | None, mark: pa.Array | None
+    fs: FileSystem, spec: MergeSpec, shape: TableShape, remove: pa.Table | None, mark: pa.Table | None
 ) -> Iterator[pa.Table]:
-    expected, found = sum(len(keys) for keys in (remove, mark) if keys is not None), 0
+    expected, found = sum(keys.num_rows for keys in (remove, mark) if keys), 0
+    to_remove, to_mark = (WantedKeys(keys, shape) if keys and keys.num_rows else None for keys in (remove, mark))
     for base in spec.bases:
         for batch in read_batches(fs, base.path, shape, size_bytes=base.bytes, encoded=spec.file_count == 1):
             rows = batch
             if expected:
-                keys = shape.key_of(rows, spec.partition)
-                removed, marked = (_is_among(keys, wanted) for wanted in (remove, mark))
+                removed, marked = (_find(keys, rows, spec.partition) for keys in (to_remove, to_mark))
                 found += removed.true_count + marked.true_count
                 rows = _mark_deleted(rows, marked) if marked.true_count else rows
                 rows = rows.filter(pc.invert(removed)) if removed.true_count else rows
@@ -131,8 +132,8 @@ def _remaining_rows(
         )
 
 
-def _is_among(keys: pa.Array, wanted: pa.Array | None) -> pa.Array:
-    return pa.repeat(False, len(keys)) if wanted is None else matches(keys, wanted)
+def _find(keys: WantedKeys | None, rows: pa.Table, partition: Partition) -> pa.Array:
+    return keys.find(rows, partition) if keys else pa.repeat(False, rows.num_rows)
 
 
 def _mark_deleted(rows: pa.Table, marked: pa.Array) -> pa.Table:

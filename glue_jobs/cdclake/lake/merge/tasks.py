@@ -317,9 +317,9 @@ def rewrite_files(
     fs: FileSystem,
     task: Task,
     context: WriteContext,
-    removed: pa.ChunkedArray | None,
+    removed: pa.Table | None,
     added: pa.Table,
-    soft_deleted: pa.ChunkedArray | None,
+    soft_deleted: pa.Table | None,
     file_count: int,
 ) -> WriteResult:
     """Write the data files of a task without removed rows and with added ones, see `merge`."""
@@ -343,13 +343,15 @@ def rewrite_files(
     return WriteResult(merged.files, quarantine=quarantine)
 
 
-def removed_keys(
-    removals: Sequence[pa.Table], shape: TableShape
-) -> tuple[pa.ChunkedArray | None, pa.ChunkedArray | None]:
-    """Keys of rows to remove from their files, and of rows to soft-delete there, see `ResolvedBatch.removals`."""
+def removed_keys(removals: Sequence[pa.Table], shape: TableShape) -> tuple[pa.Table | None, pa.Table | None]:
+    """Leading keys and keys of rows to remove from their files, and of rows to soft-delete there.
+
+    Args:
+        removals: See `ResolvedBatch.removals`.
+    """
     if not removals:
         return None, None
     keys = pa.concat_tables(removals)
     if not shape.soft_delete:
-        return keys[KEY], None
-    return keys.filter(pc.invert(keys[KEPT_AS_DELETED]))[KEY], keys.filter(keys[KEPT_AS_DELETED])[KEY]
+        return keys, None
+    return keys.filter(pc.invert(keys[KEPT_AS_DELETED])), keys.filter(keys[KEPT_AS_DELETED])

@@ -30,6 +30,7 @@ from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import is_deleted
 from cdclake.lake.storage.tombstones import find_tombstones
+from cdclake.lake.storage.wanted_keys import WantedKeys
 from cdclake.lake.storage.wide_rows import take
 from cdclake.model.position import ARRIVED, DISPLACED, SENT
 from cdclake.model.position import COLUMN as POSITION
@@ -157,14 +158,10 @@ def find_open_versions(
 def _find(fs: FileSystem, i: int, wanted: pa.Table, plan: HistoryPlan, shape: TableShape) -> pa.Table:
     """The versions of some keys in a data file. If the keys are few, Bloom filters rule out row groups."""
     file, keyed = plan.files[i], keyed_shape(shape)
-    keys = pc.unique(wanted[KEY])
-    row_groups = row_group_filter(keyed, wanted)
-    found = [version_schema(shape).empty_table()]
-    path = plan.locations.table_prefix + file.path
-    for rows in read_batches(fs, path, keyed, size_bytes=file.bytes, row_groups=row_groups):
-        is_wanted = matches(keyed.key_of(rows, file.partition), keys)
-        found.append(_existing_versions(rows.filter(is_wanted), i, file, shape))
-    return pa.concat_tables(found).combine_chunks()
+    keys, row_groups = WantedKeys(wanted, keyed), row_group_filter(keyed, wanted)
+    found = keys.read(fs, plan.locations.table_prefix + file.path, file, row_groups=row_groups)
+    versions = [_existing_versions(rows, i, file, shape) for rows in found]
+    return pa.concat_tables([version_schema(shape).empty_table(), *versions]).combine_chunks()
 
 
 def _existing_versions(rows: pa.Table, i: int, file: DataFile, shape: TableShape) -> pa.Table:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from cdclake.lake.storage.keys import LEADING_KEY, comparable, first_parts
+from cdclake.lake.storage.keys import LEADING_KEY, comparable, part_of
 from cdclake.lake.storage.types import to_arrow
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _filter_hashes(leading_keys: pa.ChunkedArray, shape: TableShape) -> NDArray[
     """Hash of the filtered column of each leading key."""
     values = leading_keys
     if len(shape.leading_columns) > 1:
-        values = first_parts(values, comparable(pa.array([], to_arrow(shape.key_types[0]))).type)
+        values = part_of(values, 0, comparable(pa.array([], to_arrow(shape.key_types[0]))).type)
     return hashes_of(values, _encoding(shape))
 
 

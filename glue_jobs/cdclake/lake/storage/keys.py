@@ -138,13 +138,14 @@ def with_leading_bounds(files: Sequence[DataFile], columns: int) -> tuple[DataFi
     return tuple(converted)
 
 
-def first_parts(leading_keys: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The first column of leading keys of several columns, as `comparable` returns it.
+def part_of(leading_keys: pa.Array, column: int, kind: pa.DataType) -> pa.Array:
+    """One column of leading keys of several columns, as `comparable` returns it.
 
     Args:
+        column: Its number, from 0.
         kind: Its type: int64 or text.
     """
-    texts = pc.list_element(pc.split_pattern(leading_keys, _END, max_splits=1), 0)
+    texts = pc.list_element(pc.split_pattern(leading_keys, _END), column)
     if pa.types.is_integer(kind):
         return pa.array((texts.cast(pa.uint64()).to_numpy() ^ _SIGN).view(np.int64))
     for character, escaped in reversed(_ESCAPES):

@@ -104,15 +104,15 @@ class TableShape:
             rows: The file's rows with at least the stored key columns.
             partition: The file's partition.
         """
-        return row_keys([self._key_column(name, rows, partition) for name in self.primary_key], self.leading)
+        return row_keys([self.key_column(name, rows, partition) for name in self.primary_key], self.leading)
 
     def key_of(self, rows: pa.Table | pa.RecordBatch, partition: Partition) -> pa.Array:
         """Key alone, see `keys_of`."""
-        return key_of([self._key_column(name, rows, partition) for name in self.primary_key])
+        return key_of([self.key_column(name, rows, partition) for name in self.primary_key])
 
     def leading_key_of(self, rows: pa.Table | pa.RecordBatch, partition: Partition) -> pa.Array:
         """Leading key alone, see `keys_of`."""
-        return leading_key_of([self._key_column(name, rows, partition) for name in self.leading_columns])
+        return leading_key_of([self.key_column(name, rows, partition) for name in self.leading_columns])
 
     def leading_key_range(self, rows: pa.Table | pa.RecordBatch, partition: Partition) -> tuple[KeyValue, KeyValue]:
         """Smallest and largest leading key; two None if there are no rows."""
@@ -120,7 +120,7 @@ class TableShape:
         for position, compare in enumerate((pc.min, pc.max)):
             candidates = rows
             for name in self.leading_columns[:-1]:  # encodes the keys of few rows
-                part = comparable(self._key_column(name, candidates, partition))
+                part = comparable(self.key_column(name, candidates, partition))
                 candidates = candidates.filter(pc.equal(part, compare(part)))
             extremes.append(key_range(self.leading_key_of(candidates, partition))[position])
         return extremes[0], extremes[1]
@@ -130,7 +130,8 @@ class TableShape:
         """Key columns in the leading key."""
         return self.primary_key[: self.leading]
 
-    def _key_column(self, name: str, rows: pa.Table | pa.RecordBatch, partition: Partition) -> pa.Array:
+    def key_column(self, name: str, rows: pa.Table | pa.RecordBatch, partition: Partition) -> pa.Array:
+        """A key column of a data file's rows, see `keys_of`."""
         column = self.schema.find(name)
         if column is None:
             message = "A key column is missing from the columns of a lake table"
