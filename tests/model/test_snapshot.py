@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+import gc
 import gzip
 import json
 import pstats
@@ -62,6 +63,26 @@ def test_writing_a_snapshot_of_many_files_takes_few_calls_a_file() -> None:
         data = snapshot.to_bytes()
     assert Snapshot.from_bytes(data) == snapshot
     assert pstats.Stats(profile).total_calls < 3 * len(files)  # type: ignore[attr-defined]  # not in typeshed
+
+
+@pytest.mark.parametrize("wrong", [{"hidden": True}, {"rows": None}])
+def test_a_data_file_with_other_attributes_is_refused(wrong: dict[str, Any]) -> None:
+    file = {**FIRST_FORMAT["files"][0], **wrong}
+    file = {name: value for name, value in file.items() if name != "rows" or value is not None}
+    with pytest.raises(TypeError, match=r"hidden|rows"):
+        Snapshot.from_bytes(stored({**FIRST_FORMAT, "files": [file]}))
+
+
+def test_reading_a_snapshot_of_many_files_takes_few_calls_a_file() -> None:
+    """And leaves the garbage collector as it was, even if that fails."""
+    files = tuple(DataFile(f"v=a/{number}.parquet", 3, 9, ("a",), number, number) for number in range(1000))
+    data = replace(Snapshot.from_bytes(stored(FIRST_FORMAT)), files=files).to_bytes()
+    with cProfile.Profile() as profile:
+        Snapshot.from_bytes(data)
+    assert pstats.Stats(profile).total_calls < 6 * len(files)  # type: ignore[attr-defined]  # not in typeshed
+    with pytest.raises(ConfigurationError):
+        Snapshot.from_bytes(stored({**FIRST_FORMAT, "format": 2}))
+    assert gc.isenabled()
 
 
 def change(data: bytes) -> dict[str, Any]:
