@@ -54,7 +54,7 @@ crash: $(VENV)/.test-ready ## Inject faults at every call of every run on a fold
 screenshots: $(VENV)/.test-ready ## Retake the screenshots of the console in docs/images (needs chromium)
 	@CDCLAKE_SCREENSHOTS=1 CDCLAKE_NEEDS_BROWSER=1 $(BIN)/python -m pytest -q tests/console/test_in_chromium.py
 
-bench: $(BENCH_VENV)/.ready ## Measure the engine beside its alternatives, 8 million rows (about two hours; needs an idle machine)
+bench: $(BENCH_VENV)/.ready ## Measure the engine beside its alternatives, 8 million rows (about an hour and a half; needs an idle machine)
 	@$(BENCH_VENV)/bin/python -m benchmarks --growth --results benchmarks/results.json --plot docs/performance.png
 	@$(BENCH_VENV)/bin/python -m benchmarks.document
 

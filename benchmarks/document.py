@@ -34,9 +34,11 @@ def with_results(document: str, content: Mapping[str, Any]) -> str:
 
 def _machine(content: Mapping[str, Any]) -> Iterator[str]:
     machine, versions = content["machine"], content["versions"]
+    once = dict.fromkeys(result["contestant"] for result in content["results"] if result["rounds"] < content["rounds"])
     yield (
         f"{content['rows']:,} rows, medians of {content['rounds']} rounds, on {machine['cores']} cores"
         f" ({machine['cpu']}) with {machine['memory_gb']:.0f} GB."
+        f"{' ' + ', '.join(once) + ' ran once.' if once else ''}"
     )
     names = ("python", "pyspark", "pyarrow", "iceberg", "deltalake", "duckdb")
     yield "Versions: " + ", ".join(f"{name} {versions[name]}" for name in names) + "."
