@@ -52,20 +52,15 @@ def read_footer(fs: FileSystem, key: str, key_columns: Sequence[str] = ()) -> tu
     """Read a file's columns and row groups.
 
     Args:
-        key_columns: The table's key columns; empty if it has none.
+        key_columns: The table's key columns, if the key ranges are needed.
     """
     with open_input(fs, key) as source:
         parquet = open_parquet(source)
+        schema = parquet.schema_arrow
         groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
         starts = accumulate((group.num_rows for group in groups), initial=0)
-        return parquet.schema_arrow, tuple(
-            RowGroup(
-                i,
-                start,
-                _compressed_bytes(group),
-                group.total_byte_size,
-                _key_range(group, parquet.schema_arrow, key_columns),
-            )
+        return schema, tuple(
+            RowGroup(i, start, _compressed_bytes(group), group.total_byte_size, _key_range(group, schema, key_columns))
             for i, (group, start) in enumerate(zip(groups, starts, strict=False))
         )
 

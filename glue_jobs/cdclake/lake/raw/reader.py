@@ -47,7 +47,7 @@ class Slice:
         size_bytes: Size of the part in the file.
         row_groups: Parquet row groups to read; None for the whole file.
         first_row: Index of the first row in the file.
-        key_range: Smallest and largest leading key; two None if unknown.
+        key_range: Smallest and largest leading key of rows of a full load; two None if unknown.
         only_rows: Indices of the rows to read later than the rest of their file; None for all rows.
         memory_bytes: Uncompressed size; 0 if unknown.
         later_columns: Columns, in lower case, that the table had only after the file was written.
@@ -113,7 +113,8 @@ def inspect_raw_file(fs: FileSystem, file: RawFile, settings: TableSettings) -> 
     """
     with read_errors_reported(file):
         if file.format is RawFormat.PARQUET:
-            raw_schema, groups = parquet.read_footer(fs, file.key, settings.primary_key)
+            key_columns = settings.primary_key if file.kind is RawKind.FULL_LOAD else ()
+            raw_schema, groups = parquet.read_footer(fs, file.key, key_columns)
             parts = tuple(
                 Slice(
                     file,
