@@ -140,7 +140,8 @@ class AcquiredLease(NamedTuple):
 
     Attributes:
         token: The fencing token, greater than any before.
-        taken_over_from: The holder whose lease expired without being released; empty if the table was free.
+        taken_over_from: The holder that did not release its lease; empty if the table was free. It is the new holder
+            itself if the answer to its first request was lost; then nobody knows who held the lease before.
     """
 
     token: int

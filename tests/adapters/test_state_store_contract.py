@@ -191,6 +191,15 @@ def test_every_lease_has_a_greater_token(registered: StateStore, clock: ManualCl
     assert item(registered)[Attribute.FENCING_TOKEN] == str(tokens[-1])
 
 
+def test_a_holder_that_repeats_its_request_learns_that_the_lease_was_not_free(
+    registered: StateStore, clock: ManualClock
+) -> None:
+    assert registered.acquire_lease(PATH, "a", clock(), 60).taken_over_from == ""
+    clock.advance(61)
+    lost, repeated = (registered.acquire_lease(PATH, "b", clock(), 60) for _ in range(2))
+    assert (lost.taken_over_from, repeated.taken_over_from) == ("a", "b")
+
+
 def test_of_16_racing_holders_one_gets_the_lease(registered: StateStore, clock: ManualClock) -> None:
     barrier = Barrier(16)
 

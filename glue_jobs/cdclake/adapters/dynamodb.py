@@ -192,10 +192,8 @@ class DynamoState:
                 holder=outcome.item.get(Attribute.LEASE_HOLDER),
                 until=outcome.item.get(Attribute.LEASE_EXPIRES_UTC),
             )
-        previous = outcome.item.get(Attribute.LEASE_HOLDER, holder)
         token = int(outcome.item.get(Attribute.FENCING_TOKEN, "0")) + 1
-        # botocore repeats a request whose response was lost, and then meets its own lease
-        return AcquiredLease(token, "" if previous == holder else previous)
+        return AcquiredLease(token, outcome.item.get(Attribute.LEASE_HOLDER, ""))
 
     def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
         """See `StateStore.renew_lease`."""

@@ -219,8 +219,8 @@ class MemoryState:
         """See `StateStore.acquire_lease`."""
         with self._lock:
             item = self._registered(path)
-            previous = item.get(Attribute.LEASE_HOLDER, holder)
-            if previous != holder and item[Attribute.LEASE_EXPIRES_UTC] > iso_utc(now):
+            previous = item.get(Attribute.LEASE_HOLDER, "")
+            if previous not in {"", holder} and item[Attribute.LEASE_EXPIRES_UTC] > iso_utc(now):
                 raise LeaseHeldError(
                     "Another run is writing the table",
                     path=path,
@@ -231,7 +231,7 @@ class MemoryState:
             item[Attribute.LEASE_HOLDER] = holder
             item[Attribute.LEASE_EXPIRES_UTC] = expiry_text(now, seconds)
             item[Attribute.FENCING_TOKEN] = str(token)
-            return AcquiredLease(token, "" if previous == holder else previous)
+            return AcquiredLease(token, previous)
 
     def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
         """See `StateStore.renew_lease`."""

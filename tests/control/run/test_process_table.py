@@ -370,6 +370,21 @@ def test_a_takeover_of_an_expired_lease_fences_the_job_of_the_earlier_run(world:
     assert world.log().head() == 3
 
 
+def test_a_takeover_whose_first_answer_was_lost_fences_all_the_same(world: World):
+    world.add_table(LOAD)
+    world.process(run_id="first")
+    token = world.states.acquire_lease(ORDERS, "paused", world.clock(), LEASE_SECONDS).token
+    world.put(CHANGE_1)
+    world.clock.advance(LEASE_SECONDS + 1)
+    world.states.acquire_lease(ORDERS, "second", world.clock(), LEASE_SECONDS)  # the answer is lost
+    world.process(run_id="second")
+    assert world.log().record(2).kind == ChangeKind.TAKEOVER
+    assert "answer was lost" in world.log().record(2).reason
+    world.put(CHANGE_2)
+    with pytest.raises(LeaseLostError, match="expired"):
+        world.load(JOB_LOAD_INCREMENTAL, world.log(), world.state(), token=token)
+
+
 def test_a_takeover_before_the_first_change_keeps_the_items_watermark(world: World):
     world.register(LastIncrementalFile=ORDERS + CHANGE_1)
     world.states.acquire_lease(ORDERS, "paused", world.clock(), LEASE_SECONDS)

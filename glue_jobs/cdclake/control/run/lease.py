@@ -33,7 +33,7 @@ class Lease:
 
     Attributes:
         token: The fencing token, greater than that of any earlier lease of the table.
-        taken_over_from: Run whose lease expired without being released; empty if the lease was free.
+        taken_over_from: See `AcquiredLease`.
 
     Raises:
         LeaseHeldError: Another run's lease has not expired.
@@ -73,6 +73,8 @@ class Lease:
         """
         if self.taken_over_from:
             reason = f"the lease of run {self.taken_over_from} expired"
+            if self.taken_over_from == self._holder:
+                reason = "an answer was lost: this run may have taken over another run's expired lease"
             take_over(log, self._holder, self.token, reason, self._clock, keep_alive)
 
     def release(self, *, even_if_requested: bool) -> bool:
