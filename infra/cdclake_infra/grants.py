@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from cdclake_infra.resource_names import ResourceNames
 
+_ONLY_BY_S3 = {"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.{Aws.URL_SUFFIX}"}}
+
 
 @dataclass(frozen=True)
 class Grant:
@@ -44,6 +46,10 @@ class Grant:
 def role(scope: Construct, name: str, *, service: str, grants: Iterable[Grant]) -> iam.IRole:
     """Create a role with exactly these grants; grants that other constructs would add are dropped.
 
+    The service may assume it on behalf of this account alone. Glue and Lambda do not document that they state the
+    account, so the condition applies if they do.
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html
+
     Args:
         name: Construct id.
         service: The service that assumes the role, e.g. `glue.amazonaws.com`.
@@ -58,7 +64,9 @@ def role(scope: Construct, name: str, *, service: str, grants: Iterable[Grant]) 
     created = iam.Role(
         scope,
         name,
-        assumed_by=iam.ServicePrincipal(service),
+        assumed_by=iam.ServicePrincipal(
+            service, conditions={"StringEqualsIfExists": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
+        ),
         inline_policies={"Grants": iam.PolicyDocument(statements=statements)},
     )
     for grant in grants:
@@ -68,9 +76,18 @@ def role(scope: Construct, name: str, *, service: str, grants: Iterable[Grant]) 
     return created.without_policy_updates()
 
 
-def read_code(*arns: str) -> Grant:
-    """Read the script and the library."""
-    return Grant("ReadCode", ("s3:GetObject",), arns)
+def read_code(*arns: str, kms_key_arn: str) -> list[Grant]:
+    """Read the script and the library.
+
+    Args:
+        kms_key_arn: Key of the bucket that the CDK uploads them to; empty for S3's own.
+    """
+    read = Grant("ReadCode", ("s3:GetObject",), arns)
+    return (
+        [read, Grant("DecryptCode", ("kms:Decrypt",), (kms_key_arn,), conditions=_ONLY_BY_S3)]
+        if kms_key_arn
+        else [read]
+    )
 
 
 def list_raw(names: ResourceNames) -> Grant:
@@ -109,8 +126,7 @@ def use_key(names: ResourceNames) -> list[Grant]:
     """
     if not names.kms_key_arn:
         return []
-    only = {"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.{Aws.URL_SUFFIX}"}}
-    return [Grant("UseKey", ("kms:Decrypt", "kms:GenerateDataKey"), (names.kms_key_arn,), conditions=only)]
+    return [Grant("UseKey", ("kms:Decrypt", "kms:GenerateDataKey"), (names.kms_key_arn,), conditions=_ONLY_BY_S3)]
 
 
 def use_state(names: ResourceNames, *actions: str) -> Grant:

@@ -38,8 +38,6 @@ LOADS = (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
 PYTHON_SHELL_LOGS, SPARK_LOGS = "/aws-glue/python-jobs/", "/aws-glue/jobs/"
 """Prefixes of Glue's log group names."""
 CONTROLLER_TIMEOUT_MINUTES = 60
-PROCESS_TABLE_MARGIN_MINUTES = 60
-"""ProcessTable's own time, in addition to waiting for a full load and the incremental load after it."""
 PROCESS_TABLE_SHUTDOWN_MINUTES = 15
 """The part of the margin in which ProcessTable stops its Spark job and releases its leases, before Glue stops it."""
 MODULES = "--additional-python-modules"
@@ -95,11 +93,7 @@ class Jobs(Construct):
 
     def _process_table(self) -> glue.IJob:
         names, settings = self._names, self._settings
-        timeout_minutes = (
-            settings.load_initial_timeout_minutes
-            + settings.load_incremental_timeout_minutes
-            + PROCESS_TABLE_MARGIN_MINUTES
-        )
+        timeout_minutes = settings.process_table_timeout_minutes
         return self._shell_job(
             JOB_PROCESS_TABLE,
             "process_table.py",
@@ -208,9 +202,9 @@ class Jobs(Construct):
         return created
 
     def _role(self, job: str, code: Sequence[Upload], permissions: Sequence[Grant]) -> iam.IRole:
-        read = grants.read_code(*(upload.arn for upload in code))
+        read = grants.read_code(*(upload.arn for upload in code), kms_key_arn=self._settings.bootstrap_kms_key_arn)
         join = self._network.join_grants() if self._network else []
-        return grants.role(self, f"{job}Role", service=GLUE, grants=[read, *permissions, *join])
+        return grants.role(self, f"{job}Role", service=GLUE, grants=[*read, *permissions, *join])
 
     def _connections(self) -> list[glue.IConnection] | None:
         return [self._network.connection] if self._network else None

@@ -20,6 +20,11 @@ CONTEXT_PREFIX = "cdclake:"
 WORKER_TYPES = ("G.1X", "G.2X", "G.4X", "G.8X", "G.12X", "G.16X", "R.1X", "R.2X", "R.4X", "R.8X")
 """https://docs.aws.amazon.com/glue/latest/dg/worker-types.html"""
 
+PROCESS_TABLE_MARGIN_MINUTES = 60
+"""ProcessTable's own time, in addition to waiting for a full load and the incremental load after it."""
+MOST_TIMEOUT_MINUTES = 7 * 24 * 60
+"""https://docs.aws.amazon.com/glue/latest/dg/aws-glue-api-jobs-job.html"""
+
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _DATABASE = re.compile(r"[a-z0-9_-]{1,255}")
@@ -46,6 +51,7 @@ class Settings:
         catalog: Whether the Glue Data Catalog contains the lake tables.
         existing_catalog_database: Existing database in the catalog; empty: create `cdclake`.
         kms_key_arn: Existing key that encrypts the objects of the raw and lake buckets; empty: S3's key.
+        bootstrap_kms_key_arn: Key of the bucket that the CDK uploads code to; empty: S3's key.
         vpc_id: VPC that the jobs run in; empty: they run in Glue's network.
         subnet_id: Private subnet of the VPC, with access to the AWS APIs and PyPI.
         availability_zone: Availability zone of the subnet.
@@ -76,6 +82,7 @@ class Settings:
     catalog: bool = True
     existing_catalog_database: str = ""
     kms_key_arn: str = ""
+    bootstrap_kms_key_arn: str = ""
     vpc_id: str = ""
     subnet_id: str = ""
     availability_zone: str = ""
@@ -110,7 +117,8 @@ class Settings:
             self._require(name, _BUCKET, "the name of a bucket, without s3://", may_be_empty=True)
         self._require("existing_state_table", _TABLE, "the name of a DynamoDB table", may_be_empty=True)
         self._require("existing_catalog_database", _DATABASE, "1 to 255 of a-z, 0-9, _ and -", may_be_empty=True)
-        self._require("kms_key_arn", _KEY, "the ARN of a key, not of an alias", may_be_empty=True)
+        for name in ("kms_key_arn", "bootstrap_kms_key_arn"):
+            self._require(name, _KEY, "the ARN of a key, not of an alias", may_be_empty=True)
         network = {"vpc_id": _VPC, "subnet_id": _SUBNET, "availability_zone": _ZONE}
         for name, pattern in network.items():
             meaning = f"set together with the others of {', '.join(network)}: vpc-..., subnet-..., eu-central-1a"
@@ -122,8 +130,15 @@ class Settings:
         self._require_between("raw_expiry_days", 0, 36500)
         self._require_between("concurrent_tables", 1, 1000)
         self._require_between("most_workers", 2, 299)  # Glue: a driver and at least one worker
-        self._require_between("load_initial_timeout_minutes", 1, 10080)  # Glue: seven days
-        self._require_between("load_incremental_timeout_minutes", 1, 10080)
+        self._require_between("load_initial_timeout_minutes", 1, MOST_TIMEOUT_MINUTES)
+        self._require_between("load_incremental_timeout_minutes", 1, MOST_TIMEOUT_MINUTES)
+        if self.process_table_timeout_minutes > MOST_TIMEOUT_MINUTES:
+            other = self.load_incremental_timeout_minutes
+            most = MOST_TIMEOUT_MINUTES - PROCESS_TABLE_MARGIN_MINUTES - other
+            meaning = (
+                f"at most {most} if load_incremental_timeout_minutes is {other}: ProcessTable waits for both loads"
+            )
+            raise _invalid("load_initial_timeout_minutes", self.load_initial_timeout_minutes, meaning)
         self._require_between("lag_alarm_minutes", 0, 10080)
         self._require_between("silence_alarm_hours", 0, 24)  # CloudWatch: alarms evaluate at most one day
         if self.existing_raw_bucket and self.existing_raw_bucket == self.existing_lake_bucket:
@@ -148,6 +163,11 @@ class Settings:
                 raise ConfigurationError(message, remedy=f"Did you mean {', '.join(near)}?")
         values: dict[str, Any] = {name: _read(name, value, kinds[name]) for name, value in own.items()}
         return cls(**values)
+
+    @property
+    def process_table_timeout_minutes(self) -> int:
+        """When Glue stops ProcessTable."""
+        return self.load_initial_timeout_minutes + self.load_incremental_timeout_minutes + PROCESS_TABLE_MARGIN_MINUTES
 
     @property
     def creates_storage(self) -> bool:

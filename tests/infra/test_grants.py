@@ -9,7 +9,7 @@ import pytest
 from cdclake.model.names import JOB_CONTROLLER, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize
-from tests.infra.stacks import ACCOUNT, CODE_BUCKET, KEY, REGION, Stacks
+from tests.infra.stacks import ACCOUNT, CODE_BUCKET, CODE_KEY, KEY, REGION, Stacks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,6 +148,7 @@ def test_a_job_has_exactly_the_expected_permissions(tailored: Stacks, name: str)
     read = granted.pop("ReadCode")
     assert read == {"Action": "s3:GetObject", "Resource": [url.replace("s3://", "arn:aws:s3:::") for url in code]}
     assert all(url.startswith(f"s3://{CODE_BUCKET}/") for url in code)
+    assert granted.pop("DecryptCode") == {**USE_KEY, "Action": "kms:Decrypt", "Resource": CODE_KEY}
     join = granted.pop("JoinSubnet")
     (group,) = tailored.all("AWS::EC2::SecurityGroup")
     assert join == {
@@ -224,7 +225,12 @@ def test_all_roles_get_the_cdks_permissions_boundary(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("service", "roles"), [("glue.amazonaws.com", 4), ("lambda.amazonaws.com", 2)])
-def test_a_role_is_for_one_service(default: Stacks, service: str, roles: int):
+def test_a_role_is_for_one_service_of_this_account(default: Stacks, service: str, roles: int):
     trusted = [role["Properties"]["AssumeRolePolicyDocument"] for role in default.all("AWS::IAM::Role").values()]
-    principal = {"Action": "sts:AssumeRole", "Effect": "Allow", "Principal": {"Service": service}}
+    principal = {
+        "Action": "sts:AssumeRole",
+        "Condition": {"StringEqualsIfExists": {"aws:SourceAccount": ACCOUNT}},
+        "Effect": "Allow",
+        "Principal": {"Service": service},
+    }
     assert sum(document["Statement"] == [principal] for document in trusted) == roles
