@@ -18,7 +18,7 @@ from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 Item = TypeVar("Item")
 SHAPE = TableShape(Schema((Column("id", "string"),)), ("id",), ())
@@ -42,8 +42,11 @@ class RecordingBackend(InProcessBackend):
         return Recording(self, partitions)
 
 
-def found_keys(wanted: Iterable[tuple[int, pa.Table]]) -> Iterator[tuple[int, tuple[int, list[str]]]]:
+def found_keys(
+    wanted: Iterable[tuple[int, pa.Table]], *, files: Mapping[int, DataFile]
+) -> Iterator[tuple[int, tuple[int, list[str]]]]:
     for i, rows in wanted:
+        assert i in files
         yield 0, (i, rows[KEY].to_pylist())
 
 
@@ -64,6 +67,17 @@ def test_the_driver_sends_a_small_change_s_keys_once_however_many_files_may_cont
         assert found == dict.fromkeys(range(count), sorted(KEYS))
         sent.append(backend.sent_bytes)
     assert sent[1] < 1.2 * sent[0]
+
+
+def test_the_driver_sends_only_the_files_that_may_contain_keys() -> None:
+    sent = []
+    for others in (0, 1_000):
+        files = [DataFile(str(i), 1, 1, (), f"x{i}", f"x{i}") for i in range(others)]
+        backend = RecordingBackend()
+        found = probe_files(backend, batches_of("ab"), [*files, DataFile("f", 1, 1, (), "a", "b")], SHAPE, found_keys)
+        assert [i for _, (i, _) in found.collect()] == [others]
+        sent.append(backend.sent_bytes)
+    assert sent[1] < sent[0] + 10
 
 
 def test_each_file_gets_the_keys_of_its_range_from_all_batches() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cdclake.lake.merge.home_ranges import home_bounds
+from cdclake.lake.merge.home_ranges import HomeBounds
 from cdclake.lake.merge.rewrite_plan import InsertStats, plan_rewrite
 from cdclake.lake.merge.tasks import SAMPLES_PER_FILE, InsertCounting
 from cdclake.lake.storage.key_ranges import candidate_rows, split_at_bounds
@@ -74,7 +75,7 @@ def inserts_of(keys: Sequence[int]) -> pa.Table:
 
 
 def counting(files: Sequence[DataFile]) -> InsertCounting:
-    return InsertCounting(home_bounds(files), TARGET_BYTES)
+    return InsertCounting(HomeBounds(files), TARGET_BYTES)
 
 
 def loaded(files: int) -> Files:
@@ -191,7 +192,7 @@ def test_the_driver_gets_a_few_keys_per_file_to_write_however_many_partitions_a_
             {LEADING_KEY: keys, "p": rng.integers(0, 4_000, len(keys)).astype(str), "text": ["x" * 80] * len(keys)}
         )
         for partition, part in by_partition(table, ["p"]):
-            stats = InsertCounting({}, target).stats(partition, part)
+            stats = InsertCounting(HomeBounds(()), target).stats(partition, part)
             total[partition] = total[partition] + stats if partition in total else stats
             rows += part.num_rows
     memory_bytes = sum(stats.memory_bytes for stats in total.values())
@@ -204,3 +205,21 @@ def test_the_driver_gets_a_few_keys_per_file_to_write_however_many_partitions_a_
 def test_sizes_of_batches_add_up() -> None:
     left, right = InsertStats(2, 100, (1, 5), {0: 2}), InsertStats(3, 50, (2,), {0: 1, 4: 2})
     assert left + right == InsertStats(5, 150, (1, 2, 5), {0: 3, 4: 2})
+
+
+def test_home_bounds_are_computed_for_the_partitions_asked_for_and_sent_without_files() -> None:
+    files = [DataFile(f"{i}", 9, 9, (str(i % 10),), 10 * i, 10 * i + 5) for i in range(1_000)]
+    bounds = HomeBounds(files)
+    sent = pickle.loads(pickle.dumps(bounds))
+    for partition in (("3",), ("7",), ("none",)):
+        assert sent.of(partition) == bounds.of(partition)
+    assert bounds.of(("3",))[:4] == (30, 36, 130, 136)
+    assert bounds.of(("none",)) == ()
+    assert len(pickle.dumps(bounds)) < len(pickle.dumps(files)) / 3
+
+
+def test_files_without_a_key_range_may_contain_every_key() -> None:
+    keys = pa.chunked_array([pa.array([5, 15, 16, 40], pa.int64())])
+    ranges = [(10, 20), (None, None), (50, 60), (0, 9), ("a", "b")]
+    files = [DataFile(str(i), 1, 1, (), low, high) for i, (low, high) in enumerate(ranges)]
+    assert list(candidate_rows(keys, files)) == [(0, 1, 3), (1, 0, 4), (3, 0, 1), (4, 0, 4)]

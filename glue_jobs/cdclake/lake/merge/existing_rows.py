@@ -24,7 +24,7 @@ from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import OP_COLUMN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyarrow.fs import FileSystem
 
@@ -57,12 +57,15 @@ def sorted_keys(batches: Iterable[Batch[Any]], shape: TableShape) -> pa.Table:
     return with_filter_hashes(keys.take(pc.sort_indices(keys, [(LEADING_KEY, "ascending")])).combine_chunks(), shape)
 
 
-def keys_of_files(indices: Iterable[int], *, keys: bytes, files: Sequence[DataFile]) -> Iterator[tuple[int, pa.Table]]:
+def keys_of_files(
+    indices: Iterable[int], *, keys: bytes, files: Mapping[int, DataFile]
+) -> Iterator[tuple[int, pa.Table]]:
     """The keys that each data file may contain.
 
     Args:
         indices: Indices of the files.
         keys: `sorted_keys`.
+        files: The data files, by index.
     """
     rows, chosen = from_ipc(keys), list(indices)
     for number, start, end in candidate_rows(rows[LEADING_KEY], [files[i] for i in chosen]):
@@ -74,7 +77,7 @@ def find_existing_rows(
     *,
     locations: Locations,
     shape: TableShape,
-    files: Sequence[DataFile],
+    files: Mapping[int, DataFile],
     bounds: Sequence[KeyValue],
     complete: bool,
 ) -> Iterator[tuple[int, SourceRows]]:
@@ -84,13 +87,15 @@ def find_existing_rows(
 
     Args:
         wanted: Index of a data file, and the leading keys and keys to look up in it.
+        files: At least these data files, by index.
         complete: Whether to read all columns.
 
     Yields:
         Key range, as in `rows_by_key_range`, and the existing rows, see `existing_rows_schema`.
     """
     fs = locations.lake.open()
-    overlapping = overlapping_files(files) if filtered_column(shape) else frozenset()
+    indices = list(files)
+    overlapping = {indices[n] for n in overlapping_files(list(files.values()))} if filtered_column(shape) else set()
     for i, wanted_rows in wanted:
         keys = WantedKeys(wanted_rows, shape)
         row_groups = row_group_filter(shape, wanted_rows) if i in overlapping else None

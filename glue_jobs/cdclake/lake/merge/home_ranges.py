@@ -58,15 +58,28 @@ class HomeRanges(NamedTuple):
         return cls(tuple(bounds), tuple(homes))
 
 
-def home_bounds(files: Sequence[DataFile]) -> dict[Partition, tuple[KeyValue, ...]]:
-    """`HomeRanges.bounds` of each partition that has any.
+class HomeBounds:
+    """`HomeRanges.bounds` by partition, computed when they are asked for: a small change has rows for few partitions.
+
+    Tasks of a large change get the bounds of all partitions instead of the files.
 
     Args:
         files: Live data files.
     """
-    by_partition = indices_by_partition(files, range(len(files)))
-    bounds = {partition: HomeRanges.of(indices, files).bounds for partition, indices in by_partition.items()}
-    return {partition: cuts for partition, cuts in bounds.items() if cuts}
+
+    def __init__(self, files: Sequence[DataFile]) -> None:
+        self._files = files
+        self._indices = indices_by_partition(files, range(len(files)))
+        self._known: dict[Partition, tuple[KeyValue, ...]] = {}
+
+    def of(self, partition: Partition) -> tuple[KeyValue, ...]:
+        """The bounds of a partition; none if it has no files or no home ranges."""
+        if partition not in self._known:
+            self._known[partition] = HomeRanges.of(self._indices.get(partition, ()), self._files).bounds
+        return self._known[partition]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_files": (), "_indices": {}, "_known": {partition: self.of(partition) for partition in self._indices}}
 
 
 def indices_by_partition(files: Sequence[DataFile], indices: Iterable[int]) -> dict[Partition, list[int]]:

@@ -224,7 +224,7 @@ def _resolve(
 
 
 def _file_count(
-    files: Sequence[DataFile], bases: Collection[int], removed: int, added: pa.Table, target_file_bytes: int
+    files: Mapping[int, DataFile], bases: Collection[int], removed: int, added: pa.Table, target_file_bytes: int
 ) -> int:
     """Number of files to write, by the exact number of rows."""
     if not bases:

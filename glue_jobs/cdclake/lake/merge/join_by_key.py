@@ -63,7 +63,7 @@ def cogroup_by_key(
     entries = batches.flat_map(partial(tasks.rows_by_key_range, source=Source.CHANGE, bounds=bounds))
     if not files:
         return entries.shuffle(key_ranges)
-    find = partial(find_existing_rows, locations=locations, shape=shape, files=files, bounds=bounds, complete=complete)
+    find = partial(find_existing_rows, locations=locations, shape=shape, bounds=bounds, complete=complete)
     return entries.shuffle(key_ranges, probe_files(backend, batches, files, shape, find))
 
 
@@ -86,20 +86,23 @@ def probe_files(
         backend: Where to read the data files. If the rows are elsewhere, they are few: each task gets all keys.
         batches: As for `cogroup_by_key`.
         files: The data files, at least one.
-        find: The task, given pairs of a file's index and a table of the keys to look up in it.
+        find: The task, given pairs of a file's index and a table of the keys to look up in it, and `files`: those that
+            may contain keys, by index.
     """
     count = probe_task_count(backend, files)
     if batches.backend is backend:
         wanted = batches.flat_map(partial(keys_by_file, files=files, shape=shape)).shuffle(count)
+        find = partial(find, files=dict(enumerate(files)))
         return wanted.map_partitions(partial(_find, find=find, group=grouped_by_file))
     on_driver = batches.collect()
     keys = sorted_keys(on_driver, shape) if on_driver else None
-    indices = [i for i, _, _ in candidate_rows(keys[LEADING_KEY], files)] if keys else []
-    if not indices:
+    candidates = {i: files[i] for i, _, _ in candidate_rows(keys[LEADING_KEY], files)} if keys else {}
+    if not candidates:
         return batches.backend.distribute([])
     # Each task gets all keys once, and not once for each file.
-    group = partial(keys_of_files, keys=to_ipc(keys), files=files)
-    found = backend.distribute(split_evenly(indices, count)).map_partitions(partial(_find, find=find, group=group))
+    group = partial(keys_of_files, keys=to_ipc(keys), files=candidates)
+    find_rows = partial(_find, find=partial(find, files=candidates), group=group)
+    found = backend.distribute(split_evenly(list(candidates), count)).map_partitions(find_rows)
     return moved(found, batches.backend)
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
+    from cdclake.lake.merge.home_ranges import HomeBounds
     from cdclake.lake.merge.messages import Batch
     from cdclake.lake.merge.read_changes import Locations, ReadStats
     from cdclake.lake.spark.backend import Task
@@ -176,17 +177,17 @@ class InsertCounting:
     """How tasks count new rows for the driver, which plans from the counts alone.
 
     Attributes:
-        home_bounds: By partition, see `home_ranges.home_bounds`.
+        home_bounds: See `HomeBounds`.
     """
 
-    home_bounds: Mapping[Partition, Sequence[KeyValue]]
+    home_bounds: HomeBounds
     target_file_bytes: int
 
     def stats(self, partition: Partition, rows: pa.Table) -> InsertStats:
         """Count a partition's new rows, which are sorted by leading key if there is one."""
         if LEADING_KEY not in rows.column_names:
             return InsertStats(rows.num_rows, rows.nbytes)
-        keys, bounds = rows[LEADING_KEY].combine_chunks(), self.home_bounds.get(partition, ())
+        keys, bounds = rows[LEADING_KEY].combine_chunks(), self.home_bounds.of(partition)
         samples = sample_by_bytes(keys, rows.nbytes, self.target_file_bytes / SAMPLES_PER_FILE)
         by_range = count_by_range(keys, bounds) if bounds else {}
         return InsertStats(rows.num_rows, rows.nbytes, tuple(samples), by_range)
@@ -280,7 +281,7 @@ class WriteContext:
     Attributes:
         plan: The rewrite's tasks.
         tombstone_plan: The plan for the tombstone files; the task after the plan's last executes it.
-        files: Live data files.
+        files: The data files that the tasks replace, by index.
         full_load: Whether the rows are a full load's.
         max_bad_rows: Number of bad rows that the change may quarantine.
         repeated: See `MergeSpec.repeated`.
@@ -288,7 +289,7 @@ class WriteContext:
 
     plan: RewritePlan
     tombstone_plan: TombstonePlan
-    files: tuple[DataFile, ...]
+    files: Mapping[int, DataFile]
     shape: TableShape
     locations: Locations
     full_load: bool

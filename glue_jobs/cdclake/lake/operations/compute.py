@@ -373,6 +373,8 @@ def _with_partitions(before: Snapshot, shape: TableShape) -> tuple[DataFile, ...
     was, now = ([_type_of(name, schema) for name in before.partition_key] for schema in (before.schema, shape.schema))
     partitions = {file.partition for file in before.files}
     converted = {partition: convert_partition(partition, was, now) for partition in partitions}
+    if all(partition == to for partition, to in converted.items()):
+        return before.files
     return tuple(
         file if file.partition == converted[file.partition] else replace(file, partition=converted[file.partition])
         for file in before.files

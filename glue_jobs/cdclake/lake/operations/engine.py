@@ -21,7 +21,7 @@ from math import ceil
 from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cdclake.lake.merge.home_ranges import home_bounds
+from cdclake.lake.merge.home_ranges import HomeBounds
 from cdclake.lake.merge.in_place import merge_in_place, plan_in_place, rows_by_task, separate_ranges
 from cdclake.lake.merge.join_by_key import cogroup_by_key
 from cdclake.lake.merge.key_updates import KeyMoves
@@ -116,7 +116,7 @@ class _Engine:
     @property
     def _counting(self) -> InsertCounting:
         request = self._request
-        bounds = home_bounds(request.files) if request.shape.primary_key else {}
+        bounds = HomeBounds(request.files if request.shape.primary_key else ())
         return InsertCounting(bounds, request.settings.target_file_bytes)
 
     def _united(self, batches: Partitions[BatchByRange[ReadStats]]) -> Partitions[Batch[ReadStats]]:
@@ -245,7 +245,7 @@ class _Engine:
                 request.shape,
                 request.locations,
                 request.files,
-                InsertCounting(home_bounds(history.open_files), target),
+                InsertCounting(HomeBounds(history.open_files), target),
                 full_load=request.full_load,
             ).keep(methodcaller("summary"), NO_VERSIONS)
         kept.append(versions)

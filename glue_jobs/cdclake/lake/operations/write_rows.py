@@ -82,7 +82,7 @@ def write_context(request: Request, plan: RewritePlan, tombstone_plan: Tombstone
     return WriteContext(
         plan=plan,
         tombstone_plan=tombstone_plan,
-        files=request.files,
+        files={i: request.files[i] for i in plan.task_of_file},
         shape=request.shape,
         locations=request.locations,
         full_load=request.full_load,
@@ -102,7 +102,7 @@ def history_context(
     return WriteContext(
         plan=plan,
         tombstone_plan=NO_TOMBSTONES,
-        files=files,
+        files={i: files[i] for i in plan.task_of_file},
         shape=file_shape(request.shape),
         locations=replace(history.locations, staging=history.locations.staging + kind),
         full_load=False,

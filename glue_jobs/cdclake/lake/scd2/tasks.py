@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdclake.lake.merge.home_ranges import HomeBounds
 from cdclake.lake.merge.messages import Batch, Source, SourceRows
 from cdclake.lake.merge.read_changes import SAMPLES_PER_BATCH, Locations, ReadStats
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch, in_order
@@ -38,7 +39,7 @@ from cdclake.model.position import UNSENT as UNSENT_MARK
 from cdclake.model.schema import DELETE, OP_COLUMN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from pyarrow.fs import FileSystem
@@ -138,26 +139,32 @@ def _batch(rows: pa.Table) -> Batch[ReadStats]:
 
 
 def find_open_versions(
-    wanted: Iterable[tuple[int, pa.Table]], *, plan: HistoryPlan, shape: TableShape, bounds: Sequence[KeyValue]
+    wanted: Iterable[tuple[int, pa.Table]],
+    *,
+    files: Mapping[int, DataFile],
+    plan: HistoryPlan,
+    shape: TableShape,
+    bounds: Sequence[KeyValue],
 ) -> Iterator[tuple[int, SourceRows]]:
     """Look up keys in the data files of open versions.
 
     Args:
         wanted: Index of a data file, and the leading keys and keys to look up in it.
+        files: At least these data files, by index.
 
     Yields:
         Key range, as in `tasks.rows_by_key_range`, and the open versions of the keys.
     """
     fs = plan.locations.lake.open()
     for i, wanted_rows in wanted:
-        found = in_order(_find(fs, i, wanted_rows, plan, shape), (LEADING_KEY,))
+        found = in_order(_find(fs, i, files[i], wanted_rows, plan, shape), (LEADING_KEY,))
         for key_range, rows in split_at_bounds(found, bounds):
             yield key_range, SourceRows(Source.HISTORY, to_ipc(rows))
 
 
-def _find(fs: FileSystem, i: int, wanted: pa.Table, plan: HistoryPlan, shape: TableShape) -> pa.Table:
+def _find(fs: FileSystem, i: int, file: DataFile, wanted: pa.Table, plan: HistoryPlan, shape: TableShape) -> pa.Table:
     """The versions of some keys in a data file. If the keys are few, Bloom filters rule out row groups."""
-    file, keyed = plan.files[i], keyed_shape(shape)
+    keyed = keyed_shape(shape)
     keys, row_groups = WantedKeys(wanted, keyed), row_group_filter(keyed, wanted)
     found = keys.read(fs, plan.locations.table_prefix + file.path, file, row_groups=row_groups)
     versions = [_existing_versions(rows, i, file, shape) for rows in found]
@@ -216,7 +223,7 @@ def merge_key_range(
         {i - split: rows for i, rows in changes.replacements.items()},
         changes.closed,
     )
-    counting_closed = replace(counting, home_bounds={})
+    counting_closed = replace(counting, home_bounds=HomeBounds(()))
     yield VersionMerge(to_resolution(opened, counting), to_resolution(closed, counting_closed))
 
 
@@ -226,7 +233,7 @@ def _closed_versions(
     """The closed versions of keys with a late new version."""
     late = in_order(late_versions(new, existing, plan.loads), (LEADING_KEY,)).combine_chunks()
     for i, start, end in candidate_rows(late[LEADING_KEY], plan.closed_files):
-        yield _find(fs, len(plan.open_files) + i, late.slice(start, end - start), plan, shape)
+        yield _find(fs, len(plan.open_files) + i, plan.closed_files[i], late.slice(start, end - start), plan, shape)
 
 
 def _missing_deletes(fs: FileSystem, rows: pa.Table, plan: HistoryPlan, shape: TableShape) -> pa.Table:

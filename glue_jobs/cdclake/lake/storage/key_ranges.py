@@ -38,11 +38,12 @@ def candidate_rows(leading_keys: pa.ChunkedArray, files: Sequence[DataFile]) -> 
     known = [i for i, file in enumerate(files) if isinstance(file.key_min, kind) and isinstance(file.key_max, kind)]
     starts = np.searchsorted(values, np.array([files[i].key_min for i in known], values.dtype), "left")
     ends = np.searchsorted(values, np.array([files[i].key_max for i in known], values.dtype), "right")
-    ranges = {i: (int(start), int(end)) for i, start, end in zip(known, starts, ends, strict=True)}
-    for i in range(len(files)):
-        start, end = ranges.get(i, (0, rows))
-        if end > start:
-            yield i, start, end
+    unknown = set(range(len(files))).difference(known) if len(known) < len(files) else ()
+    ranges = dict.fromkeys(unknown, (0, rows))
+    for n in np.flatnonzero(ends > starts).tolist():
+        ranges[known[n]] = int(starts[n]), int(ends[n])
+    for i, (start, end) in sorted(ranges.items()):
+        yield i, start, end
 
 
 def without_key_ranges(files: Sequence[DataFile]) -> tuple[DataFile, ...]:

@@ -127,6 +127,8 @@ def with_leading_bounds(files: Sequence[DataFile], columns: int) -> tuple[DataFi
     Args:
         columns: Number of key columns. The bounds of files of earlier versions cover only the first one.
     """
+    if all(file.key_columns >= columns for file in files):
+        return tuple(files)
     unknown = [(None, None)] * (columns - 1)
     converted = []
     for file in files:
