@@ -135,9 +135,7 @@ class Settings:
         if self.process_table_timeout_minutes > MOST_TIMEOUT_MINUTES:
             other = self.load_incremental_timeout_minutes
             most = MOST_TIMEOUT_MINUTES - PROCESS_TABLE_MARGIN_MINUTES - other
-            meaning = (
-                f"at most {most} if load_incremental_timeout_minutes is {other}: ProcessTable waits for both loads"
-            )
+            meaning = f"at most {most} with load_incremental_timeout_minutes {other}: ProcessTable waits for both"
             raise _invalid("load_initial_timeout_minutes", self.load_initial_timeout_minutes, meaning)
         self._require_between("lag_alarm_minutes", 0, 10080)
         self._require_between("silence_alarm_hours", 0, 24)  # CloudWatch: alarms evaluate at most one day
