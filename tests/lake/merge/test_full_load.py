@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_OID, uuid5
@@ -253,3 +254,47 @@ def test_more_keys_that_are_repeated_in_other_partitions_than_allowed_are_refuse
     with pytest.raises(BadRowError, match="later full-load row has the same key"):
         table.load([{"id": i % 5, "place": str(i)} for i in range(15)])
     assert table.files() == []
+
+
+PLACES = pa.schema([("id", pa.int64()), ("name", pa.string()), ("place", pa.string())])
+
+
+@pytest.mark.parametrize("partition", ["null", "place"])
+@pytest.mark.parametrize("encoded", [(True, True, True), (True, False, True), (False, True, True)])
+@pytest.mark.parametrize("descending", [False, True])
+def test_texts_are_the_same_whether_raw_files_encode_them(
+    tmp_path: Path, partition: str, encoded: tuple[bool, ...], descending: bool
+) -> None:
+    table = Table(tmp_path, PLACES, {"PrimaryKey": "id", "PartitionKey": partition})
+    for number, use_dictionary in enumerate(encoded):
+        ids = list(range(number * 300, (number + 1) * 300))
+        names = [None if i % 7 == 0 else f"name {i % (number + 5)}" for i in ids]
+        places = [f"place {i % 3}" for i in ids]
+        rows = pa.table([ids[::-1] if descending else ids, names, places], schema=PLACES)
+        table.put(f"LOAD{number + 1:08X}.parquet", rows, use_dictionary=use_dictionary, row_group_size=100)
+        table.loads += rows.to_pylist()
+    assert "load" in table.load_initial()["seconds"]
+    assert by_key(table.rows(), ("id",)) == merge(("id",), table.loads, [])
+    for path in table.files():
+        written = pq.read_schema(table.folder / path)
+        assert all(written.field(name).type == pa.string() for name in ("name", "place") if name in written.names)
+
+
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_a_text_that_is_not_utf8_is_quarantined_whether_it_is_encoded(tmp_path: Path, use_dictionary: bool) -> None:
+    names = pa.array([b"a", b"\xff", b"a", b"b"])
+    texts = pa.StringArray.from_buffers(4, *names.buffers()[1:])
+    table = Table(tmp_path, ROWS, {"PrimaryKey": "id", "MaxQuarantinedRows": "1"})
+    table.put(
+        "LOAD00000001.parquet", pa.table([pa.array([1, 2, 3, 4]), texts], ROWS.names), use_dictionary=use_dictionary
+    )
+    assert table.load_initial()["books"]["quarantined"] == 1
+    assert {row.row["id"]: row.row["name"] for row in table.rows()} == {1: "a", 3: "a", 4: "b"}
+    (line,) = [store.read_text() for store in tmp_path.rglob("*.jsonl")]
+    assert json.loads(line) == {
+        "file": "LOAD00000001.parquet",
+        "row": 1,
+        "reason": "A value of column name is not UTF-8 text",
+        "columns": ["name"],
+        "content": {"id": "2", "name": "\\xff"},
+    }

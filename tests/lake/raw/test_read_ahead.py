@@ -18,9 +18,10 @@ from pyarrow.fs import FileSystem, FileSystemHandler, LocalFileSystem, PyFileSys
 from cdclake.adapters.filesystem import open_input
 from cdclake.errors import SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw import parquet, read_ahead
+from cdclake.lake.raw.normalize import MAX_ENCODED_BYTES
 from cdclake.lake.raw.read_ahead import READS_AHEAD, SMALL_BYTES, read_all
 from cdclake.lake.raw.reader import Slice, inspect_raw_file, read, read_raw
-from cdclake.lake.storage.shape import TableShape
+from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table import TableName, TableSettings
@@ -225,6 +226,22 @@ def ids_of(batch: ReadBatch) -> list[int]:
     ids: list[int] = batch.rows["id"].to_pylist()
     assert [int(text.rpartition("|")[2]) for text in batch.rows["_cdc_position"].to_pylist()] == ids
     return ids
+
+
+def test_repeated_short_texts_stay_encoded_except_in_keys(tmp_path: Path) -> None:
+    shape = TableShape(
+        Schema(tuple(Column(name, "string") for name in ("id", "place", "name", "note"))), ("id",), ("place",)
+    )
+    long = "n" * (MAX_ENCODED_BYTES + 1)
+    table = pa.table({"id": ["a", "b"], "place": ["x", "x"], "name": ["n", long[1:]], "note": ["n", long]})
+    parts = [whole(path, tmp_path) for path in written([table] * 2, tmp_path, "LOAD000")]
+    encoded = [replace(part, encoded=True) for part in parts]
+    (batch,) = read_all(LocalFileSystem(), encoded, shape, SETTINGS, TABLE)
+    (plain,) = read_all(LocalFileSystem(), parts, shape, SETTINGS, TABLE)
+    types = [batch.rows.schema.field(name).type for name in table.column_names]
+    assert types == [pa.string(), pa.string(), ENCODED_TEXT, pa.string()]
+    assert plain.rows.schema == shape.in_flight
+    assert batch.rows.to_pylist() == plain.rows.to_pylist()
 
 
 def test_only_adjacent_row_groups_are_joined(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from cdclake.lake.raw.quarantine import BadRowCollector
 from cdclake.lake.raw.read_ahead import read_all
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.partitions import by_partition
+from cdclake.lake.storage.shape import conform
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -138,12 +139,12 @@ def load_slices(
     raw, lake = locations.raw.open(), locations.lake.open()
     batches: list[pa.Table] = []
     bad_rows = BadRowCollector(settings.max_quarantined_rows)
-    unnumbered = (replace(part, unnumbered=True) for part in slices)
+    unnumbered = (replace(part, unnumbered=True, encoded=True) for part in slices)
     for batch in read_all(raw, unnumbered, shape, settings, table):
         bad_rows.add(batch.bad_rows)
         batches.append(batch.rows)
     quarantine = bad_rows.write(lake, f"{locations.quarantine}read-{task.number:05d}.jsonl")
-    rows = pa.concat_tables(batches) if batches else shape.in_flight.empty_table()
+    rows = _concat(batches, shape)
     stats = ReadStats(inserts=rows.num_rows, quarantine=quarantine)
     if quarantine.rows > settings.max_quarantined_rows:  # the change will be refused
         yield LoadedSlices(LoadResult(stats, ()))
@@ -160,6 +161,15 @@ def load_slices(
         files += merge(lake, spec, shape, None, part_rows).files
     hashes = hashes_by_bucket(rows[KEY], buckets) if buckets else ()
     yield LoadedSlices(LoadResult(stats, tuple(files)), hashes)
+
+
+def _concat(batches: list[pa.Table], shape: TableShape) -> pa.Table:
+    """Batches as one table. A column whose texts only some batches have encoded is decoded."""
+    if not batches:
+        return shape.in_flight.empty_table()
+    if any(batch.schema != batches[0].schema for batch in batches):
+        batches = [conform(batch, shape.in_flight) for batch in batches]
+    return pa.concat_tables(batches).unify_dictionaries()
 
 
 def _repeats_key(rows: pa.Table, *, is_sorted: bool) -> bool:

@@ -13,6 +13,7 @@ from cdclake.errors import InputError, OrderingError, SchemaMismatchError
 from cdclake.lake.raw.ordering import order_values, unsortable_text
 from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows, ReadBatch
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, row_keys
+from cdclake.lake.storage.shape import ENCODED_TEXT
 from cdclake.lake.storage.types import as_text, cast_column, from_arrow, to_arrow
 from cdclake.model.direct import ORDERING
 from cdclake.model.names import Attribute
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableSettings
 
 SEQUENCE_COLUMN = "AR_H_CHANGE_SEQ"
+MAX_ENCODED_BYTES = 32
+"""Columns with a longer text are decoded: limits on the bytes of row groups count encoded texts as their index."""
 _TEXT = pa.string()
 
 
@@ -49,6 +52,7 @@ def normalize(
     later_columns: frozenset[str] = frozenset(),
     *,
     numbered: bool = True,
+    encoded: bool = False,
 ) -> ReadBatch:
     """Convert rows of a raw file to rows in flight.
 
@@ -58,11 +62,12 @@ def normalize(
         later_columns: See `Slice.later_columns`.
         numbered: Whether the position of a full-load row contains file and row, until the row is written with the
             empty position.
+        encoded: See `Slice.encoded`.
 
     Raises:
         SchemaMismatchError: The file lacks a key column or the ordering column, or has before images of inserts.
     """
-    return _converted(_Rows(raw, [file], shape, settings), later_columns, numbered=numbered)
+    return _converted(_Rows(raw, [file], shape, settings, encoded=encoded), later_columns, numbered=numbered)
 
 
 def normalize_together(
@@ -73,6 +78,7 @@ def normalize_together(
     later_columns: frozenset[str] = frozenset(),
     *,
     numbered: bool = True,
+    encoded: bool = False,
 ) -> ReadBatch | None:
     """Convert rows of several raw files at once: each conversion takes time, however few the rows.
 
@@ -87,7 +93,8 @@ def normalize_together(
     raw = RawRows(columns, np.concatenate([each.numbers for each in raws]))
     counts = [each.columns.num_rows for each in raws]
     try:
-        batch = _converted(_Rows(raw, files, shape, settings, counts), later_columns, numbered=numbered)
+        rows = _Rows(raw, files, shape, settings, counts, encoded=encoded)
+        batch = _converted(rows, later_columns, numbered=numbered)
     except InputError:  # names the first file; converting its rows by themselves raises the error of the right one
         return None
     return None if batch.bad_rows else batch
@@ -120,10 +127,13 @@ class _Rows:
         shape: TableShape,
         settings: TableSettings,
         counts: Sequence[int] = (),
+        *,
+        encoded: bool = False,
     ) -> None:
         self._raw, self._shape, self._settings = raw, shape, settings
         self._files, self._file, self._counts = files, files[0], counts
         self._count = raw.columns.num_rows
+        self._encoded = encoded
         self._is_csv = self._file.format is not RawFormat.PARQUET
         names = raw.columns.schema.names
         self._by_name = {name.lower(): raw.columns.column(i) for i, name in enumerate(names) if name != OP_COLUMN}
@@ -159,7 +169,18 @@ class _Rows:
                 if unsent.true_count:
                     self._unsent[column.name] = unsent
                     values = pc.if_else(unsent, pa.scalar(None, values.type), values)
-            self._columns[column.name] = self._cast(values, column.name, column.type)
+            if self._has_encoded_text(values, column):
+                self._columns[column.name] = values
+            else:
+                self._columns[column.name] = self._cast(values, column.name, column.type)
+
+    def _has_encoded_text(self, values: pa.Array, column: Column) -> bool:
+        """Whether a column can stay as it is: its texts may stay encoded, are short, and all are valid."""
+        keys = (*self._shape.primary_key, *self._shape.partition_key)
+        if not self._encoded or column.type != "string" or values.type != ENCODED_TEXT or column.name in keys:
+            return False
+        longest = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
+        return longest <= MAX_ENCODED_BYTES and not cast_column(values.dictionary, column.type)[1]
 
     def read_operations(self) -> None:
         """Read `Op` of every row: `I` in a full load and in a file without `Op`."""

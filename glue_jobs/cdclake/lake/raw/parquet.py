@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from cdclake.adapters.filesystem import open_input
 from cdclake.lake.raw.rows import RawRows
 from cdclake.lake.storage.keys import comparable, key_range, key_range_of_columns
+from cdclake.lake.storage.reader import repeating_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -66,7 +67,12 @@ def read_footer(fs: FileSystem, key: str, key_columns: Sequence[str] = ()) -> tu
 
 
 def open_parquet(
-    source: pa.NativeFile, footer: pq.FileMetaData | None = None, *, pre_buffer: bool = False, buffer_size: int = 0
+    source: pa.NativeFile,
+    footer: pq.FileMetaData | None = None,
+    *,
+    pre_buffer: bool = False,
+    buffer_size: int = 0,
+    encoded: Sequence[str] = (),
 ) -> pq.ParquetFile:
     """Prepare to read an open raw file.
 
@@ -74,10 +80,16 @@ def open_parquet(
         footer: The file's footer, if already read.
         pre_buffer: Whether to request adjacent column chunks together, and keep them in memory.
         buffer_size: Bytes of a column chunk to request at once; 0 for the whole chunk.
+        encoded: Text columns to read as dictionaries.
     """
     # INT96 timestamps would be read as nanoseconds, which silently overflow before 1677 and after 2262.
     return pq.ParquetFile(
-        source, metadata=footer, pre_buffer=pre_buffer, buffer_size=buffer_size, coerce_int96_timestamp_unit="us"
+        source,
+        metadata=footer,
+        read_dictionary=list(encoded),
+        pre_buffer=pre_buffer,
+        buffer_size=buffer_size,
+        coerce_int96_timestamp_unit="us",
     )
 
 
@@ -102,21 +114,26 @@ def _column_range(group: pq.RowGroupMetaData, schema: pa.Schema, name: str) -> t
         return None, None
 
 
-def batches(fs: FileSystem, key: str, row_groups: Sequence[int] | None, first_row: int) -> Iterator[RawRows]:
+def batches(
+    fs: FileSystem, key: str, row_groups: Sequence[int] | None, first_row: int, *, encoded: bool = False
+) -> Iterator[RawRows]:
     """Read consecutive row groups in batches of at most about `BATCH_BYTES`, and at least one row.
 
     Args:
         row_groups: Their indices; None for all.
         first_row: Index of their first row in the file.
+        encoded: Leave repeated texts dictionary-encoded.
     """
     with open_input(fs, key) as source:
         parquet = open_parquet(source, pre_buffer=True)
-        footer = parquet.metadata
+        footer, texts = parquet.metadata, repeating_texts(parquet) if encoded else []
         runs = _runs(footer, range(footer.num_row_groups) if row_groups is None else row_groups)
         for number, run in enumerate(runs):
-            if number or run.is_large:  # what is in memory of the run before is freed
+            if number or run.is_large or texts:  # what is in memory of the run before is freed
                 buffer_size = _BUFFER_BYTES if run.is_large else 0
-                parquet = open_parquet(source, footer, pre_buffer=not run.is_large, buffer_size=buffer_size)
+                parquet = open_parquet(
+                    source, footer, pre_buffer=not run.is_large, buffer_size=buffer_size, encoded=texts
+                )
             for batch in parquet.iter_batches(run.batch_rows, row_groups=run.row_groups, use_threads=False):
                 yield RawRows(batch, np.arange(first_row, first_row + batch.num_rows, dtype=np.int64))
                 first_row += batch.num_rows

@@ -52,6 +52,7 @@ class Slice:
         memory_bytes: Uncompressed size; 0 if unknown.
         later_columns: Columns, in lower case, that the table had only after the file was written.
         unnumbered: Whether full-load rows get no file and row in their positions, as if already written to the lake.
+        encoded: Whether repeated short texts, other than in keys, may stay dictionary-encoded.
     """
 
     file: RawFile
@@ -63,6 +64,7 @@ class Slice:
     memory_bytes: int = 0
     later_columns: frozenset[str] = frozenset()
     unnumbered: bool = False
+    encoded: bool = False
 
     def ends_before(self, other: Slice) -> bool:
         """Whether the other slice has the next row groups of the same file."""
@@ -171,7 +173,8 @@ def convert(raw: RawRows, part: Slice, shape: TableShape, settings: TableSetting
     """
     file = part.file
     if part.only_rows is None:
-        return normalize(raw, file, shape, settings, part.later_columns, numbered=not part.unnumbered)
+        numbered = not part.unnumbered
+        return normalize(raw, file, shape, settings, part.later_columns, numbered=numbered, encoded=part.encoded)
     batch = normalize(raw.select(part.only_rows), file, shape, settings)
     return _as_full_load(batch) if file.kind is RawKind.FULL_LOAD else batch
 
@@ -187,7 +190,9 @@ def convert_together(
     if len(rows) > 1:
         part, files, raws = rows[0][0], [part.file for part, _ in rows], [raw for _, raw in rows]
         numbered = not part.unnumbered
-        batch = normalize_together(raws, files, shape, settings, part.later_columns, numbered=numbered)
+        batch = normalize_together(
+            raws, files, shape, settings, part.later_columns, numbered=numbered, encoded=part.encoded
+        )
         if batch:
             yield batch
             return
@@ -207,7 +212,7 @@ def is_convertible_with(one: tuple[Slice, RawRows], other: tuple[Slice, RawRows]
 
 
 def _conversion(part: Slice) -> tuple[object, ...]:
-    return part.file.kind, part.file.format, part.later_columns, part.unnumbered
+    return part.file.kind, part.file.format, part.later_columns, part.unnumbered, part.encoded
 
 
 def read_raw(fs: FileSystem, part: Slice, settings: TableSettings, table: TableName | None = None) -> Iterator[RawRows]:
@@ -222,7 +227,7 @@ def read_raw(fs: FileSystem, part: Slice, settings: TableSettings, table: TableN
     """
     file = part.file
     batches = (
-        parquet.batches(fs, file.key, part.row_groups, part.first_row)
+        parquet.batches(fs, file.key, part.row_groups, part.first_row, encoded=part.encoded)
         if file.format is RawFormat.PARQUET
         else csv.batches(fs, file, settings, table)
     )

@@ -79,7 +79,7 @@ def batches_of(
     wanted = {name.lower() for name in stored.names}
     parquet = parquet_file(source)
     names = [name for name in parquet.schema_arrow.names if name.lower() in wanted]
-    texts = _repeating_texts(parquet) if encoded else ()
+    texts = repeating_texts(parquet) if encoded else ()
     for group in row_groups(source, parquet) if row_groups else range(parquet.num_row_groups):
         for rows in _read_row_group(source, parquet.metadata, group, names, texts):
             yield as_full_load(conform(rows, stored, keep_encoded=encoded))
@@ -163,7 +163,7 @@ def parquet_file(
     )
 
 
-def _repeating_texts(parquet: pq.ParquetFile) -> list[str]:
+def repeating_texts(parquet: pq.ParquetFile) -> list[str]:
     """Text columns with a small dictionary in every row group."""
     metadata, names = parquet.metadata, parquet.schema_arrow.names
     groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
