@@ -1,10 +1,17 @@
-"""The changes that made a table's content are found with one read for each change on the way."""
+"""The changes that made a table's content are found with about one read for each change on the way."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from cdclake.adapters.memory import ManualClock, MemoryStore
 from cdclake.commit.ancestry import ancestry
 from tests.builders import LAYOUT, LakeBuilder
+
+if TYPE_CHECKING:
+    import pytest
+
+    from cdclake.model.change import ChangeRecord
 
 
 class ReadRecords(MemoryStore):
@@ -20,7 +27,7 @@ class ReadRecords(MemoryStore):
         return super().get(key)
 
 
-def test_each_record_is_read_once() -> None:
+def test_no_record_is_read_twice() -> None:
     store = ReadRecords()
     lake = LakeBuilder(store, ManualClock())
     for _ in range(4):
@@ -30,7 +37,26 @@ def test_each_record_is_read_once() -> None:
     store.read.clear()
     changes = [record.change for record in ancestry(lake.log, 6)]
     assert changes == [6, 2, 1]
-    assert store.read == [LAYOUT.change_key(number) for number in (6, 5, 2, 1)]
+    assert sorted(store.read) == [LAYOUT.change_key(number) for number in (1, 2, 4, 5, 6)]
+
+
+def test_many_records_are_read_several_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = LakeBuilder(MemoryStore(), ManualClock())
+    for _ in range(40):
+        lake.change()
+    blocks: list[tuple[int, int]] = []
+    records = lake.log.records
+
+    def read(first: int, last: int) -> list[ChangeRecord]:
+        blocks.append((first, last))
+        return records(first, last)
+
+    monkeypatch.setattr(lake.log, "records", read)
+    assert next(ancestry(lake.log, 40)).change == 40
+    assert blocks == [(40, 40)]
+    blocks.clear()
+    assert [record.change for record in ancestry(lake.log, 40)] == list(range(40, 0, -1))
+    assert blocks == [(40, 40), (38, 39), (34, 37), (26, 33), (10, 25), (1, 9)]
 
 
 def test_a_table_that_is_as_before_its_first_change_has_no_ancestry() -> None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cdclake.commit.log import CONCURRENT_READS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -31,10 +33,18 @@ def parent(log: ChangeLog, change: int) -> int:
 
 
 def ancestry(log: ChangeLog, head: int) -> Iterator[ChangeRecord]:
-    """The changes that made the table's content after change `head`, from the newest to its parent, and so on."""
-    change = head
+    """The changes that made the table's content after change `head`, from the newest to its parent, and so on.
+
+    Most callers need few of them, and some need hundreds, so it reads one record, then two at a time, then four, and so
+    on.
+    """
+    change, at_once = head, 1
+    known: dict[int, ChangeRecord] = {}
     while change:
-        record = log.record(change)
+        if change not in known:
+            known = {record.change: record for record in log.records(max(change - at_once, 0) + 1, change)}
+            at_once = min(2 * at_once, CONCURRENT_READS)
+        record = known[change]
         if record.as_of is None:
             yield record
             change -= 1
