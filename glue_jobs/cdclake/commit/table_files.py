@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
-from itertools import compress, islice
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from cdclake.commit.log import ChangeLog
@@ -23,6 +24,7 @@ MAX_NAMES = 3
 FILES_PER_CHECK = 5000
 """A run compares at most so many objects of a table's folders, which takes five requests."""
 _HADOOP_FOLDER_MARK = "_$folder$"
+_AFTER_ALL_KEYS = chr(sys.maxunicode)
 
 
 @dataclass(frozen=True)
@@ -114,21 +116,24 @@ def check_next_files(log: ChangeLog, snapshot: Snapshot) -> None:
     A call continues where the last one without differences ended, and after the last key starts again at the first. So
     consecutive runs compare everything that readers see.
     """
-    files = snapshot.all_files
-    if len(files) <= FILES_PER_CHECK:
+    if len(snapshot.all_files) <= FILES_PER_CHECK:
         check_files(log, snapshot)
         return
     _require_own_folder(log)
-    begin, prefixes = log.files_checked_to(), [log.layout.table_prefix]
-    if snapshot.history and snapshot.history.files:
-        prefixes.append(log.layout.history_prefix)  # its keys follow those of the table
-    listed = (entry for prefix in prefixes for entry in log.store.list(prefix, begin))
+    begin, folders = log.files_checked_to(), [(log.layout.table_prefix, 0, snapshot.files)]
+    if snapshot.history and snapshot.history.files:  # its keys follow those of the table
+        folders.append((log.layout.history_prefix, len(HISTORY), snapshot.history.files))
+    listed = (entry for prefix, _, _ in folders for entry in log.store.list(prefix, begin))
     entries = list(islice(listed, FILES_PER_CHECK))
     end = entries[-1].key if len(entries) == FILES_PER_CHECK else ""
-    keys = map(log.layout.data_key, (file.path for file in files))
-    part = (begin < key and (not end or key <= end) for key in keys)
-    known = {file.path: file.bytes for file in compress(files, part)}
-    visible = (entry for prefix in prefixes for entry in _visible(entries, prefix))
+    last = end or _AFTER_ALL_KEYS
+    known = {
+        file.path: file.bytes
+        for prefix, start, in_folder in folders
+        for file in in_folder
+        if begin < prefix + file.path[start:] <= last
+    }
+    visible = (entry for prefix, _, _ in folders for entry in _visible(entries, prefix))
     _refuse(log, snapshot, _differences(log, known, visible))
     log.mark_files_checked_to(end)
 

@@ -224,7 +224,7 @@ class Snapshot:
     @property
     def rows(self) -> int:
         """Number of rows without the soft-deleted ones."""
-        return sum(file.live_rows for file in self.files)
+        return sum(file.rows - file.deleted for file in self.files)
 
     @property
     def deleted_rows(self) -> int:
