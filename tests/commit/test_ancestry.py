@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from cdclake.adapters.memory import ManualClock, MemoryStore
@@ -54,6 +55,9 @@ def test_many_records_are_read_several_at_a_time(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(lake.log, "records", read)
     assert next(ancestry(lake.log, 40)).change == 40
     assert blocks == [(40, 40)]
+    blocks.clear()
+    assert [record.change for record in islice(ancestry(lake.log, 40, 36), 5)] == [40, 39, 38, 37, 36]
+    assert blocks == [(40, 40), (38, 39), (36, 37)]
     blocks.clear()
     assert [record.change for record in ancestry(lake.log, 40)] == list(range(40, 0, -1))
     assert blocks == [(40, 40), (38, 39), (34, 37), (26, 33), (10, 25), (1, 9)]

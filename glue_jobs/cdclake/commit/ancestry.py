@@ -32,17 +32,24 @@ def parent(log: ChangeLog, change: int) -> int:
     return content_change(log, change - 1)
 
 
-def ancestry(log: ChangeLog, head: int) -> Iterator[ChangeRecord]:
+def ancestry(log: ChangeLog, head: int, oldest: int = 1) -> Iterator[ChangeRecord]:
     """The changes that made the table's content after change `head`, from the newest to its parent, and so on.
 
     Most callers need few of them, and some need hundreds, so it reads one record, then two at a time, then four, and so
     on.
+
+    Args:
+        oldest: Number of a change; the caller stops there or before, so no older record is read ahead.
+
+    Raises:
+        IntegrityError: A change record is missing.
     """
     change, at_once = head, 1
     known: dict[int, ChangeRecord] = {}
     while change:
         if change not in known:
-            known = {record.change: record for record in log.records(max(change - at_once, 0) + 1, change)}
+            first = min(max(change - at_once + 1, oldest), change)
+            known = {record.change: record for record in log.records(first, change)}
             at_once = min(2 * at_once, CONCURRENT_READS)
         record = known[change]
         if record.as_of is None:

@@ -101,7 +101,7 @@ def quarantined_files(log: ChangeLog, head: int, change: int | None = None) -> l
     oldest = min(changes_with_bad_rows(log, head), default=head + 1) if change is None else change
     files: list[QuarantinedFile] = []
     released: set[str] = set()
-    for record in ancestry(log, head) if oldest <= head else ():
+    for record in ancestry(log, head, oldest) if oldest <= head else ():
         by_file: dict[str, list[dict[str, Any]]] = {}
         for key in record.quarantine if change in (None, record.change) else ():
             for row in parse_bad_rows(log.store.get(key) or b""):
