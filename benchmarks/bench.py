@@ -35,6 +35,8 @@ _TIMEOUT_SECONDS = 900
 _BUILD_TIMEOUT_SECONDS = 3600
 """Thousands of small changes of an aged table take a third of a second each."""
 _LOG_LINES = 25
+_ALLOCATOR = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""pyarrow allocates alike in all contestants, as cdclake sets it."""
 
 
 @dataclass(frozen=True)
@@ -195,12 +197,12 @@ class Bench:
         task.write(task_file)
         outcome_file.unlink(missing_ok=True)
         command = [sys.executable, "-m", "benchmarks.run_one", str(task_file), str(outcome_file)]
-        paths = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'glue_jobs'}"}
+        variables = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'glue_jobs'}", **_ALLOCATOR}
         os.sync()  # earlier writes must not slow down this run
         log = self._logs / f"{log_name}.log"
         requests: list[S3Request] = []
         with ExitStack() as stack:
-            environment = {**os.environ, **paths}
+            environment = {**os.environ, **variables}
             if task.on_s3:
                 server = stack.enter_context(s3_server(Path(task.work) / "s3", log.with_suffix(".s3.log")))
                 environment, requests = {**environment, **server.environment}, server.requests
