@@ -11,6 +11,9 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from cdclake.doctor.dms.recommended import RawLocation, s3_settings, table_mappings, task_settings
+from cdclake.doctor.dms.setting import Source, by_name, by_section
+from cdclake.doctor.dms.templates import snake_case
 from cdclake_infra import grants
 from cdclake_infra.grants import Grant
 from cdclake_infra.resource_names import bucket_arn
@@ -22,8 +25,7 @@ if TYPE_CHECKING:
     from cdclake_infra.settings import Settings
 
 DMS = "dms.amazonaws.com"
-SCHEMA, TIMESTAMP_COLUMN, CHANGE_SEQUENCE = "shop", "dms_timestamp", "AR_H_CHANGE_SEQ"
-SECONDS_PER_FILE = 60
+SCHEMA = "shop"
 ACCOUNT_ROLES = {
     "dms-vpc-role": "AmazonDMSVPCManagementRole",
     "dms-cloudwatch-logs-role": "AmazonDMSCloudWatchLogsRole",
@@ -31,39 +33,6 @@ ACCOUNT_ROLES = {
 """Roles that DMS looks up by name, once per account, and their managed policies.
 https://docs.aws.amazon.com/dms/latest/userguide/security-iam.html#CHAP_Security.APIRole
 """
-TABLE_MAPPINGS = {
-    "rules": [
-        {
-            "rule-type": "selection",
-            "rule-id": "1",
-            "rule-name": "tables",
-            "object-locator": {"schema-name": SCHEMA, "table-name": "%"},
-            "rule-action": "include",
-        },
-        {
-            "rule-type": "transformation",
-            "rule-id": "2",
-            "rule-name": "order",
-            "rule-target": "column",
-            "object-locator": {"schema-name": SCHEMA, "table-name": "%"},
-            "rule-action": "add-column",
-            "value": CHANGE_SEQUENCE,
-            "expression": f"${CHANGE_SEQUENCE}",
-            "data-type": {"type": "string", "length": 35},
-        },
-    ]
-}
-"""All tables of the shop, with a column that orders changes independently of clocks."""
-TASK_SETTINGS = {
-    "Logging": {"EnableLogging": True},
-    # Otherwise DMS deletes a table's raw files, applied or not, when the source truncates or drops the table.
-    "ChangeProcessingDdlHandlingPolicy": {
-        "HandleSourceTableDropped": False,
-        "HandleSourceTableTruncated": False,
-        "HandleSourceTableAltered": True,
-    },
-    "FullLoadSettings": {"TargetTablePrepMode": "DO_NOTHING"},
-}
 
 
 class SampleReplication(Construct):
@@ -89,8 +58,8 @@ class SampleReplication(Construct):
             replication_instance_arn=instance.ref,
             source_endpoint_arn=self._source_endpoint(source).ref,
             target_endpoint_arn=self._target_endpoint(names).ref,
-            table_mappings=json.dumps(TABLE_MAPPINGS),
-            replication_task_settings=json.dumps(TASK_SETTINGS),
+            table_mappings=json.dumps(table_mappings(SCHEMA)),
+            replication_task_settings=json.dumps(by_section(task_settings(Source.MYSQL))),
         )
 
     def _instance(self, source: SampleSource) -> dms.CfnReplicationInstance:
@@ -134,24 +103,20 @@ class SampleReplication(Construct):
         )
 
     def _target_endpoint(self, names: ResourceNames) -> dms.CfnEndpoint:
-        key = names.kms_key_arn
-        encryption = {"encryption_mode": "SSE_KMS", "server_side_encryption_kms_key_id": key} if key else {}
+        location = RawLocation(
+            bucket=names.raw_bucket,
+            role_arn=self._writer(names).role_arn,
+            bucket_owner=Aws.ACCOUNT_ID,
+            folder=names.raw_prefix.rstrip("/"),
+            kms_key_arn=names.kms_key_arn,
+        )
+        settings = {snake_case(name): value for name, value in by_name(s3_settings(location)).items()}
         return dms.CfnEndpoint(
             self,
             "Target",
             endpoint_type="target",
             engine_name="s3",
-            s3_settings=dms.CfnEndpoint.S3SettingsProperty(
-                bucket_name=names.raw_bucket,
-                bucket_folder=names.raw_prefix.rstrip("/") or None,
-                expected_bucket_owner=Aws.ACCOUNT_ID,
-                service_access_role_arn=self._writer(names).role_arn,
-                data_format="parquet",
-                compression_type="GZIP",
-                timestamp_column_name=TIMESTAMP_COLUMN,
-                cdc_max_batch_interval=SECONDS_PER_FILE,
-                **encryption,
-            ),
+            s3_settings=dms.CfnEndpoint.S3SettingsProperty(**settings),
         )
 
     def _writer(self, names: ResourceNames) -> iam.IRole:

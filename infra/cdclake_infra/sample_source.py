@@ -7,13 +7,10 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_rds as rds
 from constructs import Construct
 
+from cdclake.doctor.dms.setting import Source, by_name
+from cdclake.doctor.dms.sources import SOURCES
+
 MYSQL_PORT = 3306
-BINLOG = {
-    "binlog_format": "ROW",
-    "binlog_row_image": "FULL",  # otherwise updates lack the unchanged columns
-    "binlog_checksum": "NONE",
-}
-"""https://docs.aws.amazon.com/dms/latest/userguide/CHAP_Source.MySQL.html#CHAP_Source.MySQL.AmazonManaged"""
 _ISOLATED = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)
 _SAMPLE = "It contains sample data for a short trial"
 _ACKNOWLEDGED = {
@@ -73,6 +70,7 @@ class SampleSource(Construct):
         return vpc
 
     def _database(self) -> rds.DatabaseInstance:
+        binlog = by_name(SOURCES[Source.MYSQL].parameters)
         engine = rds.DatabaseInstanceEngine.mysql(version=rds.MysqlEngineVersion.VER_8_4_9)
         credentials = rds.DatabaseSecret(self, "Secret", username="cdclake")
         _acknowledge(credentials, "secret")
@@ -80,7 +78,7 @@ class SampleSource(Construct):
             self,
             "Database",
             engine=engine,
-            parameter_group=rds.ParameterGroup(self, "Binlog", engine=engine, parameters=BINLOG),
+            parameter_group=rds.ParameterGroup(self, "Binlog", engine=engine, parameters=binlog),
             credentials=rds.Credentials.from_secret(credentials),
             instance_type=ec2.InstanceType.of(ec2.InstanceClass.T4G, ec2.InstanceSize.MICRO),
             allocated_storage=20,

@@ -53,6 +53,7 @@ TABLE_VERBS: dict[str, tuple[str, ...]] = {
 }
 """Verbs that work on a table, with arguments; `{}` is its name."""
 OTHER_VERBS = {
+    "dms settings",
     "console",
     "demo",
     "tables list",

@@ -88,6 +88,12 @@ def test_dms_writes_parquet_files_with_a_timestamp_to_the_raw_prefix(sample: Sta
         "CompressionType": "GZIP",
         "TimestampColumnName": "dms_timestamp",
         "CdcMaxBatchInterval": 60,
+        "RowGroupLength": 1_000_000,
+        "ParquetTimestampInMillisecond": False,
+        "CdcInsertsOnly": False,
+        "CdcInsertsAndUpdates": False,
+        "PreserveTransactions": False,
+        "DatePartitionEnabled": False,
         "EncryptionMode": "SSE_KMS",
         "ServerSideEncryptionKmsKeyId": KEY,
     }
@@ -96,17 +102,21 @@ def test_dms_writes_parquet_files_with_a_timestamp_to_the_raw_prefix(sample: Sta
 def test_the_task_replicates_the_shop_in_order_and_never_deletes_raw_files(sample: Stacks):
     task = sample.one("AWS::DMS::ReplicationTask")["Properties"]
     assert task["MigrationType"] == "full-load-and-cdc"
-    select, order = json.loads(task["TableMappings"])["rules"]
+    select, order, old_keys = json.loads(task["TableMappings"])["rules"]
     assert (select["rule-action"], select["object-locator"]["schema-name"]) == ("include", "shop")
     assert (order["rule-action"], order["value"], order["expression"]) == (
         "add-column",
         "AR_H_CHANGE_SEQ",
         "$AR_H_CHANGE_SEQ",
     )
+    assert order["data-type"] == {"type": "string", "length": 35}
+    assert old_keys["before-image-def"] == {"column-prefix": "BI_", "column-suffix": "", "column-filter": "pk-only"}
+    assert {rule["object-locator"]["schema-name"] for rule in (order, old_keys)} == {"shop"}
     settings = json.loads(task["ReplicationTaskSettings"])
     handling = settings["ChangeProcessingDdlHandlingPolicy"]
     assert (handling["HandleSourceTableDropped"], handling["HandleSourceTableTruncated"]) == (False, False)
     assert settings["FullLoadSettings"]["TargetTablePrepMode"] == "DO_NOTHING"
+    assert settings["ErrorBehavior"]["DataTruncationErrorPolicy"] == "SUSPEND_TABLE"
 
 
 def test_dms_may_write_raw_files_and_nothing_else(sample: Stacks):

@@ -15,6 +15,7 @@ from cdclake.cli.verbs import (
     console,
     demo,
     diff,
+    dms,
     doctor,
     erase,
     export,
@@ -31,7 +32,8 @@ from cdclake.cli.verbs import (
 )
 from cdclake.cli.verbs.local import group
 
-_TRY, _DAILY, _HISTORY, _FIX = "Try it out", "Daily use", "History and undo", "Fix and clean up"
+_TRY, _SET_UP, _DAILY = "Try it out", "Set up", "Daily use"
+_HISTORY, _FIX = "History and undo", "Fix and clean up"
 
 app = typer.Typer(
     name="cdclake",
@@ -59,6 +61,8 @@ def _options(
 ) -> None:
     """Parse the options that belong to no verb."""
 
+
+app.add_typer(dms.app, name="dms", rich_help_panel=_SET_UP)
 
 app.command(rich_help_panel=_DAILY)(run.run)
 app.command(rich_help_panel=_DAILY)(plan.plan)

@@ -10,14 +10,10 @@ import json
 import shlex
 from typing import TYPE_CHECKING
 
-from cdclake.devkit.dms.files import BEFORE_PREFIX
-from cdclake.lake.raw.normalize import SEQUENCE_COLUMN
+from cdclake.doctor.dms.recommended import old_key_rule, sequence_rule
 
 if TYPE_CHECKING:
     from cdclake.model.table import TableName
-
-_SEQUENCE_LENGTH = 50
-"""As in the guide's example; a sequence has 35 digits."""
 
 
 def s3_settings(**settings: object) -> str:
@@ -32,35 +28,12 @@ def task_settings(section: str, **settings: object) -> str:
 
 def change_sequence_rule(table: TableName) -> str:
     """A mapping rule that adds `AR_H_CHANGE_SEQ`."""
-    return _rule(
-        table,
-        "901",
-        {
-            "rule-action": "add-column",
-            "value": SEQUENCE_COLUMN,
-            "expression": f"${SEQUENCE_COLUMN}",
-            "data-type": {"type": "string", "length": _SEQUENCE_LENGTH},
-        },
-    )
+    return json.dumps(sequence_rule("901", "901", table.schema, table.table))
 
 
 def before_image_rule(table: TableName) -> str:
     """A mapping rule that adds a `BI_` column for each key column."""
-    definition = {"column-prefix": BEFORE_PREFIX, "column-suffix": "", "column-filter": "pk-only"}
-    return _rule(table, "902", {"rule-action": "add-before-image-columns", "before-image-def": definition})
-
-
-def _rule(table: TableName, number: str, action: dict[str, object]) -> str:
-    return json.dumps(
-        {
-            "rule-type": "transformation",
-            "rule-id": number,
-            "rule-name": number,
-            "rule-target": "column",
-            "object-locator": {"schema-name": table.schema, "table-name": table.table},
-            **action,
-        }
-    )
+    return json.dumps(old_key_rule("902", "902", table.schema, table.table))
 
 
 def tables_set(table: TableName, *arguments: str) -> str:

@@ -1,0 +1,1 @@
+"""The settings of DMS and of source databases that suit cdclake, each with its reason."""
