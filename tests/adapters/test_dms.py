@@ -8,7 +8,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from cdclake.adapters.dms import PAGE_TABLES, DmsStatistics
+from cdclake.adapters.dms import PAGE_TABLES, DmsStatistics, DmsTask
 from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableName
 
@@ -56,10 +56,51 @@ def test_a_missing_or_forbidden_task_is_an_error_with_a_remedy(dms: Stubber, cod
 TASK_REQUEST = {"Filters": [{"Name": "replication-task-arn", "Values": [TASK]}]}
 
 
-def test_the_settings_of_a_task_are_read_by_section(dms: Stubber):
-    task = {"ReplicationTaskArn": TASK, "ReplicationTaskSettings": '{"TargetMetadata": {"LobMaxSize": 32}}'}
-    dms.add_response("describe_replication_tasks", {"ReplicationTasks": [task]}, TASK_REQUEST)
-    assert DmsStatistics(lambda: dms.client).settings(TASK) == {"TargetMetadata": {"LobMaxSize": 32}}
+SOURCE, TARGET = (f"arn:aws:dms:eu-central-1:123456789012:endpoint:{name}" for name in ("SOURCE", "TARGET"))
+ENDPOINTS_REQUEST = {"Filters": [{"Name": "endpoint-arn", "Values": [SOURCE, TARGET]}]}
+SETTINGS = {
+    "ReplicationTaskArn": TASK,
+    "ReplicationTaskSettings": '{"TargetMetadata": {"LobMaxSize": 32}}',
+    "SourceEndpointArn": SOURCE,
+    "TargetEndpointArn": TARGET,
+}
+
+
+def test_the_settings_of_a_task_are_read_by_section_and_those_of_its_endpoints_by_name(dms: Stubber):
+    statistics = DmsStatistics(lambda: dms.client)
+    dms.add_response("describe_replication_tasks", {"ReplicationTasks": [SETTINGS]}, TASK_REQUEST)
+    task = statistics.settings(TASK)
+    assert (task.sections, task.source, task.target) == ({"TargetMetadata": {"LobMaxSize": 32}}, None, None)
+    target = {
+        "EndpointArn": TARGET,
+        "EngineName": "s3",
+        "ExtraConnectionAttributes": "timestampColumnName=ts; dataFormat=csv;",
+        "S3Settings": {"DataFormat": "parquet", "CdcInsertsOnly": False},
+    }
+    source = {
+        "EndpointArn": SOURCE,
+        "EngineName": "postgres",
+        "ServerName": "db",
+        "PostgreSQLSettings": {"HeartbeatEnable": True},
+    }
+    dms.add_response("describe_endpoints", {"Endpoints": [target], "Marker": "next"}, ENDPOINTS_REQUEST)
+    dms.add_response("describe_endpoints", {"Endpoints": [source]}, {**ENDPOINTS_REQUEST, "Marker": "next"})
+    task = statistics.with_endpoints(task)
+    assert task.source is not None
+    assert task.target is not None
+    assert (task.source.engine, task.source.value("HeartbeatEnable")) == ("postgres", True)
+    names = ("TimestampColumnName", "DataFormat", "CdcInsertsOnly", "RowGroupLength")
+    assert [task.target.value(name) for name in names] == ["ts", "parquet", False, None]
+
+
+def test_endpoints_that_may_not_be_read_are_an_error_that_names_the_permission(dms: Stubber):
+    dms.add_client_error("describe_endpoints", "AccessDeniedFault")
+    with pytest.raises(ConfigurationError, match="dms:DescribeEndpoints"):
+        DmsStatistics(lambda: dms.client).with_endpoints(DmsTask({}, SOURCE, TARGET))
+
+
+def test_a_task_without_endpoints_reads_none(dms: Stubber):
+    assert DmsStatistics(lambda: dms.client).with_endpoints(DmsTask({})) == DmsTask({}, endpoints={})
 
 
 def test_the_settings_of_a_missing_task_are_an_error_with_a_remedy(dms: Stubber):

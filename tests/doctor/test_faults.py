@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from cdclake.adapters.dms import DmsTask
 from cdclake.control.plan.lost_files import PendingNote
 from cdclake.devkit.dms.files import change_bytes
 from cdclake.devkit.dms.names import change_path
+from cdclake.doctor.dms.recommended import task_settings
+from cdclake.doctor.dms.setting import Source, by_section
 from cdclake.doctor.findings import Code
 from cdclake.errors import ConfigurationError, InputError, UnknownTableError
 from tests.doctor.feed import COLUMNS, GOOD, MINUTE, SEQUENCE, RawFolder, row
@@ -238,11 +241,12 @@ def test_key_changes_with_before_images_are_found_until_unique_checks_is_set(raw
 def test_a_task_that_removes_files_when_the_source_is_truncated_is_found(raw: RawFolder) -> None:
     raw.fill()
     policy = {"HandleSourceTableTruncated": True, "HandleSourceTableDropped": False}
-    finding = one_finding(raw, task={"ChangeProcessingDdlHandlingPolicy": policy})
+    sections = by_section(task_settings(Source.MYSQL))
+    task = DmsTask({**sections, "ChangeProcessingDdlHandlingPolicy": policy})
+    finding = one_finding(raw, task=task)
     assert (finding.code, finding.seen) == (Code.TRUNCATE_RISK, "HandleSourceTableTruncated of the task is true")
-    assert raw.findings(task={}).keys() == {"truncate-risk"}
-    policy["HandleSourceTableTruncated"] = False
-    assert raw.findings(task={"ChangeProcessingDdlHandlingPolicy": policy}) == {}
+    assert "truncate-risk" in raw.findings(task=DmsTask({}))
+    assert raw.findings(task=DmsTask(sections)) == {}
 
 
 def test_a_lost_file_with_inserts_is_found_by_later_updates(raw: RawFolder) -> None:
@@ -479,5 +483,6 @@ def test_a_versioned_bucket_foreign_objects_and_many_small_files_are_noted(raw: 
 
 
 def test_every_finding_code_has_a_test() -> None:
-    text = Path(__file__).read_text(encoding="utf-8")
+    files = (Path(__file__), Path(__file__).with_name("test_check_dms.py"))
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
     assert [code.value for code in Code if f'"{code.value}"' not in text and f"Code.{code.name}" not in text] == []

@@ -1,17 +1,18 @@
-"""Reads from AWS DMS whether a full load is complete, and a task's settings."""
+"""Reads from AWS DMS whether a full load is complete, and the settings of a task and its endpoints."""
 
 from __future__ import annotations
 
 import json
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdclake.adapters.aws import Remedies, translated_errors
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from botocore.client import BaseClient
 
@@ -19,6 +20,48 @@ if TYPE_CHECKING:
 
 PAGE_TABLES = 500
 """Maximum page size. https://docs.aws.amazon.com/dms/latest/APIReference/API_DescribeTableStatistics.html"""
+
+
+class DmsEndpoint(NamedTuple):
+    """Settings of an endpoint.
+
+    Attributes:
+        engine: Its engine, such as `postgres`.
+        settings: The settings of its engine and its extra connection attributes, by lower-case name.
+    """
+
+    engine: str
+    settings: Mapping[str, Any]
+
+    def value(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
+        """A setting by its name in the API; None if it is not set."""
+        return self.settings.get(name.lower())
+
+
+class DmsTask(NamedTuple):
+    """Settings of a task.
+
+    Attributes:
+        sections: Its settings by section, as in the DMS guide ("Specifying task settings").
+        source_arn: Its source endpoint.
+        target_arn: Its target endpoint.
+        endpoints: The endpoints by ARN, as far as they were read.
+    """
+
+    sections: Mapping[str, Any]
+    source_arn: str = ""
+    target_arn: str = ""
+    endpoints: Mapping[str, DmsEndpoint] = MappingProxyType({})
+
+    @property
+    def source(self) -> DmsEndpoint | None:
+        """The source endpoint; None if it was not read."""
+        return self.endpoints.get(self.source_arn)
+
+    @property
+    def target(self) -> DmsEndpoint | None:
+        """The target endpoint; None if it was not read."""
+        return self.endpoints.get(self.target_arn)
 
 
 class DmsStatistics:
@@ -42,8 +85,8 @@ class DmsStatistics:
                 self._tasks[task] = self._read(task)
         return self._tasks[task].get((name.schema.casefold(), name.table.casefold()))
 
-    def settings(self, task: str) -> dict[str, Any]:
-        """A task's settings by section, as in the DMS guide ("Specifying task settings").
+    def settings(self, task: str) -> DmsTask:
+        """A task's settings, without its endpoints.
 
         Args:
             task: ARN of the task.
@@ -59,8 +102,23 @@ class DmsStatistics:
             tasks = [one for page in pages.paginate(Filters=[arn]) for one in page["ReplicationTasks"]]
         if not tasks:
             raise ConfigurationError("The DMS task does not exist", remedy=missing, task=task)
-        settings: dict[str, Any] = json.loads(tasks[0].get("ReplicationTaskSettings") or "{}")
-        return settings
+        found = tasks[0]
+        sections: dict[str, Any] = json.loads(found.get("ReplicationTaskSettings") or "{}")
+        return DmsTask(sections, found.get("SourceEndpointArn", ""), found.get("TargetEndpointArn", ""))
+
+    def with_endpoints(self, task: DmsTask) -> DmsTask:
+        """The task with its endpoints.
+
+        Raises:
+            ConfigurationError: The caller may not read them.
+        """
+        arns = [arn for arn in (task.source_arn, task.target_arn) if arn]
+        remedies = Remedies(missing="Check the task's endpoints", denied="Grant the caller dms:DescribeEndpoints")
+        with translated_errors(remedies, endpoints=", ".join(arns)):
+            pages = self._connect().get_paginator("describe_endpoints")
+            filters = [{"Name": "endpoint-arn", "Values": arns}]
+            endpoints = [one for page in pages.paginate(Filters=filters) for one in page["Endpoints"]] if arns else []
+        return task._replace(endpoints={one["EndpointArn"]: _endpoint(one) for one in endpoints})
 
     def _read(self, task: str) -> dict[tuple[str, str], str]:
         remedies = Remedies(
@@ -74,3 +132,13 @@ class DmsStatistics:
                 for page in pages.paginate(ReplicationTaskArn=task, PaginationConfig={"PageSize": PAGE_TABLES})
                 for table in page["TableStatistics"]
             }
+
+
+def _endpoint(answer: Mapping[str, Any]) -> DmsEndpoint:
+    """An endpoint. Settings of its engine are in one object of the answer, and win over extra connection attributes."""
+    extra = (part.partition("=") for part in (answer.get("ExtraConnectionAttributes") or "").split(";"))
+    settings: dict[str, Any] = {name.strip().lower(): value.strip() for name, _, value in extra if name.strip()}
+    for key, values in answer.items():
+        if key.endswith("Settings") and isinstance(values, dict):
+            settings |= {name.lower(): value for name, value in values.items()}
+    return DmsEndpoint(answer["EngineName"], settings)

@@ -96,7 +96,7 @@ def _vanished(evidence: Evidence) -> Iterator[Finding]:
 def _truncate_risk(evidence: Evidence) -> Iterator[Finding]:
     if evidence.task is None:
         return
-    policy = evidence.task.get(_DDL_POLICY) or {}
+    policy = evidence.task.sections.get(_DDL_POLICY) or {}
     on = [name for name in _REMOVING if policy.get(name, True)]  # both default to true
     if on:
         text = f"{' and '.join(on)} of the task {'is' if len(on) == 1 else 'are'} true"

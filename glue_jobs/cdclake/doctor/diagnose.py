@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.doctor.check_columns import check_columns
+from cdclake.doctor.check_dms import check_dms
 from cdclake.doctor.check_files import check_files
 from cdclake.doctor.check_keys import check_keys
 from cdclake.doctor.check_order import check_order
@@ -23,11 +24,12 @@ from cdclake.model.rawfiles import TRANSACTIONS_NAME, is_transactions_key
 from cdclake.model.schema import Column, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from datetime import datetime
 
     from pyarrow.fs import FileSystem
 
+    from cdclake.adapters.dms import DmsTask
     from cdclake.doctor.csv_guess import CsvGuess
     from cdclake.model.table import TableSettings, TableState
     from cdclake.ports import ObjectReader
@@ -43,13 +45,13 @@ class RawBucket(NamedTuple):
         store: Lists objects.
         fs: Reads objects.
         versioned: Whether the bucket keeps versions; None if unknown.
-        task: Settings of the DMS task, by section; None if unknown.
+        task: The DMS task; None if unknown.
     """
 
     store: ObjectReader
     fs: FileSystem
     versioned: bool | None = None
-    task: Mapping[str, Any] | None = None
+    task: DmsTask | None = None
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,8 @@ def diagnose(
     facts = read_sample(raw.fs, files, _readable_settings(settings, guess), state.name, statistics, progress)
     unread = "" if listing.change_count or settings.cdc_path else _transaction_file(raw.store, state.raw_prefix)
     evidence = Evidence(state, settings, listing, facts, statistics, guess, raw.versioned, now, unread, raw.task)
-    findings = [*check_files(evidence), *check_keys(evidence), *check_order(evidence), *check_columns(evidence)]
+    checks = (check_files, check_dms, check_keys, check_order, check_columns)
+    findings = [finding for check in checks for finding in check(evidence)]
     return Diagnosis(
         table=str(state.name),
         registered=registered,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cdclake.model.rawfiles import RawKind, missing_loads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
+    from cdclake.adapters.dms import DmsTask
     from cdclake.doctor.csv_guess import CsvGuess
     from cdclake.doctor.listing import Listing
     from cdclake.doctor.row_statistics import RowStatistics
@@ -32,7 +33,7 @@ class Evidence:
         versioned: Whether the raw bucket keeps versions; None if unknown.
         now: The time of the check.
         unread_transactions: Key of a transaction file beside a table without change files and CdcPath; else empty.
-        task: Settings of the DMS task by section; None if unknown.
+        task: The DMS task; None if unknown.
     """
 
     state: TableState
@@ -44,7 +45,7 @@ class Evidence:
     versioned: bool | None
     now: datetime
     unread_transactions: str = ""
-    task: Mapping[str, Any] | None = None
+    task: DmsTask | None = None
 
     @property
     def name(self) -> TableName:

@@ -33,6 +33,9 @@ class Code(str, Enum):
     NO_FULL_LOAD = "no-full-load"
     FILES_VANISHED = "files-vanished"
     TRUNCATE_RISK = "truncate-risk"
+    DMS_SETTING_LOSES_CHANGES = "dms-setting-loses-changes"
+    DMS_SETTING_UNSAFE = "dms-setting-unsafe"
+    DMS_SETTING_DIFFERS = "dms-setting-differs"
     MISSING_CHANGES = "missing-changes"
     TRANSACTIONS_UNREAD = "transactions-unread"
     OTHER_FILES = "other-files"
@@ -137,6 +140,21 @@ KINDS = {
         _WARNING,
         "the DMS task removes raw files when the source table is truncated or dropped",
         "changes that are not applied yet are lost and the table is frozen; rows already in the lake table stay",
+    ),
+    Code.DMS_SETTING_LOSES_CHANGES: Kind(
+        _ERROR,
+        "a setting of DMS keeps changes out of the raw files",
+        "the lake table misses them and differs from its source",
+    ),
+    Code.DMS_SETTING_UNSAFE: Kind(
+        _WARNING,
+        "a setting of DMS lets values or changes get lost",
+        "often without an error; the lake table differs from its source from then on",
+    ),
+    Code.DMS_SETTING_DIFFERS: Kind(
+        _NOTE,
+        "a setting of DMS is not the recommended one",
+        "no values are lost; the files cost more, tell less, or protect less",
     ),
     Code.MISSING_CHANGES: Kind(
         _WARNING,

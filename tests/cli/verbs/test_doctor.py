@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdclake.adapters import aws as aws_clients
+from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.s3 import S3Store
+from cdclake.doctor.dms.setting import Source
+from cdclake.doctor.dms.templates import Choices
+from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableState
 from tests.doctor.feed import GOOD, RawFolder, row
 from tests.lake.over_time import versioned_bucket
@@ -16,6 +20,7 @@ from tests.lake.over_time import versioned_bucket
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cdclake.adapters.dms import DmsTask
     from cdclake.adapters.dynamodb import DynamoState
 
     Cdclake = Any
@@ -65,10 +70,63 @@ def test_a_registered_table_is_checked_with_its_settings(cdclake: Cdclake, state
 def test_a_task_without_settings_does_not_stop_the_other_checks(
     cdclake: Cdclake, state: DynamoState, raw: RawFolder
 ) -> None:
-    arguments = ("doctor", TABLE, "--raw-bucket", raw.root.as_uri(), "--primary-key", "id", "-o", "json")
-    result = cdclake(*arguments, "--set", "DmsTask=arn:aws:dms:eu-central-1:123456789012:task:SHOP")
+    result = _doctor(cdclake, raw, "arn:aws:dms:eu-central-1:123456789012:task:SHOP")
     assert "The DMS task does not exist" in result.stderr
     assert json.loads(result.stdout)["findings"] == []
+
+
+def _task(*, logged: bool = True, **target: object) -> str:
+    """Create a task with the printed settings, some of the S3 endpoint's replaced; returns its ARN."""
+    client: Any = aws_clients.client("dms")
+    files = Choices(Source.MYSQL).cli_files
+    source = client.create_endpoint(EndpointIdentifier="shop", EndpointType="source", EngineName="mysql")
+    raw = client.create_endpoint(
+        EndpointIdentifier="raw",
+        EndpointType="target",
+        EngineName="s3",
+        S3Settings={**files["s3-settings.json"], **target},
+    )
+    task = client.create_replication_task(
+        ReplicationTaskIdentifier="shop",
+        SourceEndpointArn=source["Endpoint"]["EndpointArn"],
+        TargetEndpointArn=raw["Endpoint"]["EndpointArn"],
+        ReplicationInstanceArn="arn:aws:dms:eu-central-1:123456789012:rep:INSTANCE",
+        MigrationType="full-load-and-cdc",
+        TableMappings=json.dumps(files["table-mappings.json"]),
+        ReplicationTaskSettings=json.dumps({**files["task-settings.json"], "Logging": {"EnableLogging": logged}}),
+    )
+    arn: str = task["ReplicationTask"]["ReplicationTaskArn"]
+    return arn
+
+
+def _doctor(cdclake: Cdclake, raw: RawFolder, task: str) -> Any:
+    arguments = ("doctor", TABLE, "--raw-bucket", raw.root.as_uri(), "--primary-key", "id", "-o", "json")
+    return cdclake(*arguments, "--set", f"DmsTask={task}")
+
+
+def _codes(cdclake: Cdclake, raw: RawFolder, task: str) -> list[str]:
+    return [one["code"] for one in json.loads(_doctor(cdclake, raw, task).stdout)["findings"]]
+
+
+def test_a_task_with_the_printed_settings_has_no_findings(cdclake: Cdclake, state: DynamoState, raw: RawFolder) -> None:
+    assert _codes(cdclake, raw, _task()) == []
+
+
+def test_the_settings_of_a_tasks_endpoint_are_compared(cdclake: Cdclake, state: DynamoState, raw: RawFolder) -> None:
+    assert _codes(cdclake, raw, _task(CdcInsertsOnly=True)) == ["dms-setting-loses-changes"]
+
+
+def test_unreadable_endpoints_do_not_hide_the_settings_of_the_task(
+    cdclake: Cdclake, state: DynamoState, raw: RawFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(_statistics: DmsStatistics, _task: DmsTask) -> DmsTask:
+        raise ConfigurationError("AWS refuses it", remedy="Grant the caller dms:DescribeEndpoints")
+
+    monkeypatch.setattr(DmsStatistics, "with_endpoints", denied)
+    result = _doctor(cdclake, raw, _task(logged=False, CdcInsertsOnly=True))
+    assert "dms:DescribeEndpoints" in result.stderr
+    (finding,) = json.loads(result.stdout)["findings"]
+    assert finding["seen"] == "Logging.EnableLogging of the task is false, recommended: true"
 
 
 def test_a_table_without_files_and_a_wrong_name_are_errors(cdclake: Cdclake, raw: RawFolder) -> None:

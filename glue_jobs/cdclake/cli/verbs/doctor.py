@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,7 @@ from cdclake.model.names import Attribute
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
+    from cdclake.adapters.dms import DmsTask
     from cdclake.doctor.diagnose import Diagnosis, RawBucket
     from cdclake.doctor.findings import Finding
     from cdclake.model.table import TableState
@@ -129,15 +130,17 @@ def _raw(target: Target, folder: Path | None) -> RawBucket:
     return RawBucket(reader, lake_filesystem(location).open(), versioned)
 
 
-def _task(target: Target, task: str) -> dict[str, Any] | None:
-    """Settings of the DMS task. If they cannot be read, prints why and returns None."""
+def _task(target: Target, arn: str) -> DmsTask | None:
+    """The DMS task. If it or its endpoints cannot be read, prints why, and returns None or the task without them."""
     from cdclake.cli.aws.services import connect
 
+    statistics, task = connect(target).statistics, None
     try:
-        return connect(target).statistics.settings(task)
+        task = statistics.settings(arn)
+        return statistics.with_endpoints(task)
     except ConfigurationError as error:
         print_error(error)
-        return None
+        return task
 
 
 def show(report: Diagnosis, output: OutputFormat) -> None:
