@@ -21,6 +21,7 @@ from cdclake.model.names import (
 from cdclake_infra import grants
 from cdclake_infra.library import pinned
 from cdclake_infra.network import Network
+from cdclake_infra.resource_names import new_table
 from cdclake_infra.uploads import Uploads
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Jobs(Construct):
                 Argument.BUCKET: names.raw_bucket,
                 Argument.PREFIX: names.raw_prefix,
                 Argument.STATE_TABLE: names.state_table,
+                Argument.NEW_TABLE: new_table(names),
                 Argument.TABLE_METRICS: _flag(self._settings.table_metrics),
             },
             permissions=[

@@ -18,7 +18,7 @@ from cdclake.model.names import JOB_PROCESS_TABLE
 from cdclake_infra import grants
 from cdclake_infra.grants import Grant
 from cdclake_infra.library import build_function
-from cdclake_infra.resource_names import bucket_arn, regional_arn
+from cdclake_infra.resource_names import bucket_arn, new_table, regional_arn
 
 if TYPE_CHECKING:
     from aws_cdk import aws_iam as iam
@@ -91,6 +91,7 @@ class OnRawFile(Construct):
                     "RAW_PREFIX": names.raw_prefix,
                     "STATE_TABLE": names.state_table,
                     "PROCESS_TABLE_JOB": JOB_PROCESS_TABLE,
+                    **({"NEW_TABLE": settings} if (settings := new_table(names)) else {}),
                 },
                 role=role,
                 log_group=log,

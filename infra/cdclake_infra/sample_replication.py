@@ -16,7 +16,7 @@ from cdclake.doctor.dms.setting import Source, by_name, by_section
 from cdclake.doctor.dms.templates import snake_case
 from cdclake_infra import grants
 from cdclake_infra.grants import Grant
-from cdclake_infra.resource_names import bucket_arn
+from cdclake_infra.resource_names import SAMPLE_TASK, bucket_arn
 from cdclake_infra.sample_source import MYSQL_PORT
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ class SampleReplication(Construct):
         self.task = dms.CfnReplicationTask(
             self,
             "Task",
-            replication_task_identifier="cdclake-sample",
+            replication_task_identifier=SAMPLE_TASK,
+            resource_identifier=SAMPLE_TASK,
             migration_type="full-load-and-cdc",
             replication_instance_arn=instance.ref,
             source_endpoint_arn=self._source_endpoint(source).ref,

@@ -32,6 +32,7 @@ _DATABASE = re.compile(r"[a-z0-9_-]{1,255}")
 _PREFIX = re.compile(r"[A-Za-z0-9!_.'()/=-]*")
 """No `*`, `?` or `$`: a prefix becomes part of patterns in policies, where they have a meaning."""
 _KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
+_TASK = re.compile(r"arn:aws[a-z-]*:dms:[a-z0-9-]+:\d{12}:task:[A-Za-z0-9-]+")
 _VPC, _SUBNET = re.compile(r"vpc-[0-9a-f]{8,17}"), re.compile(r"subnet-[0-9a-f]{8,17}")
 _ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+([a-z]|-[a-z0-9-]+)")
 _SCHEDULE = re.compile(r"cron\(\S+( \S+){5}\)")
@@ -70,6 +71,7 @@ class Settings:
         table_metrics: Whether to publish metrics per table in addition to those over all tables.
         lag_alarm_minutes: How long a raw file may wait before an alarm; 0: no alarm.
         silence_alarm_hours: How long the Controller may be silent before an alarm; 0: no alarm.
+        dms_task: ARN of the DMS task that new tables get as `DmsTask`; empty: the sample database's task, if any.
         sample_database: Whether to deploy a sample database and its replication with DMS.
         create_dms_roles: Whether the sample stack creates the two roles that DMS looks up by name, once per account.
     """
@@ -101,6 +103,7 @@ class Settings:
     table_metrics: bool = True
     lag_alarm_minutes: int = 180
     silence_alarm_hours: int = 3
+    dms_task: str = ""
     sample_database: bool = False
     create_dms_roles: bool = True
 
@@ -119,6 +122,7 @@ class Settings:
         self._require("existing_catalog_database", _DATABASE, "1 to 255 of a-z, 0-9, _ and -", may_be_empty=True)
         for name in ("kms_key_arn", "bootstrap_kms_key_arn"):
             self._require(name, _KEY, "the ARN of a key, not of an alias", may_be_empty=True)
+        self._require("dms_task", _TASK, "the ARN of a DMS task", may_be_empty=True)
         network = {"vpc_id": _VPC, "subnet_id": _SUBNET, "availability_zone": _ZONE}
         for name, pattern in network.items():
             meaning = f"set together with the others of {', '.join(network)}: vpc-..., subnet-..., eu-central-1a"

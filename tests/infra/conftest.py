@@ -13,7 +13,7 @@ sys.path.append(str(ROOT / "infra"))
 
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize
-from tests.infra.stacks import CODE_KEY, KEY, Stacks
+from tests.infra.stacks import CODE_KEY, KEY, TASK, Stacks
 
 if TYPE_CHECKING:
     from cdclake_infra.gate import CheckedStacks
@@ -25,6 +25,7 @@ TAILORED = {
     "cdclake:existing_catalog_database": "acme_lake",
     "cdclake:kms_key_arn": KEY,
     "cdclake:bootstrap_kms_key_arn": CODE_KEY,
+    "cdclake:dms_task": TASK,
     "cdclake:vpc_id": "vpc-0123456789abcdef0",
     "cdclake:subnet_id": "subnet-0123456789abcdef0",
     "cdclake:availability_zone": "eu-central-1a",

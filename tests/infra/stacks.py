@@ -16,6 +16,7 @@ ACCOUNT, REGION = "123456789012", "eu-central-1"
 PSEUDO = {"AWS::AccountId": ACCOUNT, "AWS::Region": REGION, "AWS::Partition": "aws", "AWS::URLSuffix": "amazonaws.com"}
 KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 CODE_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0987dcba-09fe-87dc-65ba-ab0987654321"
+TASK = f"arn:aws:dms:{REGION}:{ACCOUNT}:task:ERP"
 CODE_BUCKET = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
 
 

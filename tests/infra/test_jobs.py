@@ -24,7 +24,7 @@ from cdclake.model.names import (
     STATE_TABLE,
     Argument,
 )
-from tests.infra.stacks import ACCOUNT, CODE_BUCKET, REGION, Stacks
+from tests.infra.stacks import ACCOUNT, CODE_BUCKET, REGION, TASK, Stacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -167,6 +167,7 @@ def test_the_jobs_get_their_default_arguments(default: Stacks, tailored: Stacks)
     assert own_arguments(tailored, JOB_CONTROLLER) == {
         "--bucket": "acme-raw",
         "--prefix": "dms/erp/",
+        "--new_table": json.dumps({"DmsTask": TASK}),
         "--state_table": STATE_TABLE,
         "--table_metrics": "false",
     }

@@ -6,9 +6,12 @@ import json
 
 import pytest
 
+from cdclake.control.jobs.arguments import parse_new_table
+from cdclake.model.names import JOB_CONTROLLER
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import CheckedStacks, lint, synthesize
-from tests.infra.stacks import KEY, Stacks
+from cdclake_infra.on_raw_file import FUNCTION
+from tests.infra.stacks import ACCOUNT, KEY, REGION, Stacks
 
 SAMPLE = "CdclakeSample"
 
@@ -117,6 +120,14 @@ def test_the_task_replicates_the_shop_in_order_and_never_deletes_raw_files(sampl
     assert (handling["HandleSourceTableDropped"], handling["HandleSourceTableTruncated"]) == (False, False)
     assert settings["FullLoadSettings"]["TargetTablePrepMode"] == "DO_NOTHING"
     assert settings["ErrorBehavior"]["DataTruncationErrorPolicy"] == "SUSPEND_TABLE"
+
+
+def test_new_tables_name_the_samples_task(sample: Stacks):
+    task = sample.one("AWS::DMS::ReplicationTask")["Properties"]["ResourceIdentifier"]
+    arn = f"arn:aws:dms:{REGION}:{ACCOUNT}:task:{task}"
+    controller = sample.one("AWS::Glue::Job", Name=JOB_CONTROLLER)["Properties"]["DefaultArguments"]
+    function = sample.one("AWS::Lambda::Function", FunctionName=FUNCTION)["Properties"]["Environment"]["Variables"]
+    assert parse_new_table(controller["--new_table"]) == parse_new_table(function["NEW_TABLE"]) == {"DmsTask": arn}
 
 
 def test_dms_may_write_raw_files_and_nothing_else(sample: Stacks):

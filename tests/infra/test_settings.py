@@ -52,6 +52,7 @@ def test_slashes_around_a_prefix_are_optional(text: str):
         ("kms_key_arn", "arn:aws:kms:eu-central-1:123456789012:alias/lake"),
         ("bootstrap_kms_key_arn", "alias/cdk"),
         ("load_initial_timeout_minutes", 9_901),
+        ("dms_task", "cdclake-sample"),
         ("lake_retention_days", "0"),
         ("lake_retention_days", "a month"),
         ("lake_retention_days", "1.5"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from cdclake.control.plan.full_load_gate import quiet_time
 from cdclake.control.plan.lost_files import count_vanished
 from cdclake.doctor.evidence import schemas_root
 from cdclake.doctor.findings import Code, Finding, counted
@@ -72,7 +72,7 @@ def _full_load(evidence: Evidence) -> Iterator[Finding]:
             )
         return
     newest = max(file.modified_utc for file in loads)
-    arriving = newest + timedelta(minutes=evidence.settings.full_load_quiet_minutes) > evidence.now
+    arriving = newest + quiet_time(evidence.state, loads) > evidence.now
     if arriving and not evidence.listing.change_count:
         text = f"the newest LOAD file was written at {display_utc(newest)}"
         yield Finding(Code.LOAD_ARRIVING, text, "Wait, then check again")

@@ -66,7 +66,8 @@ class Attribute:
     """How long `cdclake clean-up` keeps earlier states of the lake table, so that you can roll back to them. Set by the
     operator."""
     FULL_LOAD_QUIET_MINUTES = "FullLoadQuietMinutes"
-    """Time without a new `LOAD` file after which a full load is applied. `0`: at once. Set by the operator."""
+    """Time without a new `LOAD` file after which a full load is applied; longer if its files arrive slowly. `0`: at
+    once. Set by the operator."""
     DMS_TASK = "DmsTask"
     """ARN of the DMS task that must report the table complete before a full load is applied. Set by the operator."""
     MAX_FILES_PER_RUN = "MaxFilesPerRun"

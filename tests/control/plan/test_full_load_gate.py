@@ -45,6 +45,45 @@ def test_a_full_load_is_taken_after_the_quiet_period(world: World):
     assert world.decision().kind is DecisionKind.FULL_LOAD
 
 
+def test_a_slow_full_load_is_quiet_after_twice_its_longest_gap(world: World):
+    quiet(world)
+    for number, minutes in ((1, 12), (2, 15), (3, 1), (4, 0)):
+        world.put(load(number))
+        world.clock.advance(minutes * MINUTE)
+    world.clock.advance(30 * MINUTE - 1)
+    assert world.decision().kind is DecisionKind.WAITING
+    world.clock.advance(1)
+    assert world.decision().kind is DecisionKind.FULL_LOAD
+
+
+def test_files_of_different_days_wait_hours_and_not_days(world: World):
+    quiet(world)
+    world.put(load(1))
+    world.clock.advance(3 * 24 * 60 * MINUTE)
+    world.put(load(2))
+    world.clock.advance(4 * 60 * MINUTE)
+    assert world.decision().kind is DecisionKind.FULL_LOAD
+
+
+def test_the_time_since_the_last_full_load_is_no_gap(world: World):
+    quiet(world)
+    world.put(load(1))
+    world.clock.advance(10 * MINUTE)
+    world.process()
+    world.clock.advance(60 * MINUTE)
+    world.put(load(1), load(2))
+    world.clock.advance(10 * MINUTE)
+    assert world.decision().kind is DecisionKind.FULL_LOAD
+
+
+def test_no_quiet_period_stays_none(world: World):
+    world.register(FullLoadQuietMinutes="0")
+    world.put(load(1))
+    world.clock.advance(15 * MINUTE)
+    world.put(load(2))
+    assert world.decision().kind is DecisionKind.FULL_LOAD
+
+
 def test_the_quiet_period_is_ten_minutes_by_default(world: World):
     world.register(FullLoadQuietMinutes="3")
     world.register(ORDERS.replace("orders", "items")).with_attributes()

@@ -32,6 +32,12 @@ MAX_LATE = timedelta(days=1)
 """How much later than the newest file of a full load another of its files may be written."""
 
 
+GAPS_TO_WAIT = 2
+"""A full load is quiet after so many times the longest gap between its files."""
+MAX_QUIET_BY_GAPS = timedelta(hours=4)
+"""A longer gap is more likely one between files that were copied on different days."""
+
+
 class WaitReason(NamedTuple):
     """Why a full load is not taken yet.
 
@@ -148,13 +154,30 @@ def partial_reload(state: TableState, files: Sequence[RawFile], now: datetime) -
         f"if DMS reloaded the table, load the files: {reload_command(state)}. If they were only copied, put the others"
         f" back, or skip this full load: set {Attribute.LAST_FULL_LOAD_DATE} to {newest:%Y-%m-%d %H:%M:%S}"
     )
-    settled = newest + timedelta(minutes=state.settings.full_load_quiet_minutes) <= now
+    settled = newest + quiet_time(state, files) <= now
     return WaitReason(reason, to_do if settled else "")
 
 
 def newest_load_utc(files: Sequence[RawFile]) -> datetime | None:
     """When the newest file was written, to the second like the state table; None if there are no files."""
     return max((file.modified_utc.replace(microsecond=0) for file in files), default=None)
+
+
+def quiet_time(state: TableState, files: Sequence[RawFile]) -> timedelta:
+    """How long no LOAD file may have arrived: `FullLoadQuietMinutes`, or longer if the files arrive slowly.
+
+    DMS writes a file of 1 GB at a time by default, which takes a slow source longer than ten minutes. If an operator
+    set the date of the last full load, the files may be of several loads, and the time between them means nothing.
+
+    Args:
+        files: LOAD files of the table, any order.
+    """
+    quiet = timedelta(minutes=state.settings.full_load_quiet_minutes)
+    if not quiet or state.full_load_date_by_hand:
+        return quiet
+    written = sorted(file.modified_utc for file in files if file.modified_utc > state.last_full_load_utc)
+    gaps = [later - earlier for earlier, later in zip(written, written[1:])]
+    return max(quiet, min(GAPS_TO_WAIT * max(gaps, default=timedelta(0)), MAX_QUIET_BY_GAPS))
 
 
 def dms_table_state(statistics: TaskStatistics | None, state: TableState, files: Sequence[RawFile]) -> str | None:
@@ -184,8 +207,7 @@ def wait_reason(state: TableState, files: Sequence[RawFile], now: datetime, dms_
         return WaitReason(reason, "have the DMS task reload the table")
     if dms_state is not None and dms_state != COMPLETED:
         return WaitReason(f"full load still arriving: the DMS task reports '{dms_state}'")
-    quiet = timedelta(minutes=state.settings.full_load_quiet_minutes)
-    newest = max(file.modified_utc for file in files)
+    quiet, newest = quiet_time(state, files), max(file.modified_utc for file in files)
     settled = newest + quiet <= now
     missing = missing_loads(files)
     if missing:
