@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from cdclake.ports import ObjectStore
 
-_MODIFYING = {"put", "put_if_absent", "put_if_unchanged", "copy", "delete", "retire", "purge"}
+_MODIFYING = {"put", "put_if_absent", "put_if_unchanged", "copy", "delete", "remove", "retire", "purge"}
 
 
 class Death(NamedTuple):

@@ -85,6 +85,15 @@ class ObjectStore(ObjectReader, Protocol):
         """Delete objects; an absent object is no error."""
         ...
 
+    def remove(self, prefix: str, is_protected: Callable[[str], bool]) -> None:
+        """Permanently delete objects and their earlier versions, of which a store with versions keeps none.
+
+        Args:
+            prefix: Prefix of the objects' keys.
+            is_protected: Returns for a key whether to keep the object.
+        """
+        ...
+
     def retire(self, key: str, retired_key: str) -> None:
         """Retire a data file; no error if it is retired already.
 

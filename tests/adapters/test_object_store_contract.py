@@ -455,6 +455,17 @@ def test_purging_keeps_live_and_protected_objects(store: ObjectStore) -> None:
     assert store.get("t/3") == b"kept"
 
 
+def test_removing_leaves_protected_and_other_objects(store: ObjectStore) -> None:
+    for key in ("t/1", "t/2", "t/3", "u/1"):
+        store.put(key, b"old")
+        store.put(key, b"new")
+    store.delete(["t/2"])
+    store.remove("t/", lambda key: key == "t/3")
+    store.remove("t/", lambda key: key == "t/3")
+    assert keys(store, "") == ["t/3", "u/1"]
+    assert [store.get(key) for key in ("t/3", "u/1")] == [b"new"] * 2
+
+
 def test_an_object_whose_key_is_too_long_counts_as_absent(store: ObjectStore) -> None:
     fill(store, "a")
     long = "shop/" + "ü" * 510

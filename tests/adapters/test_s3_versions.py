@@ -412,6 +412,16 @@ def test_purging_deletes_all_noncurrent_versions(store: S3Store, s3: S3Client) -
     assert store.get("table/1") == b"third"
 
 
+def test_removing_leaves_no_version_and_no_marker(store: S3Store, s3: S3Client) -> None:
+    set_versioning(s3, ENABLED)
+    for number in range(3):
+        store.put("staging/1", f"{number}".encode())
+        store.put("staging/2", f"{number}".encode())
+    store.delete(["staging/2"])
+    store.remove("staging/", lambda _: False)
+    assert all_keys(s3) == []
+
+
 def test_no_old_data_reappears_while_versions_are_purged(
     store: S3Store, s3: S3Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,6 +126,10 @@ class FolderStore:
                 if path.is_file():
                     path.unlink(missing_ok=True)
 
+    def remove(self, prefix: str, is_protected: Callable[[str], bool]) -> None:
+        """See `ObjectStore.remove`."""
+        self.delete([entry.key for entry in self.list(prefix) if not is_protected(entry.key)])
+
     def retire(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.retire`. Renames the file."""
         if self.key_fault(key):

@@ -124,6 +124,10 @@ class MemoryStore:
             for key in keys:
                 self._objects.pop(key, None)
 
+    def remove(self, prefix: str, is_protected: Callable[[str], bool]) -> None:
+        """See `ObjectStore.remove`."""
+        self.delete([entry.key for entry in self.list(prefix) if not is_protected(entry.key)])
+
     def retire(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.retire`."""
         with self._lock:

@@ -11,7 +11,14 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
 from cdclake.adapters.aws import NO_ANSWER, Remedies, error_code, http_status, is_transient, translated_errors
-from cdclake.adapters.s3_versions import NULL_VERSION, ObjectVersions, delete_markers, hidden_versions, versions_of
+from cdclake.adapters.s3_versions import (
+    NULL_VERSION,
+    ObjectVersions,
+    all_versions,
+    delete_markers,
+    hidden_versions,
+    versions_of,
+)
 from cdclake.errors import (
     CdclakeError,
     CommitStateUnknownError,
@@ -175,6 +182,12 @@ class S3Store:
     def delete(self, keys: Sequence[str]) -> None:
         """See `ObjectStore.delete`."""
         self._delete([{"Key": key} for key in keys])
+
+    def remove(self, prefix: str, is_protected: Callable[[str], bool]) -> None:
+        """See `ObjectStore.remove`. Takes as many requests as listing and deleting objects."""
+        with self._errors(prefix):
+            for ids in all_versions(self._client, self.bucket, prefix):
+                self._delete([one for one in ids if not is_protected(one["Key"])])
 
     def retire(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.retire`. A delete marker hides the object's version. Without a version, copies it first.

@@ -51,6 +51,13 @@ def versions_of(client: S3Client, bucket: str, key: str) -> ObjectVersions:
     return result
 
 
+def all_versions(client: S3Client, bucket: str, prefix: str) -> Iterator[list[ObjectIdentifierTypeDef]]:
+    """List all versions of objects whose keys begin with `prefix`, a page at a time, delete markers last."""
+    for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
+        entries = chain(page.get("Versions", []), page.get("DeleteMarkers", []))
+        yield [{"Key": entry["Key"], "VersionId": entry["VersionId"]} for entry in entries]
+
+
 def hidden_versions(client: S3Client, bucket: str, prefix: str) -> Iterator[ObjectIdentifierTypeDef]:
     """List all noncurrent versions with data, of objects whose keys begin with `prefix`."""
     for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):

@@ -59,12 +59,9 @@ def publish(
 
 
 def remove_staging(log: ChangeLog, through: int) -> None:
-    """Delete what any run staged for changes up to `through`, whether it committed, lost or crashed."""
+    """Delete for good what any run staged for changes up to `through`, whether it committed, lost or crashed."""
     prefix = log.layout.staging_folder
-    keys = [entry.key for entry in log.store.list(prefix)]
-    unneeded = [key for key in keys if int(key[len(prefix) : len(prefix) + CHANGE_DIGITS]) <= through]
-    if unneeded:
-        log.store.delete(unneeded)
+    log.store.remove(prefix, lambda key: int(key[len(prefix) : len(prefix) + CHANGE_DIGITS]) > through)
 
 
 def in_parallel(call: Callable[[Item], object], items: Iterable[Item], keep_alive: KeepAlive) -> None:

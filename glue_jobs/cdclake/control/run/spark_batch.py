@@ -82,7 +82,7 @@ def read_progress(store: ObjectStore, key: str) -> BatchProgress | None:
 
 def delete_batch(store: ObjectStore, key: str) -> None:
     """Delete a batch and its progress."""
-    store.delete([key, progress_key(key)])
+    store.remove(key[: -len(".json")], lambda other: other not in (key, progress_key(key)))
 
 
 def run_batch(

@@ -216,7 +216,5 @@ def _check_applied(run: TableRun, op: str, rows: int, result: Result) -> None:
 def _remove_staged(run: TableRun, before: Snapshot) -> None:
     """Delete this run's staged files, which contain rows but were not committed."""
     locations = locations_of(run, before)
-    store = run.log.store
-    staged = [entry.key for prefix in (locations.staging, locations.tombstones) for entry in store.list(prefix)]
-    if staged:
-        store.delete(staged)
+    for prefix in (locations.staging, locations.tombstones):
+        run.log.store.remove(prefix, lambda _: False)
