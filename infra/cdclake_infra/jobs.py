@@ -19,7 +19,7 @@ from cdclake.model.names import (
     Sentinel,
 )
 from cdclake_infra import grants
-from cdclake_infra.library import pinned
+from cdclake_infra.library import SHELL_LIBRARIES, SPARK_LIBRARIES, pinned
 from cdclake_infra.network import Network
 from cdclake_infra.resource_names import new_table
 from cdclake_infra.uploads import Uploads
@@ -148,7 +148,7 @@ class Jobs(Construct):
             extra_python_files=[library.code],
             library_set=glue.LibrarySet.NONE,  # the analytics set is large and has its own boto3
             default_arguments={
-                MODULES: pinned("boto3"),
+                MODULES: pinned(*SHELL_LIBRARIES),
                 **{f"--{name}": value for name, value in arguments.items() if value},
             },
             continuous_logging=glue.ContinuousLoggingProps(enabled=True),
@@ -187,7 +187,7 @@ class Jobs(Construct):
             ),
             extra_python_files=[library.code],
             default_arguments={
-                MODULES: pinned("boto3", "numpy", "pyarrow", "xxhash"),
+                MODULES: pinned(*SPARK_LIBRARIES),
                 "--enable-auto-scaling": "true",
                 **({} if settings.quick_tasks else {"--conf": f"spark.executorEnv.{VARIABLE}=false"}),
             },

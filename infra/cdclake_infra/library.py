@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.metadata
+import json
 import shutil
 import tomllib
 import zipfile
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import cdclake
+from cdclake.control.jobs.libraries import PINS_FILE
 from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ NOT_DEPLOYED = frozenset({"cli", "console", "devkit", "doctor", "loopback.py", "
 """Runs only on an operator's machine."""
 SPARK_ONLY = frozenset({"lake", "lake_table.py"})
 """Needs Spark and Python 3.11; left out for Glue's Python shell and Lambda."""
+SHELL_LIBRARIES = ("boto3",)
+SPARK_LIBRARIES = ("boto3", "numpy", "pyarrow", "xxhash")
+"""What Glue installs for the jobs, and what they check at start."""
 FUNCTION_LIBRARIES = ("aws-lambda-powertools", "jmespath", "typing-extensions")
 """The function's library and its dependencies: pure Python, copied from the environment that the tests run in."""
 _INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
@@ -76,7 +81,7 @@ def build_wheel(folder: Path) -> CodeFile:
     Args:
         folder: Where to write the wheel; created if needed.
     """
-    files = _read(_sources(NOT_DEPLOYED | SPARK_ONLY))
+    files = {**_read(_sources(NOT_DEPLOYED | SPARK_ONLY)), **_pins(SHELL_LIBRARIES)}
     version = cdclake.__version__
     # The build number must start with a digit; it makes the name change with the content.
     build = f"0{_digest(files)}"
@@ -96,7 +101,7 @@ def build_zip(folder: Path) -> CodeFile:
     Args:
         folder: Where to write the archive; created if needed.
     """
-    files = _read(_sources(NOT_DEPLOYED))
+    files = {**_read(_sources(NOT_DEPLOYED)), **_pins(SPARK_LIBRARIES)}
     name = f"cdclake-{cdclake.__version__}-{_digest(files)}"
     return CodeFile(_zip(folder / f"{name}.zip", files), name)
 
@@ -151,6 +156,12 @@ def _installed_files(name: str) -> Iterable[tuple[Path, Path]]:
 def _pins_of_lock() -> dict[str, str]:
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     return dict(line.split("==") for line in lines if "==" in line)
+
+
+def _pins(names: Iterable[str]) -> dict[str, bytes]:
+    """The file with which a job checks its libraries."""
+    versions = dict(pin.split("==") for pin in pinned(*names).split(","))
+    return {f"{PACKAGE.name}/{PINS_FILE}": json.dumps(versions).encode()}
 
 
 def _sources(without: frozenset[str]) -> list[Path]:

@@ -13,8 +13,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake import __version__
+from cdclake.control.jobs.libraries import PINS_FILE
 from cdclake.errors import ConfigurationError
-from cdclake_infra.library import FUNCTION_LIBRARIES, JOBS, ON_RAW_FILE, build_function, build_wheel, build_zip, pinned
+from cdclake_infra.library import (
+    FUNCTION_LIBRARIES,
+    JOBS,
+    ON_RAW_FILE,
+    SHELL_LIBRARIES,
+    SPARK_LIBRARIES,
+    build_function,
+    build_wheel,
+    build_zip,
+    pinned,
+)
 from tests.test_architecture import is_within, module_name, product_imports
 
 if TYPE_CHECKING:
@@ -64,6 +75,13 @@ def installed(wheel: CodeFile, tmp_path_factory: pytest.TempPathFactory) -> Path
 @pytest.mark.parametrize("script", ["controller.py", "process_table.py"])
 def test_the_python_shell_jobs_import_from_the_wheel(installed: Path, script: str):
     assert all(file.startswith(str(installed)) for file in imported_from(installed, JOBS / script))
+
+
+def test_each_library_has_the_pins_that_its_jobs_install(wheel: CodeFile, tmp_path: Path):
+    for library, names in ((wheel, SHELL_LIBRARIES), (build_zip(tmp_path), SPARK_LIBRARIES)):
+        with zipfile.ZipFile(library.path) as archive:
+            pins = json.loads(archive.read(f"cdclake/{PINS_FILE}"))
+        assert ",".join(f"{name}=={version}" for name, version in pins.items()) == pinned(*names)
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Callable
 from uuid import uuid4
 
+from cdclake.control.jobs.libraries import check_libraries
 from cdclake.errors import CdclakeError, RetryableError, gravest_kind
 from cdclake.model.names import Argument
 
@@ -49,6 +50,7 @@ def run_job(main: Callable[[], Mapping[str, object]]) -> None:
         JobExit: The job failed, with the error's exit code.
     """
     try:
+        check_libraries()
         summary = main()
     except CdclakeError as error:
         line = error_line(error)

@@ -1,0 +1,53 @@
+"""A deployed job refuses to run with other libraries."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+
+from cdclake.control.jobs import libraries
+from cdclake.control.jobs.entry import JobExit, run_job
+from cdclake.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the package."""
+    monkeypatch.setattr(libraries, "files", lambda _: tmp_path)
+    return tmp_path
+
+
+def pin(deployed: Path, version: str) -> None:
+    (deployed / libraries.PINS_FILE).write_text(json.dumps({"boto3": version}), encoding="utf-8")
+
+
+def test_the_deployed_version_is_accepted(deployed: Path) -> None:
+    pin(deployed, boto3.__version__)
+    libraries.check_libraries()
+
+
+def test_another_version_is_refused_with_its_place_and_the_parameter_to_set(deployed: Path) -> None:
+    pin(deployed, "1.2.3")
+    with pytest.raises(ConfigurationError, match=rf"boto3 {boto3.__version__}, but .* 1\.2\.3") as refused:
+        libraries.check_libraries()
+    assert "--additional-python-modules to boto3==1.2.3" in str(refused.value)
+    assert boto3.__file__ in str(refused.value)
+
+
+def test_a_job_ends_before_it_does_anything(deployed: Path) -> None:
+    pin(deployed, "1.2.3")
+    done: list[bool] = []
+    with pytest.raises(JobExit, match="ConfigurationError"):
+        run_job(lambda: {"done": done.append(True)})
+    assert not done
+
+
+def test_a_package_that_is_not_deployed_is_not_checked(deployed: Path) -> None:
+    assert not list(deployed.iterdir())
+    libraries.check_libraries()
