@@ -44,11 +44,13 @@ class FakeS3:
         objects: Content by `bucket/key`.
         faults: Faults to come; the first that matches a request applies.
         requests: Method and path of every request so far.
+        signers: Access key of every request so far.
     """
 
     objects: dict[str, bytes] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)
+    signers: list[str] = field(default_factory=list)
     uploads: dict[str, dict[int, bytes]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -80,6 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         key, query = unquote(url.path).lstrip("/"), parse_qs(url.query, keep_blank_values=True)
         body = self._body()
+        self.s3.signers.append(self.headers.get("Authorization", "").partition("Credential=")[2].partition("/")[0])
         fault = self.s3.next_fault(self.command, self.path)
         if fault is None:
             getattr(self, f"_{self.command.lower()}")(key, query, body)

@@ -17,7 +17,7 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from botocore.exceptions import ClientError
@@ -29,7 +29,9 @@ from cdclake.adapters.stores import FILE, parse_location
 from cdclake.errors import CdclakeError, ConfigurationError, RetryableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from botocore.credentials import Credentials, ReadOnlyCredentials
 
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """The AWS SDKs' variables for an endpoint other than AWS; the first one set wins."""
@@ -85,24 +87,107 @@ class FileSystemSpec:
         base = fs.LocalFileSystem() if self.scheme == FILE else self._s3()
         return fs.SubTreeFileSystem(self.root, base)
 
-    def _s3(self) -> fs.S3FileSystem:
+    def _s3(self) -> fs.FileSystem:
         credentials = aws.session().get_credentials()
         if credentials is None:
             raise ConfigurationError(
                 "No AWS credentials were found", remedy="Set a profile, a role or access keys", bucket=self.root
             )
-        frozen = credentials.get_frozen_credentials()
+        return fs.PyFileSystem(_RenewingS3(credentials, self._connect))
+
+    def _connect(self, credentials: ReadOnlyCredentials) -> fs.S3FileSystem:
         scheme, _, host = self.endpoint.rstrip("/").rpartition("://")
         return fs.S3FileSystem(
-            access_key=frozen.access_key,
-            secret_key=frozen.secret_key,
-            session_token=frozen.token,
+            access_key=credentials.access_key,
+            secret_key=credentials.secret_key,
+            session_token=credentials.token,
             region=self.region or None,
             scheme=scheme or "https",
             endpoint_override=host or None,
             allow_delayed_open=True,  # a small file is one request instead of three
             retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
         )
+
+
+class _RenewingS3(fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
+    """S3 with temporary credentials that are renewed while a task runs.
+
+    pyarrow takes credentials once, and those of a role may have ten minutes left. botocore renews them in time, so each
+    operation asks botocore for the current ones. A file keeps those with which it was opened.
+
+    Args:
+        credentials: botocore's credentials.
+        connect: Opens the file system with fixed credentials.
+    """
+
+    def __init__(self, credentials: Credentials, connect: Callable[[ReadOnlyCredentials], fs.FileSystem]) -> None:
+        self._credentials, self._connect = credentials, connect
+        self._lock = Lock()
+        self._used: ReadOnlyCredentials | None = None
+        self._opened: fs.FileSystem | None = None
+
+    def _current(self) -> fs.FileSystem:
+        current = self._credentials.get_frozen_credentials()
+        with self._lock:
+            if self._opened is None or current != self._used:
+                self._used, self._opened = current, self._connect(current)
+            return self._opened
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        return self._current().open_input_file(path)
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        return self._current().open_input_stream(path, compression=None)
+
+    def open_output_stream(self, path: str, metadata: Any) -> pa.NativeFile:  # noqa: ANN401 - pyarrow's own type
+        return self._current().open_output_stream(path, compression=None, metadata=metadata)
+
+    def open_append_stream(self, path: str, metadata: Any) -> pa.NativeFile:  # noqa: ANN401 - likewise
+        return self._current().open_append_stream(path, compression=None, metadata=metadata)
+
+    def get_file_info(self, paths: list[str]) -> list[fs.FileInfo]:
+        found: list[fs.FileInfo] = self._current().get_file_info(paths)
+        return found
+
+    def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
+        found: list[fs.FileInfo] = self._current().get_file_info(selector)
+        return found
+
+    def create_dir(self, path: str, recursive: bool) -> None:
+        self._current().create_dir(path, recursive=recursive)
+
+    def delete_dir(self, path: str) -> None:
+        self._current().delete_dir(path)
+
+    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
+        self._current().delete_dir_contents(path, missing_dir_ok=missing_dir_ok)
+
+    def delete_root_dir_contents(self) -> None:
+        self._current().delete_dir_contents("/", accept_root_dir=True)
+
+    def delete_file(self, path: str) -> None:
+        self._current().delete_file(path)
+
+    def move(self, source: str, target: str) -> None:
+        self._current().move(source, target)
+
+    def copy_file(self, source: str, target: str) -> None:
+        self._current().copy_file(source, target)
+
+    def normalize_path(self, path: str) -> str:
+        normalized: str = self._current().normalize_path(path)
+        return normalized
+
+    def get_type_name(self) -> str:
+        return "s3"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    __hash__ = fs.FileSystemHandler.__hash__
 
 
 def lake_filesystem(location: str) -> FileSystemSpec:

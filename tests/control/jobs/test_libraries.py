@@ -42,10 +42,12 @@ def test_another_version_is_refused_with_its_place_and_the_parameter_to_set(depl
 
 def test_a_job_ends_before_it_does_anything(deployed: Path) -> None:
     pin(deployed, "1.2.3")
-    done: list[bool] = []
+
+    def work() -> dict[str, object]:
+        pytest.fail("the job worked")
+
     with pytest.raises(JobExit, match="ConfigurationError"):
-        run_job(lambda: {"done": done.append(True)})
-    assert not done
+        run_job(work)
 
 
 def test_a_package_that_is_not_deployed_is_not_checked(deployed: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pytest
 
-from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.adapters.filesystem import lake_filesystem, open_input
 from cdclake.commit import table_files
 from cdclake.commit.log import ChangeLog
 from cdclake.lake.operations.load import load_incremental
@@ -79,7 +79,6 @@ def requests_of_a_change(table: Table, monkeypatch: pytest.MonkeyPatch) -> Count
     """Apply a change, and count the calls of stores, and the files of the lake that are opened."""
     calls: Counter[str] = Counter()
     table.write_changes(SECOND, changes(3))
-    open_input = reader.open_input
 
     def opened(*arguments: Any) -> Any:
         calls["open"] += 1
