@@ -47,7 +47,7 @@ class Files:
         files = self.listed
         touched = {i for i, keys in enumerate(self.keys) if np.isin(updated, keys).any()}
         rows = inserts_of(inserted)
-        inserts: dict[Partition, InsertStats] = {(): counting(files).stats((), rows)} if inserted else {}
+        inserts: dict[Partition, InsertStats] = {(): counting(files).stats((), rows, rows.nbytes)} if inserted else {}
         plan = plan_rewrite(files, touched, inserts, TARGET_BYTES)
         written = [np.concatenate([np.empty(0, np.int64), *(self.keys[i] for i in task.bases)]) for task in plan.tasks]
         if inserted:
@@ -136,7 +136,7 @@ def test_many_new_rows_become_several_files_if_no_key_range_is_known() -> None:
     """After a key's type changed."""
     files = [DataFile(str(i), TARGET_ROWS, TARGET_BYTES, ()) for i in range(4)]
     rows = inserts_of(range(20 * TARGET_ROWS))
-    stats = counting(files).stats((), rows)
+    stats = counting(files).stats((), rows, rows.nbytes)
     plan = plan_rewrite(files, range(4), {(): stats}, TARGET_BYTES)
     assert [task.bases for task in plan.tasks[:4]] == [(0,), (1,), (2,), (3,)]
     sizes = [part.num_rows for _, part in split_at_bounds(rows, plan.insert_targets[()].bounds)]
@@ -192,7 +192,7 @@ def test_the_driver_gets_a_few_keys_per_file_to_write_however_many_partitions_a_
             {LEADING_KEY: keys, "p": rng.integers(0, 4_000, len(keys)).astype(str), "text": ["x" * 80] * len(keys)}
         )
         for partition, part in by_partition(table, ["p"]):
-            stats = InsertCounting(HomeBounds(()), target).stats(partition, part)
+            stats = InsertCounting(HomeBounds(()), target).stats(partition, part, part.nbytes)
             total[partition] = total[partition] + stats if partition in total else stats
             rows += part.num_rows
     memory_bytes = sum(stats.memory_bytes for stats in total.values())

@@ -26,7 +26,7 @@ from cdclake.lake.merge.tasks import (
     split_by_task,
     without_stored_rows,
 )
-from cdclake.lake.storage.arrow_ipc import concat_ipc
+from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
 from cdclake.lake.storage.key_ranges import overlapping_files
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, key_range, may_contain
 from cdclake.lake.storage.tombstones import find_tombstones
@@ -149,7 +149,10 @@ def rows_by_task(
 ) -> Iterator[tuple[int, bytes]]:
     """The rows of a batch by number of the task that merges them, see `InPlacePlan.targets`."""
     for number, rows in batch.rows.items():
-        yield from split_by_task(rows, targets[number])
+        if len(targets[number].tasks) == 1:
+            yield targets[number].tasks[0], rows
+        else:
+            yield from ((task, to_ipc(part)) for task, part in split_by_task(from_ipc(rows), targets[number]))
 
 
 def merge_in_place(

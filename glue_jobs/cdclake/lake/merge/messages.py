@@ -49,12 +49,14 @@ class FileKeys(NamedTuple):
 
 
 class FileEdit(NamedTuple):
-    """What a task that writes data files removes from them, or adds to them.
+    """What tasks that write data files remove from them, or add to them.
 
     Attributes:
-        removals: See `ResolvedBatch.removals`; empty for none.
+        counts: Numbers of tasks, each with a number of the rows, in the order of the rows.
+        removals: Rows of `ResolvedBatch.removals`; empty for none.
         rows: Rows to write; empty for none.
     """
 
+    counts: tuple[tuple[int, int], ...]
     removals: bytes = b""
     rows: bytes = b""

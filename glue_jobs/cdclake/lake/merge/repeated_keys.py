@@ -52,17 +52,18 @@ def repeats_hash(entries: Iterable[bytes]) -> Iterator[bool]:
 
 def added_hashes(resolution: Resolution, *, buckets: int) -> Iterator[tuple[int, bytes]]:
     """Hashes of the keys of added rows, by bucket."""
-    for rows in resolution.additions.values():
-        yield from enumerate(hashes_by_bucket(from_ipc(rows)[KEY], buckets))
+    if resolution.additions:
+        yield from enumerate(hashes_by_bucket(from_ipc(resolution.additions)[KEY], buckets))
 
 
 def added_keys(resolution: Resolution, *, buckets: int) -> Iterator[tuple[int, bytes]]:
     """Keys and positions of added rows, by bucket."""
-    for data in resolution.additions.values():
-        rows = from_ipc(data).select([KEY, POSITION])
-        numbers: NDArray[np.uint64] = key_hashes(rows[KEY]) % np.uint64(buckets)
-        for number in range(buckets):
-            yield number, to_ipc(rows.filter(pa.array(numbers == number)))
+    if not resolution.additions:
+        return
+    rows = from_ipc(resolution.additions).select([KEY, POSITION])
+    numbers: NDArray[np.uint64] = key_hashes(rows[KEY]) % np.uint64(buckets)
+    for number in range(buckets):
+        yield number, to_ipc(rows.filter(pa.array(numbers == number)))
 
 
 def earlier_positions(entries: Iterable[bytes], *, shape: TableShape, limit: int) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdclake.lake.merge.home_ranges import HomeRanges, indices_by_partition, split_by_order
@@ -55,12 +55,14 @@ class WriteTask:
         bases: Indices of the data files it replaces; empty if all its rows are new.
         partition: Partition that it writes.
         file_count: Number of files to split the result into.
+        size_bytes: Expected size of the result.
     """
 
     number: int
     bases: tuple[int, ...]
     partition: Partition
     file_count: int = 1
+    size_bytes: float = inf
 
 
 @dataclass(frozen=True)
@@ -256,7 +258,7 @@ class _Planner:
     def _add_task(self, partition: Partition, bases: Sequence[int], new_bytes: float) -> int:
         all_bytes = sum(self._files[i].bytes for i in bases) + new_bytes
         file_count = files_for(all_bytes, self._target_bytes)
-        self.tasks.append(WriteTask(len(self.tasks), tuple(bases), partition, file_count))
+        self.tasks.append(WriteTask(len(self.tasks), tuple(bases), partition, file_count, all_bytes))
         self.task_of_file.update(dict.fromkeys(bases, self.tasks[-1].number))
         return self.tasks[-1].number
 

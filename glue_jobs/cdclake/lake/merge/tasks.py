@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,10 +29,12 @@ from cdclake.lake.storage.key_ranges import count_by_range, sample_by_bytes, spl
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.partitions import by_partition
 from cdclake.lake.storage.tombstones import TombstonePlan, find_tombstones, tombstone_schema, write_tombstones
+from cdclake.lake.storage.wide_rows import take
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.merge.home_ranges import HomeBounds
@@ -73,7 +78,7 @@ class Resolution:
         deletes: Number of tombstones.
         removals: By file index, see `ResolvedBatch.removals`; as Arrow IPC, as all rows here.
         replacements: Rows by file index.
-        additions: Rows by partition.
+        additions: New rows.
         tombstones: Deletes to remember.
         moves: What is known about updates that changed keys.
         needs_values: See `ResolvedBatch.needs_values`.
@@ -85,7 +90,7 @@ class Resolution:
     deletes: int = 0
     removals: dict[int, bytes] = field(default_factory=dict)
     replacements: dict[int, bytes] = field(default_factory=dict)
-    additions: dict[Partition, bytes] = field(default_factory=dict)
+    additions: bytes = b""
     tombstones: bytes = b""
     moves: KeyMoves = KeyMoves()  # noqa: RUF009 - frozen
     needs_values: bool = False
@@ -96,7 +101,7 @@ class Resolution:
             self,
             removals={},
             replacements={},
-            additions={},
+            additions=b"",
             tombstones=b"",
             moves=replace(self.moves, displacing=frozenset()),
         )
@@ -183,25 +188,31 @@ class InsertCounting:
     home_bounds: HomeBounds
     target_file_bytes: int
 
-    def stats(self, partition: Partition, rows: pa.Table) -> InsertStats:
+    def stats(self, partition: Partition, rows: pa.Table, memory_bytes: int) -> InsertStats:
         """Count a partition's new rows, which are sorted by leading key if there is one."""
         if LEADING_KEY not in rows.column_names:
-            return InsertStats(rows.num_rows, rows.nbytes)
+            return InsertStats(rows.num_rows, memory_bytes)
         keys, bounds = rows[LEADING_KEY].combine_chunks(), self.home_bounds.of(partition)
-        samples = sample_by_bytes(keys, rows.nbytes, self.target_file_bytes / SAMPLES_PER_FILE)
+        samples = sample_by_bytes(keys, memory_bytes, self.target_file_bytes / SAMPLES_PER_FILE)
         by_range = count_by_range(keys, bounds) if bounds else {}
-        return InsertStats(rows.num_rows, rows.nbytes, tuple(samples), by_range)
+        return InsertStats(rows.num_rows, memory_bytes, tuple(samples), by_range)
 
 
 def to_resolution(resolved: ResolvedBatch, counting: InsertCounting) -> Resolution:
     """Count and serialize the rows of a resolved batch."""
+    # Of thousands of partitions with a few rows each: Arrow takes its time for each piece that it measures or sends.
+    new = pa.concat_tables(resolved.inserts.values()).combine_chunks() if resolved.inserts else None
+    row_bytes = new.nbytes / max(new.num_rows, 1) if new else 0.0
     return replace(
         without_stored_rows(resolved),
         touched=frozenset(resolved.removals),
-        inserts={partition: counting.stats(partition, rows) for partition, rows in resolved.inserts.items()},
+        inserts={
+            partition: counting.stats(partition, rows, round(rows.num_rows * row_bytes))
+            for partition, rows in resolved.inserts.items()
+        },
         removals={i: to_ipc(rows) for i, rows in resolved.removals.items()},
         replacements={i: to_ipc(rows) for i, rows in resolved.replacements.items()},
-        additions={partition: to_ipc(rows) for partition, rows in resolved.inserts.items()},
+        additions=to_ipc(new) if new else b"",
         needs_values=resolved.needs_values,
     )
 
@@ -217,45 +228,78 @@ def without_stored_rows(resolved: ResolvedBatch) -> Resolution:
     )
 
 
-def rows_by_write_task(resolution: Resolution, *, plan: RewritePlan, first: int = 0) -> Iterator[tuple[int, FileEdit]]:
-    """Send rows to the tasks that write them.
+def rows_by_write_task(
+    resolution: Resolution, *, plan: RewritePlan, shape: TableShape, groups: Sequence[int]
+) -> Iterator[tuple[int, FileEdit]]:
+    """Send rows to the tasks that write them, and those of small tasks together.
 
     Args:
-        first: Number of the plan's first task.
+        shape: The rows' shape.
+        groups: Number of the first task of each group, ascending.
 
     Yields:
-        Task number and rows; tombstones go to the task after the plan's last.
+        Number of the group, and rows; tombstones go to the task after the plan's last.
     """
     for i, keys in resolution.removals.items():
-        yield first + plan.task_of_file[i], FileEdit(removals=keys)
+        task = plan.task_of_file[i]
+        yield _group_of(task, groups), FileEdit(((task, 0),), removals=keys)
     for i, rows in resolution.replacements.items():
-        yield first + plan.task_of_file[i], FileEdit(rows=rows)
-    for ordinal, (partition, rows) in enumerate(resolution.additions.items()):
-        targets = plan.insert_targets[partition]
-        yield from ((first + task, FileEdit(rows=part)) for task, part in split_by_task(rows, targets, ordinal))
+        task = plan.task_of_file[i]
+        yield _group_of(task, groups), FileEdit(((task, from_ipc(rows).num_rows),), rows=rows)
+    yield from _additions(resolution.additions, plan, shape, groups)
     if resolution.tombstones:
-        yield first + len(plan.tasks), FileEdit(rows=resolution.tombstones)
+        task = len(plan.tasks)
+        rows_count = from_ipc(resolution.tombstones).num_rows
+        yield _group_of(task, groups), FileEdit(((task, rows_count),), rows=resolution.tombstones)
 
 
-def split_by_task(data: bytes, targets: InsertTargets, ordinal: int = 0) -> Iterator[tuple[int, bytes]]:
+def _additions(
+    additions: bytes, plan: RewritePlan, shape: TableShape, groups: Sequence[int]
+) -> Iterator[tuple[int, FileEdit]]:
+    parts: dict[int, list[tuple[int, pa.Table]]] = defaultdict(list)
+    rows = from_ipc(additions) if additions else shape.in_flight.empty_table()
+    for ordinal, (partition, part) in enumerate(by_partition(rows, shape.partition_key)):
+        for task, piece in split_by_task(part, plan.insert_targets[partition], ordinal):
+            parts[_group_of(task, groups)].append((task, piece))
+    for group, pieces in parts.items():
+        together = pa.concat_tables([piece for _, piece in pieces]).combine_chunks()
+        yield group, FileEdit(tuple((task, piece.num_rows) for task, piece in pieces), rows=to_ipc(together))
+
+
+def _group_of(task: int, groups: Sequence[int]) -> int:
+    return bisect_right(groups, task) - 1
+
+
+def split_by_task(rows: pa.Table, targets: InsertTargets, ordinal: int = 0) -> Iterator[tuple[int, pa.Table]]:
     """Rows of a batch by number of the task that writes them.
 
     Args:
-        data: Rows, sorted by leading key if there is one.
+        rows: Rows, sorted by leading key if there is one.
         ordinal: Number of the batch, if the table has no key: the tasks take rows in turn.
     """
     if len(targets.tasks) == 1:
-        yield targets.tasks[0], data
+        yield targets.tasks[0], rows
     elif targets.bounds:
-        for key_range, rows in split_at_bounds(from_ipc(data), targets.bounds):
-            yield targets.tasks[key_range], to_ipc(rows)
+        for key_range, part in split_at_bounds(rows, targets.bounds):
+            yield targets.tasks[key_range], part
     else:
-        rows = from_ipc(data)
         size = -(-rows.num_rows // len(targets.tasks))
         for i in range(len(targets.tasks)):
             part = rows.slice(i * size, size)
             if part.num_rows:
-                yield targets.tasks[(i + ordinal) % len(targets.tasks)], to_ipc(part)
+                yield targets.tasks[(i + ordinal) % len(targets.tasks)], part
+
+
+class TaskEdits(NamedTuple):
+    """What one task removes from data files, and adds to them.
+
+    Attributes:
+        removals: See `ResolvedBatch.removals`.
+        rows: Rows to write; None for none.
+    """
+
+    removals: Sequence[pa.Table] = ()
+    rows: pa.Table | None = None
 
 
 @dataclass(frozen=True)
@@ -297,20 +341,45 @@ class WriteContext:
     repeated: frozenset[str] = frozenset()
 
 
-def write_files(task: Task, edits: Iterable[FileEdit], *, context: WriteContext) -> WriteResult:
+def edits_by_task(edits: Iterable[FileEdit]) -> dict[int, TaskEdits]:
+    """What each task removes and adds, given the edits of a group of tasks."""
+    removals: dict[int, list[pa.Table]] = defaultdict(list)
+    tables: list[pa.Table] = []
+    numbers: list[NDArray[np.int64]] = []
+    for edit in edits:
+        tasks, counts = zip(*edit.counts)
+        if edit.removals:
+            removals[tasks[0]].append(from_ipc(edit.removals))
+        else:
+            tables.append(from_ipc(edit.rows))
+            numbers.append(np.repeat(tasks, counts))
+    rows = dict(_rows_by_number(tables, np.concatenate(numbers))) if tables else {}
+    return {number: TaskEdits(removals[number], rows.get(number)) for number in {*removals, *rows}}
+
+
+def _rows_by_number(tables: Sequence[pa.Table], numbers: NDArray[np.int64]) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each number. Cutting rows costs more than sorting them, if the pieces are many and small."""
+    rows = pa.concat_tables(tables)
+    if (numbers != numbers[0]).any():
+        order = np.argsort(numbers, kind="stable")
+        rows, numbers = take(rows.combine_chunks(), pa.array(order)), numbers[order]
+    tasks, starts = np.unique(numbers, return_index=True)
+    for task, start, end in zip(tasks.tolist(), starts.tolist(), [*starts[1:].tolist(), len(numbers)]):
+        yield task, rows.slice(start, end - start)
+
+
+def write_files(task: Task, edits: TaskEdits, *, context: WriteContext) -> WriteResult:
     """Write the files of one task of the rewrite."""
-    edits = list(edits)
-    additions = [edit.rows for edit in edits if edit.rows]
     locations, shape = context.locations, context.shape
     fs = locations.lake.open()
     if task.number == len(context.plan.tasks):
         key = f"{locations.tombstones}-{task.attempt}.parquet"
-        new = concat_ipc(additions, tombstone_schema(shape))
+        new = edits.rows or tombstone_schema(shape).empty_table()
         file, forgotten = write_tombstones(fs, key, context.tombstone_plan, new, shape)
         return WriteResult(tombstones=(file,), forgotten=forgotten)
-    removed, soft_deleted = removed_keys([from_ipc(edit.removals) for edit in edits if edit.removals], shape)
+    removed, soft_deleted = removed_keys(edits.removals, shape)
     file_count = context.plan.tasks[task.number].file_count
-    added = concat_ipc(additions, shape.in_flight)
+    added = edits.rows or shape.in_flight.empty_table()
     return rewrite_files(fs, task, context, removed, added, soft_deleted, file_count)
 
 

@@ -6,9 +6,17 @@ from bisect import bisect_right
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdclake.lake.merge.tasks import WriteContext, WriteResult, rows_by_write_task, write_files
+from cdclake.lake.merge.tasks import (
+    TaskEdits,
+    WriteContext,
+    WriteResult,
+    edits_by_task,
+    rows_by_write_task,
+    write_files,
+)
 from cdclake.lake.scd2.versions import file_shape
 from cdclake.lake.spark.backend import Task, moved
 from cdclake.lake.storage.tombstones import NO_TOMBSTONES
@@ -24,6 +32,12 @@ if TYPE_CHECKING:
     from cdclake.lake.spark.backend import Backend, Partitions
     from cdclake.lake.storage.tombstones import TombstonePlan
     from cdclake.model.snapshot import DataFile
+
+
+GROUP_BYTES = 32 << 20
+"""A task of the backend writes several files if they are expected to be smaller than this together,"""
+GROUPS_PER_CORE = 4
+"""but there are at least so many for each core, as the sizes are estimates."""
 
 
 class Output(NamedTuple):
@@ -56,25 +70,61 @@ def write(backend: Backend, outputs: Sequence[Output]) -> list[list[WriteResult]
     Returns:
         For each output, what its tasks wrote.
     """
-    *firsts, count = accumulate((output.tasks for output in outputs), initial=0)
+    groups = [_groups(output.context, output.tasks, backend.parallelism) for output in outputs]
+    *firsts, count = accumulate(map(len, groups), initial=0)
     if not count:
         return [[] for _ in outputs]
     first, *others = (
-        output.resolutions.flat_map(partial(rows_by_write_task, plan=output.context.plan, first=start))
-        for output, start in zip(outputs, firsts, strict=True)
+        output.resolutions.flat_map(
+            partial(_edits, context=output.context, groups=own_groups, first=start),
+        )
+        for output, own_groups, start in zip(outputs, groups, firsts, strict=True)
     )
-    write_task = partial(_write_task, firsts=firsts, contexts=[output.context for output in outputs])
-    written = moved(first.shuffle(count, *others), backend).run(write_task).collect()
+    contexts = [output.context for output in outputs]
+    ends = [[*own_groups[1:], output.tasks] for output, own_groups in zip(outputs, groups, strict=True)]
+    write_group = partial(_write_group, firsts=firsts, groups=groups, ends=ends, contexts=contexts)
+    written = moved(first.shuffle(count, *others), backend).run(write_group).collect()
     return [[one.result for one in written if one.output == number] for number in range(len(outputs))]
 
 
-def _write_task(
-    task: Task, edits: Iterable[FileEdit], *, firsts: Sequence[int], contexts: Sequence[WriteContext]
+def _groups(context: WriteContext, tasks: int, parallelism: int) -> list[int]:
+    """Number of the first task of each group; each group is one task of the backend, which costs time by itself."""
+    sizes = [task.size_bytes for task in context.plan.tasks]
+    known = sum(size for size in sizes if size < inf)
+    limit = min(GROUP_BYTES, known / (GROUPS_PER_CORE * parallelism))
+    firsts: list[int] = []
+    filled = inf
+    for number, size in enumerate([*sizes, *[inf] * (tasks - len(sizes))]):
+        filled += size
+        if filled > limit:
+            firsts.append(number)
+            filled = size
+    return firsts
+
+
+def _edits(
+    resolution: Resolution, *, context: WriteContext, groups: Sequence[int], first: int
+) -> Iterator[tuple[int, FileEdit]]:
+    edits = rows_by_write_task(resolution, plan=context.plan, shape=context.shape, groups=groups)
+    return ((first + group, edit) for group, edit in edits)
+
+
+def _write_group(
+    task: Task,
+    edits: Iterable[FileEdit],
+    *,
+    firsts: Sequence[int],
+    groups: Sequence[Sequence[int]],
+    ends: Sequence[Sequence[int]],
+    contexts: Sequence[WriteContext],
 ) -> Iterator[_Written]:
-    """Write one task's rows. The tasks of an output have consecutive numbers, starting at its entry in `firsts`."""
+    """Write the rows of one group of tasks. The groups of an output follow each other, from its entry in `firsts`."""
     output = bisect_right(firsts, task.number) - 1
-    own_task = Task(task.number - firsts[output], task.attempt)
-    yield _Written(output, write_files(own_task, edits, context=contexts[output]))
+    group = task.number - firsts[output]
+    by_task = edits_by_task(edits)
+    for number in range(groups[output][group], ends[output][group]):
+        own_edits = by_task.get(number, TaskEdits())
+        yield _Written(output, write_files(Task(number, task.attempt), own_edits, context=contexts[output]))
 
 
 def write_context(request: Request, plan: RewritePlan, tombstone_plan: TombstonePlan) -> WriteContext:
