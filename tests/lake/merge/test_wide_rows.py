@@ -10,8 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.lake.merge import full_load, join_by_key, read_changes
+from cdclake.lake.merge.home_ranges import HomeBounds
+from cdclake.lake.merge.resolve import Counts, ResolvedBatch
+from cdclake.lake.merge.tasks import InsertCounting, to_resolution
 from cdclake.lake.raw import parquet
 from cdclake.lake.storage import reader, wide_rows, writer
+from cdclake.lake.storage.keys import LEADING_KEY
+from cdclake.lake.storage.partitions import by_partition
 from tests.lake.table import RAW_PREFIX, Table
 
 if TYPE_CHECKING:
@@ -130,3 +135,13 @@ def test_values_of_16_mb_together_exceed_the_2_gb_of_an_arrow_array(tmp_path: Pa
             assert (len(doc), doc[:8]) == (16 * MB, f"{number:04d}-{'old' if number % 3 else 'new'}")
             found += 1
     assert found == count
+
+
+def test_long_rows_of_one_partition_do_not_count_for_another() -> None:
+    rows = pa.table({LEADING_KEY: [1, 2, 3], "p": ["a", "a", "b"], "doc": ["x", "y", "z" * 1_000_000]})
+    inserts = dict(by_partition(rows, ["p"]))
+    resolution = to_resolution(ResolvedBatch(Counts(), inserts=inserts), InsertCounting(HomeBounds(()), 1 << 20))
+    sizes = {partition: stats.memory_bytes for partition, stats in resolution.inserts.items()}
+    assert sizes["a",] < 1_000
+    assert sizes["b",] == pytest.approx(1_000_000, rel=0.01)
+    assert sum(sizes.values()) == pytest.approx(rows.nbytes, rel=0.01)

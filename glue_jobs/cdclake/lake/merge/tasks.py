@@ -29,7 +29,7 @@ from cdclake.lake.storage.key_ranges import count_by_range, sample_by_bytes, spl
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.partitions import by_partition
 from cdclake.lake.storage.tombstones import TombstonePlan, find_tombstones, tombstone_schema, write_tombstones
-from cdclake.lake.storage.wide_rows import take
+from cdclake.lake.storage.wide_rows import combined, row_bytes, take
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -201,20 +201,31 @@ class InsertCounting:
 def to_resolution(resolved: ResolvedBatch, counting: InsertCounting) -> Resolution:
     """Count and serialize the rows of a resolved batch."""
     # Of thousands of partitions with a few rows each: Arrow takes its time for each piece that it measures or sends.
-    new = pa.concat_tables(resolved.inserts.values()).combine_chunks() if resolved.inserts else None
-    row_bytes = new.nbytes / max(new.num_rows, 1) if new else 0.0
+    new = combined(pa.concat_tables(resolved.inserts.values())) if resolved.inserts else None
+    parts = zip(resolved.inserts.items(), _memory_bytes(new, [rows.num_rows for rows in resolved.inserts.values()]))
     return replace(
         without_stored_rows(resolved),
         touched=frozenset(resolved.removals),
-        inserts={
-            partition: counting.stats(partition, rows, round(rows.num_rows * row_bytes))
-            for partition, rows in resolved.inserts.items()
-        },
+        inserts={partition: counting.stats(partition, rows, size) for (partition, rows), size in parts},
         removals={i: to_ipc(rows) for i, rows in resolved.removals.items()},
         replacements={i: to_ipc(rows) for i, rows in resolved.replacements.items()},
         additions=to_ipc(new) if new else b"",
         needs_values=resolved.needs_values,
     )
+
+
+def _memory_bytes(rows: pa.Table | None, counts: Sequence[int]) -> list[int]:
+    """Size in Arrow of consecutive parts of rows.
+
+    Args:
+        counts: Number of rows of each part.
+    """
+    if not rows:
+        return [0] * len(counts)
+    sums = np.concatenate([[0], np.cumsum(row_bytes(rows))])
+    sizes = np.diff(sums[np.concatenate([[0], np.cumsum(counts)])])
+    scaled: list[int] = np.rint(sizes * (rows.nbytes / sums[-1])).astype(np.int64).tolist()
+    return scaled
 
 
 def without_stored_rows(resolved: ResolvedBatch) -> Resolution:
@@ -262,7 +273,7 @@ def _additions(
         for task, piece in split_by_task(part, plan.insert_targets[partition], ordinal):
             parts[_group_of(task, groups)].append((task, piece))
     for group, pieces in parts.items():
-        together = pa.concat_tables([piece for _, piece in pieces]).combine_chunks()
+        together = combined(pa.concat_tables([piece for _, piece in pieces]))
         yield group, FileEdit(tuple((task, piece.num_rows) for task, piece in pieces), rows=to_ipc(together))
 
 
@@ -362,7 +373,7 @@ def _rows_by_number(tables: Sequence[pa.Table], numbers: NDArray[np.int64]) -> I
     rows = pa.concat_tables(tables)
     if (numbers != numbers[0]).any():
         order = np.argsort(numbers, kind="stable")
-        rows, numbers = take(rows.combine_chunks(), pa.array(order)), numbers[order]
+        rows, numbers = take(rows, pa.array(order)), numbers[order]
     tasks, starts = np.unique(numbers, return_index=True)
     for task, start, end in zip(tasks.tolist(), starts.tolist(), [*starts[1:].tolist(), len(numbers)]):
         yield task, rows.slice(start, end - start)

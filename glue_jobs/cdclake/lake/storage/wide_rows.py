@@ -30,7 +30,7 @@ def take(rows: pa.Table, indices: pa.Array) -> pa.Table:
     """The rows at these indices, like `pyarrow.Table.take`, for columns of any size; a null index yields null."""
     if not (rows.num_rows and len(indices)):
         return rows.take(indices)
-    sizes = _row_bytes(rows)
+    sizes = row_bytes(rows)
     taken = sizes[pc.fill_null(indices, 0).to_numpy(zero_copy_only=False)]
     if max(sizes.sum(), taken.sum()) <= MAX_TAKEN_BYTES:
         return rows.take(indices)
@@ -38,6 +38,11 @@ def take(rows: pa.Table, indices: pa.Array) -> pa.Table:
     large, ends = large.combine_chunks(), _cuts(taken, MAX_TAKEN_BYTES)
     pieces = (indices.slice(start, end - start) for start, end in zip([0, *ends], ends, strict=False))
     return pa.concat_tables([large.take(piece).cast(rows.schema) for piece in pieces])
+
+
+def combined(rows: pa.Table) -> pa.Table:
+    """The rows with one chunk for each column, unless they are too large for that."""
+    return rows.combine_chunks() if rows.nbytes <= MAX_TAKEN_BYTES else rows
 
 
 def where(rows: pa.Table, is_wanted: pa.Array) -> pa.Table:
@@ -50,13 +55,13 @@ def cut_by_bytes(rows: pa.Table, max_bytes: int) -> Iterator[pa.Table]:
     size = ceil(rows.num_rows / max(1, ceil(rows.nbytes * _SLACK / max_bytes)))
     for first in range(0, rows.num_rows, max(1, size)):
         part, start = rows.slice(first, size), 0
-        ends = [part.num_rows] if part.nbytes <= max_bytes else _cuts(_row_bytes(part), max_bytes)
+        ends = [part.num_rows] if part.nbytes <= max_bytes else _cuts(row_bytes(part), max_bytes)
         for end in ends:
             yield part.slice(start, end - start)
             start = end
 
 
-def _row_bytes(rows: pa.Table) -> NDArray[np.int64]:
+def row_bytes(rows: pa.Table) -> NDArray[np.int64]:
     """Bytes of each row. Dictionary-encoded texts count as their index."""
     sizes = np.zeros(rows.num_rows, np.int64)
     for column in rows.columns:
