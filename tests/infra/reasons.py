@@ -22,8 +22,6 @@ _SERVICE = {
 }
 _TASKS = _of("ReadTasks", "dms:DescribeTableStatistics", reason="called only for tables with a DMS task")
 _WRITE_LAKE = {
-    **_of("WriteLake", "s3:DeleteObjectVersion", reason="a run that finishes a rollback deletes delete markers"),
-    **_of("ListLake", "s3:ListBucketVersions", reason="it lists these markers first"),
     **_of("WriteLake", "s3:AbortMultipartUpload", reason="a failed multipart upload or copy is aborted"),
 }
 _PARTITIONS = ("Get{}s", "BatchCreate{}", "BatchUpdate{}", "BatchDelete{}")
@@ -47,9 +45,15 @@ REASONS: dict[str, _Reasons] = {
         **_CATALOG,
         **_of("WriteLake", "s3:PutObject", reason="it publishes changes of interrupted runs and writes batches"),
         **_of("WriteLake", "s3:DeleteObject", reason="publishing retires files, and finished batches are deleted"),
+        **_of(
+            "WriteLake", "s3:DeleteObjectVersion", reason="what interrupted runs staged is deleted with its versions"
+        ),
         **_of("FollowJobs", "glue:BatchStopJobRun", reason="it stops its Spark run before its own timeout"),
     },
-    JOB_LOAD_INITIAL: _SPARK,
+    JOB_LOAD_INITIAL: {
+        **_SPARK,
+        **_of("WriteLake", "s3:DeleteObject", reason="a full load of a loaded table retires its files"),
+    },
     JOB_LOAD_INCREMENTAL: _SPARK,
     FUNCTION: {
         **_of("WriteLogs", *_LOG, reason="Lambda writes the log with the function's role"),
