@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import boto3
@@ -30,6 +31,13 @@ def pin(deployed: Path, version: str) -> None:
 def test_the_deployed_version_is_accepted(deployed: Path) -> None:
     pin(deployed, boto3.__version__)
     libraries.check_libraries()
+
+
+@pytest.mark.parametrize("name", ["boto3", "numpy", "pyarrow", "xxhash"])
+def test_each_library_tells_its_version(name: str) -> None:
+    libraries.require_versions({name: version(name)})
+    with pytest.raises(ConfigurationError, match=f"The job runs with {name} {version(name)}, but"):
+        libraries.require_versions({name: "1.2.3"})
 
 
 def test_another_version_is_refused_with_its_place_and_the_parameter_to_set(deployed: Path) -> None:

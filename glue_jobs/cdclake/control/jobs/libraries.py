@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from importlib import import_module
+from importlib.metadata import version
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -43,8 +44,9 @@ def require_versions(pins: Mapping[str, str]) -> None:
     """
     for name, pinned in pins.items():
         module = import_module(name)
-        if module.__version__ != pinned:
-            modules = ",".join(f"{other}=={version}" for other, version in pins.items())
-            message = f"The job runs with {name} {module.__version__}, but was deployed with {pinned}"
+        loaded = getattr(module, "__version__", None) or version(name)  # xxhash has only its package's version
+        if loaded != pinned:
+            modules = ",".join(f"{other}=={one}" for other, one in pins.items())
+            message = f"The job runs with {name} {loaded}, but was deployed with {pinned}"
             remedy = f"Deploy again, or set the job's parameter --additional-python-modules to {modules}"
             raise ConfigurationError(message, remedy=remedy, file=module.__file__)
