@@ -353,12 +353,18 @@ def test_a_run_that_cannot_confirm_the_start_of_its_job_lets_the_lease_expire(wo
     assert not world.is_free()
 
 
-def test_a_takeover_of_an_expired_lease_fences_the_job_of_the_earlier_run(world: World):
+def expired_lease(world: World) -> int:
+    """The token of a run that paused after it took the lease of a loaded table with a new change."""
     world.add_table(LOAD)
     world.process(run_id="first")
     token = world.states.acquire_lease(ORDERS, "paused", world.clock(), LEASE_SECONDS).token
     world.put(CHANGE_1)
     world.clock.advance(LEASE_SECONDS + 1)
+    return token
+
+
+def test_a_takeover_of_an_expired_lease_fences_the_job_of_the_earlier_run(world: World):
+    token = expired_lease(world)
     report = world.process(run_id="second")
     kinds = [world.log().record(number).kind for number in (1, 2, 3)]
     assert kinds == [ChangeKind.FULL_LOAD, ChangeKind.TAKEOVER, ChangeKind.INCREMENTAL]
@@ -371,11 +377,7 @@ def test_a_takeover_of_an_expired_lease_fences_the_job_of_the_earlier_run(world:
 
 
 def test_a_takeover_whose_first_answer_was_lost_fences_all_the_same(world: World):
-    world.add_table(LOAD)
-    world.process(run_id="first")
-    token = world.states.acquire_lease(ORDERS, "paused", world.clock(), LEASE_SECONDS).token
-    world.put(CHANGE_1)
-    world.clock.advance(LEASE_SECONDS + 1)
+    token = expired_lease(world)
     world.states.acquire_lease(ORDERS, "second", world.clock(), LEASE_SECONDS)  # the answer is lost
     world.process(run_id="second")
     assert world.log().record(2).kind == ChangeKind.TAKEOVER
