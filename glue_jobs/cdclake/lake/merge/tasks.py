@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -240,45 +239,41 @@ def without_stored_rows(resolved: ResolvedBatch) -> Resolution:
 
 
 def rows_by_write_task(
-    resolution: Resolution, *, plan: RewritePlan, shape: TableShape, groups: Sequence[int]
+    resolution: Resolution, *, plan: RewritePlan, shape: TableShape, group_of: Sequence[int]
 ) -> Iterator[tuple[int, FileEdit]]:
     """Send rows to the tasks that write them, and those of small tasks together.
 
     Args:
         shape: The rows' shape.
-        groups: Number of the first task of each group, ascending.
+        group_of: Number of the group of each task.
 
     Yields:
         Number of the group, and rows; tombstones go to the task after the plan's last.
     """
     for i, keys in resolution.removals.items():
         task = plan.task_of_file[i]
-        yield _group_of(task, groups), FileEdit(((task, 0),), removals=keys)
+        yield group_of[task], FileEdit(((task, 0),), removals=keys)
     for i, rows in resolution.replacements.items():
         task = plan.task_of_file[i]
-        yield _group_of(task, groups), FileEdit(((task, from_ipc(rows).num_rows),), rows=rows)
-    yield from _additions(resolution.additions, plan, shape, groups)
+        yield group_of[task], FileEdit(((task, from_ipc(rows).num_rows),), rows=rows)
+    yield from _additions(resolution.additions, plan, shape, group_of)
     if resolution.tombstones:
         task = len(plan.tasks)
         rows_count = from_ipc(resolution.tombstones).num_rows
-        yield _group_of(task, groups), FileEdit(((task, rows_count),), rows=resolution.tombstones)
+        yield group_of[task], FileEdit(((task, rows_count),), rows=resolution.tombstones)
 
 
 def _additions(
-    additions: bytes, plan: RewritePlan, shape: TableShape, groups: Sequence[int]
+    additions: bytes, plan: RewritePlan, shape: TableShape, group_of: Sequence[int]
 ) -> Iterator[tuple[int, FileEdit]]:
     parts: dict[int, list[tuple[int, pa.Table]]] = defaultdict(list)
     rows = from_ipc(additions) if additions else shape.in_flight.empty_table()
     for ordinal, (partition, part) in enumerate(by_partition(rows, shape.partition_key)):
         for task, piece in split_by_task(part, plan.insert_targets[partition], ordinal):
-            parts[_group_of(task, groups)].append((task, piece))
+            parts[group_of[task]].append((task, piece))
     for group, pieces in parts.items():
         together = combined(pa.concat_tables([piece for _, piece in pieces]))
         yield group, FileEdit(tuple((task, piece.num_rows) for task, piece in pieces), rows=to_ipc(together))
-
-
-def _group_of(task: int, groups: Sequence[int]) -> int:
-    return bisect_right(groups, task) - 1
 
 
 def split_by_task(rows: pa.Table, targets: InsertTargets, ordinal: int = 0) -> Iterator[tuple[int, pa.Table]]:

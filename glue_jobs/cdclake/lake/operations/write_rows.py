@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdclake.lake.merge.tasks import (
     TaskEdits,
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.tombstones import TombstonePlan
     from cdclake.model.snapshot import DataFile
 
-
 GROUP_BYTES = 32 << 20
 """A task of the backend writes several files if they are expected to be smaller than this together,"""
 GROUPS_PER_CORE = 4
@@ -57,6 +54,13 @@ class Output(NamedTuple):
         return tuple(sorted(self.context.plan.task_of_file))
 
 
+class _Group(NamedTuple):
+    """Index of an output, and numbers of its tasks that one task of the backend does."""
+
+    output: int
+    tasks: range
+
+
 class _Written(NamedTuple):
     """What a task wrote, and the index of its output."""
 
@@ -70,59 +74,44 @@ def write(backend: Backend, outputs: Sequence[Output]) -> list[list[WriteResult]
     Returns:
         For each output, what its tasks wrote.
     """
-    groups = [_groups(output.context, output.tasks, backend.parallelism) for output in outputs]
-    *firsts, count = accumulate(map(len, groups), initial=0)
-    if not count:
+    ranges = [_task_ranges(output, backend.parallelism) for output in outputs]
+    groups = [_Group(number, tasks) for number, own_ranges in enumerate(ranges) for tasks in own_ranges]
+    if not groups:
         return [[] for _ in outputs]
-    first, *others = (
-        output.resolutions.flat_map(
-            partial(_edits, context=output.context, groups=own_groups, first=start),
-        )
-        for output, own_groups, start in zip(outputs, groups, firsts, strict=True)
-    )
-    contexts = [output.context for output in outputs]
-    ends = [[*own_groups[1:], output.tasks] for output, own_groups in zip(outputs, groups, strict=True)]
-    write_group = partial(_write_group, firsts=firsts, groups=groups, ends=ends, contexts=contexts)
-    written = moved(first.shuffle(count, *others), backend).run(write_group).collect()
+    edits: list[Partitions[Any]] = []
+    first = 0
+    for output, own_ranges in zip(outputs, ranges, strict=True):
+        group_of = [group for group, tasks in enumerate(own_ranges, first) for _ in tasks]
+        context, first = output.context, first + len(own_ranges)
+        send = partial(rows_by_write_task, plan=context.plan, shape=context.shape, group_of=group_of)
+        edits.append(output.resolutions.flat_map(send))
+    write_group = partial(_write_group, groups=groups, contexts=[output.context for output in outputs])
+    written = moved(edits[0].shuffle(len(groups), *edits[1:]), backend).run(write_group).collect()
     return [[one.result for one in written if one.output == number] for number in range(len(outputs))]
 
 
-def _groups(context: WriteContext, tasks: int, parallelism: int) -> list[int]:
-    """Number of the first task of each group; each group is one task of the backend, which costs time by itself."""
-    sizes = [task.size_bytes for task in context.plan.tasks]
+def _task_ranges(output: Output, parallelism: int) -> list[range]:
+    """Consecutive tasks of an output that one task of the backend does, which costs time by itself."""
+    sizes = [task.size_bytes for task in output.context.plan.tasks]
     known = sum(size for size in sizes if size < inf)
     limit = min(GROUP_BYTES, known / (GROUPS_PER_CORE * parallelism))
     firsts: list[int] = []
     filled = inf
-    for number, size in enumerate([*sizes, *[inf] * (tasks - len(sizes))]):
+    for number, size in enumerate([*sizes, *[inf] * (output.tasks - len(sizes))]):
         filled += size
         if filled > limit:
             firsts.append(number)
             filled = size
-    return firsts
-
-
-def _edits(
-    resolution: Resolution, *, context: WriteContext, groups: Sequence[int], first: int
-) -> Iterator[tuple[int, FileEdit]]:
-    edits = rows_by_write_task(resolution, plan=context.plan, shape=context.shape, groups=groups)
-    return ((first + group, edit) for group, edit in edits)
+    return [range(start, end) for start, end in zip(firsts, [*firsts[1:], output.tasks])]
 
 
 def _write_group(
-    task: Task,
-    edits: Iterable[FileEdit],
-    *,
-    firsts: Sequence[int],
-    groups: Sequence[Sequence[int]],
-    ends: Sequence[Sequence[int]],
-    contexts: Sequence[WriteContext],
+    task: Task, edits: Iterable[FileEdit], *, groups: Sequence[_Group], contexts: Sequence[WriteContext]
 ) -> Iterator[_Written]:
-    """Write the rows of one group of tasks. The groups of an output follow each other, from its entry in `firsts`."""
-    output = bisect_right(firsts, task.number) - 1
-    group = task.number - firsts[output]
+    """Write the rows of one group of tasks."""
+    output, tasks = groups[task.number]
     by_task = edits_by_task(edits)
-    for number in range(groups[output][group], ends[output][group]):
+    for number in tasks:
         own_edits = by_task.get(number, TaskEdits())
         yield _Written(output, write_files(Task(number, task.attempt), own_edits, context=contexts[output]))
 
