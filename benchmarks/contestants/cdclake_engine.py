@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 _RAW_PREFIX, _HISTORY_PREFIX = "bench/orders/", "bench/orders_history/"
 _ATTEMPTS = 4
 _WARM_UP_TASKS = 4
-_SETTINGS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-"""As `cdclake local` sets it: Java only passes bytes on, so its optimizing compiler costs more than it saves."""
+_SETTINGS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.driver.memory": "1g"}
+"""As in `cdclake local`: Java only passes bytes on, so its optimizing compiler costs more than it saves, and Spark's
+default heap is enough."""
 _CHANGES_PER_CLEAN_UP = 20
 
 

@@ -44,17 +44,16 @@ class Engine(FolderEngine):
 
 def write_partitions(task: Task, folder: Path) -> None:
     """Write the full load into a folder per partition, with equal numbers of data files."""
-    rows = pq.read_table(list(task.load_files))
+    rows = pq.read_table(list(task.load_files)).combine_chunks()
     column = rows[task.partition].combine_chunks().dictionary_encode()
     codes = column.indices.to_numpy()
+    rows = rows.take(np.argsort(codes, kind="stable")).drop_columns([task.partition]).combine_chunks()
     ends = np.cumsum(np.bincount(codes))
-    for value, numbers in zip(
-        column.dictionary.to_pylist(), np.split(np.argsort(codes, kind="stable"), ends[:-1]), strict=True
-    ):
+    for value, numbers in zip(column.dictionary.to_pylist(), np.split(np.arange(len(codes)), ends[:-1]), strict=True):
         target = folder / f"{task.partition}={value}"
         target.mkdir(parents=True)
         for number, piece in enumerate(np.array_split(numbers, task.data_files // task.partition_values)):
-            pq.write_table(rows.take(piece).drop_columns([task.partition]), target / f"part-{number:05d}.parquet")
+            pq.write_table(rows.slice(piece[0], len(piece)), target / f"part-{number:05d}.parquet")
 
 
 def _copy_all(sources: list[Path], targets: list[Path]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -16,19 +16,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.lake.merge import in_place
-from cdclake.lake.operations import engine
+from cdclake.lake.merge import full_load, in_place, join_by_key, read_changes, tasks
+from cdclake.lake.operations import engine, write_rows
+from cdclake.lake.raw import parquet, read_ahead
 from cdclake.lake.spark.in_process import InProcessBackend
+from cdclake.lake.storage import reader, wide_rows, writer
 from cdclake.oracle import merge
 from tests.dying_store import Death, DiedError
 from tests.examples import THOROUGH, examples
+from tests.lake.scd2.versions import printed
 from tests.lake.table import Table, by_key, ordering_by_value, without_ordering
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from cdclake.lake.spark.backend import Backend
     from cdclake.lake.spark.spark_backend import SparkBackend
+    from cdclake.oracle import LakeRow
 
 COLUMNS = pa.schema(
     [
@@ -56,7 +60,7 @@ TYPES: dict[str, tuple[pa.DataType | None, ...]] = {
 """Types that a column has in some change file; None if the file lacks it."""
 PLAIN = pa.schema([("id", pa.int64()), ("a", pa.int32()), ("b", pa.string()), ("c", pa.string())])
 KEYS = (("id",), ("code",), ("id", "code"), ("ratio", "id"))
-PARTITIONS = ((), ("day",), ("day", "city"), ("amount",), ("ratio", "n"))
+PARTITIONS = ((), ("day",), ("day", "city"), ("amount",), ("ratio", "n"), ("id", "ratio"))
 ORDERS = (None, None, "amount", "at", "code", "n", "ratio")
 MODES = ("hard", "soft")
 TARGETS = ("700", "20000", "134217728")
@@ -65,6 +69,23 @@ SMALL, READ_BY_THE_DRIVER, LARGE = (1 << 20, 1 << 30), (1 << 20, 0), (0, 0)
 """Limits, in raw bytes and in bytes in memory, up to which the driver processes a change by itself."""
 IN_PLACE, IN_STAGES = 1 << 30, 0
 """Limits, in bytes in memory, up to which a task looks up, resolves and rewrites the rows of a file."""
+
+TINY = (
+    (full_load, "MAX_MEMORY_BYTES_PER_TASK", 300),
+    (join_by_key, "ROWS_PER_KEY_RANGE", 1),
+    (parquet, "BATCH_ROWS", 2),
+    (read_ahead, "SMALL_BYTES", 0),
+    (read_ahead, "TOGETHER_BYTES", 200),
+    (read_changes, "MIN_BATCH_ROWS", 1),
+    (reader, "MAX_GROUP_BYTES", 200),
+    (reader, "PART_BYTES", 100),
+    (tasks, "SAMPLES_PER_FILE", 1),
+    (wide_rows, "MAX_TAKEN_BYTES", 60),
+    (write_rows, "GROUP_BYTES", 1),
+    (writer, "ROW_GROUP_BYTES", 100),
+    (writer, "ROW_GROUP_ROWS", 2),
+)
+"""Limits with which a feed is handled like a large one."""
 
 FIRST_HALF, SECOND_HALF = pytest.mark.xdist_group("first half"), pytest.mark.xdist_group("second half")
 """Two processes share the thorough run."""
@@ -127,6 +148,7 @@ def feeds(draw: st.DrawFn, max_files: int = 5) -> dict[str, Any]:
         "load_death": draw(st.none() | st.none() | deaths),
         "small": draw(st.sampled_from([SMALL, READ_BY_THE_DRIVER, LARGE])),
         "in_place": draw(st.sampled_from([IN_PLACE, IN_STAGES])),
+        "tiny": draw(st.sets(st.sampled_from(range(len(TINY))))),
     }
 
 
@@ -146,10 +168,19 @@ def merged_in_place(limit_bytes: int) -> Any:
     return patch.object(in_place, "MAX_TASK_BYTES", limit_bytes)
 
 
+@contextmanager
+def tiny_limits(numbers: Iterable[int]) -> Iterator[None]:
+    """Set some of the limits in `TINY`."""
+    with ExitStack() as patches:
+        for module, name, value in (TINY[number] for number in numbers):
+            patches.enter_context(patch.object(module, name, value))
+        yield
+
+
 def check(feed: dict[str, Any], spark: Backend) -> None:
     key: tuple[str, ...] = feed["key"]
     item = {
-        "PrimaryKey": ",".join(key),
+        "PrimaryKey": ",".join(key) or "null",
         "PartitionKey": ",".join(feed["partition"]) or "null",
         "TargetFileBytes": feed["target"],
         "DeleteMode": feed["delete_mode"],
@@ -159,14 +190,16 @@ def check(feed: dict[str, Any], spark: Backend) -> None:
     }
     if feed["order"]:
         item["OrderColumn"] = feed["order"]
-    limits = small_changes(feed["small"]), merged_in_place(feed["in_place"])
-    with tempfile.TemporaryDirectory() as folder, limits[0], limits[1]:
+    limits = small_changes(feed["small"]), merged_in_place(feed["in_place"]), tiny_limits(feed["tiny"])
+    with tempfile.TemporaryDirectory() as folder, limits[0], limits[1], limits[2]:
         table = Table(Path(folder), COLUMNS, item, spark, ordering=ordering_by_value)
-        full_load = list({tuple(row[name] for name in key): row for row in feed["full_load"]}.values())
-        if full_load:
-            middle = len(full_load) // 2
-            table.write_load(full_load[:middle], 1)
-            table.write_load(full_load[middle:], 2)
+        loaded = feed["full_load"]
+        if key:
+            loaded = list({tuple(row[name] for name in key): row for row in loaded}.values())
+        if loaded:
+            middle = len(loaded) // 2
+            table.write_load(loaded[:middle], 1)
+            table.write_load(loaded[middle:], 2)
             run_that_may_die(table, table.load_initial, feed["load_death"])
             table.load_initial()
         for i, run_now, death in zip(feed["arrivals"], feed["runs"], feed["deaths"], strict=True):
@@ -176,17 +209,31 @@ def check(feed: dict[str, Any], spark: Backend) -> None:
         table.load_incremental()
         assert table.load_incremental()["change"] is None
 
-        expected = merge(key, full_load, table.changes, soft_delete=feed["delete_mode"] == "soft")
-        assert without_ordering(by_key(table.rows(), key)) == without_ordering(expected)
+        expected = merge(key, loaded, table.changes, soft_delete=feed["delete_mode"] == "soft")
+        if key:
+            assert without_ordering(by_key(table.rows(), key)) == without_ordering(expected)
+        else:
+            assert texts(table.rows()) == texts(expected)
         snapshot = table.log.snapshot(table.log.head())
-        assert snapshot.rows == len(merge(key, full_load, table.changes))
+        assert snapshot.rows == len(merge(key, loaded, table.changes))
         assert snapshot.rows + snapshot.deleted_rows == len(expected)
         assert sorted(file.path for file in snapshot.files) == table.files()
         assert [entry.key for entry in table.log.store.list(table.layout.control_prefix + "staging/")] == []
-        if full_load or feed["arrivals"]:
-            check_type_of_n(table, feed, initial=0 if full_load else None)
+        if loaded or feed["arrivals"]:
+            check_type_of_n(table, feed, initial=0 if loaded else None)
         folders = {path.rpartition("/")[0] for path in table.files()}
         assert len(folders) == len({tuple(one.row[name] for name in feed["partition"]) for one in table.rows()})
+
+
+def texts(rows: list[LakeRow]) -> list[tuple[str, ...]]:
+    """Rows as text, equal for equal numbers and times, in order."""
+
+    def text(value: object) -> str:
+        return str(value) if isinstance(value, datetime) else printed(value)
+
+    return sorted(
+        (one.op, one.position, *(text(one.row[name]) for name in COLUMNS.names)) for one in without_ordering(rows)
+    )
 
 
 def run_that_may_die(table: Table, run: Callable[[], object], death: Death | None) -> None:
@@ -222,6 +269,13 @@ def test_any_feed_equals_the_oracle_on_spark(spark_backend: SparkBackend, part: 
 @given(feeds())
 def test_any_feed_equals_the_oracle(feed: dict[str, Any]) -> None:
     check(feed, InProcessBackend())
+
+
+@FIRST_HALF
+@examples(default=75, thorough=750)
+@given(feeds())
+def test_any_feed_of_a_table_without_a_key_equals_the_oracle(feed: dict[str, Any]) -> None:
+    check({**feed, "key": ()}, InProcessBackend())
 
 
 @st.composite

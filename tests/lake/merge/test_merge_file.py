@@ -125,7 +125,7 @@ def merged(
     folder: Path, lake: dict[int, Row], resolved: ResolvedBatch, file_count: int, shape: TableShape
 ) -> MergeResult:
     empty = shape.in_flight.empty_table()
-    additions = pa.concat_tables([empty, *resolved.replacements.values(), *resolved.inserts.values()])
+    additions = pa.concat_tables([empty, *resolved.replacements.values(), resolved.inserts.rows])
     removed, soft_deleted = removed_keys(list(resolved.removals.values()), shape)
     staged = tuple(f"new-{file}.parquet" for file in range(file_count))
     base = DataFile("base.parquet", len(lake), (folder / "base.parquet").stat().st_size)

@@ -47,7 +47,7 @@ class Files:
         files = self.listed
         touched = {i for i, keys in enumerate(self.keys) if np.isin(updated, keys).any()}
         rows = inserts_of(inserted)
-        inserts: dict[Partition, InsertStats] = {(): counting(files).stats((), rows, rows.nbytes)} if inserted else {}
+        inserts = counting(files).stats(by_partition(rows, ()))
         plan = plan_rewrite(files, touched, inserts, TARGET_BYTES)
         written = [np.concatenate([np.empty(0, np.int64), *(self.keys[i] for i in task.bases)]) for task in plan.tasks]
         if inserted:
@@ -136,8 +136,8 @@ def test_many_new_rows_become_several_files_if_no_key_range_is_known() -> None:
     """After a key's type changed."""
     files = [DataFile(str(i), TARGET_ROWS, TARGET_BYTES, ()) for i in range(4)]
     rows = inserts_of(range(20 * TARGET_ROWS))
-    stats = counting(files).stats((), rows, rows.nbytes)
-    plan = plan_rewrite(files, range(4), {(): stats}, TARGET_BYTES)
+    stats = counting(files).stats(by_partition(rows, ()))
+    plan = plan_rewrite(files, range(4), stats, TARGET_BYTES)
     assert [task.bases for task in plan.tasks[:4]] == [(0,), (1,), (2,), (3,)]
     sizes = [part.num_rows for _, part in split_at_bounds(rows, plan.insert_targets[()].bounds)]
     assert len(sizes) == len(plan.insert_targets[()].tasks) >= 18
@@ -191,10 +191,9 @@ def test_the_driver_gets_a_few_keys_per_file_to_write_however_many_partitions_a_
         table = pa.table(
             {LEADING_KEY: keys, "p": rng.integers(0, 4_000, len(keys)).astype(str), "text": ["x" * 80] * len(keys)}
         )
-        for partition, part in by_partition(table, ["p"]):
-            stats = InsertCounting(HomeBounds(()), target).stats(partition, part, part.nbytes)
+        for partition, stats in InsertCounting(HomeBounds(()), target).stats(by_partition(table, ["p"])).items():
             total[partition] = total[partition] + stats if partition in total else stats
-            rows += part.num_rows
+            rows += stats.rows
     memory_bytes = sum(stats.memory_bytes for stats in total.values())
     samples = sum(len(stats.samples) for stats in total.values())
     expected = memory_bytes / target * SAMPLES_PER_FILE

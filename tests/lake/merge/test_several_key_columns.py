@@ -9,9 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cdclake.lake.operations import engine
 from cdclake.lake.storage import reader, wanted_keys
 from cdclake.lake.storage.keys import row_keys
-from tests.lake.table import Table
+from cdclake.oracle import merge
+from tests.lake.table import Table, by_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,3 +106,15 @@ def test_a_delete_that_an_earlier_version_remembered_is_found(table: Table) -> N
 
     assert ("t1", 7) not in {(one.row["tenant"], one.row["id"]) for one in table.rows()}
     assert row_keys([pa.array(["t1"]), pa.array([7])])[1].to_pylist() == ["2:t1:1:7"], "as stored"
+
+
+@pytest.mark.parametrize("limit_bytes", [0, 1 << 20])
+def test_all_columns_of_a_key_may_be_in_the_names_of_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit_bytes: int
+) -> None:
+    monkeypatch.setattr(engine, "SMALL_CHANGE_BYTES", limit_bytes)
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "tenant,id", "PartitionKey": "id,tenant"})
+    table.load([row(0, 1), row(0, 2), row(1, 1)])
+    changes = [("U", row(0, 1, "new")), ("D", row(0, 2)), ("I", row(1, 2))]
+    table.apply_file("20240305-101500000.parquet", changes)
+    assert by_key(table.rows(), ("tenant", "id")) == merge(("tenant", "id"), table.loads, table.changes)

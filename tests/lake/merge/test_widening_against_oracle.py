@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cdclake.lake.spark.in_process import InProcessBackend
 from tests.examples import examples
-from tests.lake.merge.test_against_oracle import IN_PLACE, IN_STAGES, MODES, SMALL, WIDER, Row, check
+from tests.lake.merge.test_against_oracle import IN_PLACE, IN_STAGES, MODES, SMALL, TINY, WIDER, Row, check
 
 FILES = 4
 TYPES: dict[str, tuple[pa.DataType, ...]] = {
@@ -55,6 +55,7 @@ types = st.fixed_dictionaries({name: st.sampled_from(kinds) for name, kinds in T
     types=st.tuples(*[types] * FILES),
     arrivals=st.permutations(range(FILES)),
     in_place=st.sampled_from([IN_PLACE, IN_STAGES]),
+    tiny=st.sets(st.sampled_from(range(len(TINY)))),
 )
 def test_any_widening_equals_the_oracle(order: str | None, in_order: bool, **feed: Any) -> None:
     feed["arrivals"] = sorted(feed["arrivals"]) if in_order else feed["arrivals"]

@@ -30,12 +30,11 @@ from cdclake.lake.storage.shape import conform
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from cdclake.lake.merge.read_changes import Locations
+    from cdclake.lake.merge.read_changes import Reading
     from cdclake.lake.raw.reader import Slice
     from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue
-    from cdclake.model.table import TableName, TableSettings
 
 MIN_BYTES_PER_TASK = 8 << 20
 MAX_TARGETS_PER_TASK = 2
@@ -121,26 +120,18 @@ class LoadedSlices:
     hashes: tuple[bytes, ...] = ()
 
 
-def load_slices(
-    task: Task,
-    slices: Iterable[Slice],
-    *,
-    locations: Locations,
-    shape: TableShape,
-    settings: TableSettings,
-    table: TableName,
-    buckets: int = 0,
-) -> Iterator[LoadedSlices]:
+def load_slices(task: Task, slices: Iterable[Slice], *, reading: Reading, buckets: int = 0) -> Iterator[LoadedSlices]:
     """Write the rows of some slices of a full load, one data file per partition.
 
     Args:
         buckets: Number of buckets for hashes of the keys; 0 to sort the rows by key.
     """
+    locations, shape, settings = reading.locations, reading.shape, reading.settings
     raw, lake = locations.raw.open(), locations.lake.open()
     batches: list[pa.Table] = []
     bad_rows = BadRowCollector(settings.max_quarantined_rows)
     unnumbered = (replace(part, unnumbered=True, encoded=True) for part in slices)
-    for batch in read_all(raw, unnumbered, shape, settings, table):
+    for batch in read_all(raw, unnumbered, shape, settings, reading.table):
         bad_rows.add(batch.bad_rows)
         batches.append(batch.rows)
     quarantine = bad_rows.write(lake, f"{locations.quarantine}read-{task.number:05d}.jsonl")
@@ -155,7 +146,7 @@ def load_slices(
         yield LoadedSlices(LoadResult(stats, (), repeats_key=True))
         return
     files: list[DataFile] = []
-    for number, (partition, part_rows) in enumerate(by_partition(rows, shape.partition_key)):
+    for number, (partition, part_rows) in enumerate(by_partition(rows, shape.partition_key).parts()):
         key = f"{locations.staging}{task.number:05d}-{number:05d}-{task.attempt}.parquet"
         spec = MergeSpec((), partition, 1, (key,), full_load=True, keeps_order=True)
         files += merge(lake, spec, shape, None, part_rows).files

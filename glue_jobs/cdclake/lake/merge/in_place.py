@@ -191,7 +191,7 @@ def merge_in_place(
         if resolved.needs_values:
             resolved = resolve_with(complete=True)
     resolution = without_stored_rows(resolved)
-    stored = [*resolved.replacements.values(), *resolved.inserts.values()]
+    stored = [*resolved.replacements.values(), *([resolved.inserts.rows] if resolved.inserts.counts else [])]
     if not (stored or resolved.removals or bases & outdated):
         if rows.num_rows:
             yield Merged(resolution)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableName, TableSettings
 
 SAMPLES_PER_BATCH = 64
+MIN_BATCH_ROWS, MIN_BATCH_BYTES = BATCH_ROWS // 2, BATCH_BYTES // 2
+"""Smaller batches are combined; so none has more than one and a half times what is read at once."""
 
 
 @dataclass(frozen=True)
@@ -95,38 +97,58 @@ class Locations:
     quarantine: str
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What tasks that read raw files need to know."""
+
+    locations: Locations
+    shape: TableShape
+    settings: TableSettings
+    table: TableName
+
+
 def read_slices(
-    task: Task,
-    slices: Iterable[Slice],
-    *,
-    locations: Locations,
-    shape: TableShape,
-    settings: TableSettings,
-    table: TableName,
-    home_bounds: Sequence[KeyValue] = (),
+    task: Task, slices: Iterable[Slice], *, reading: Reading, home_bounds: Sequence[KeyValue] = ()
 ) -> Iterator[BatchByRange[ReadStats]]:
-    """Read raw files into batches of rows, each sorted by leading key, and quarantine bad rows.
+    """Read raw files, see `read_rows`, and sort each batch by leading key.
 
     Args:
         home_bounds: Bounds of the key ranges into which to split the rows; none for one range.
     """
-    raw = locations.raw.open()
+    for read, unsorted in read_rows(task, slices, reading):
+        stats, rows = read, unsorted
+        if reading.shape.primary_key:
+            rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
+            stats = replace(stats, samples=tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)))
+        parts = dict(split_at_bounds(rows, home_bounds))
+        by_range = {number: part.num_rows for number, part in parts.items()} if home_bounds else {}
+        yield BatchByRange(replace(stats, by_range=by_range), {number: to_ipc(part) for number, part in parts.items()})
+
+
+def read_rows(task: Task, slices: Iterable[Slice], reading: Reading) -> Iterator[tuple[ReadStats, pa.Table]]:
+    """Read raw files into batches of rows, in the order of the files, and quarantine bad rows.
+
+    Yields:
+        Statistics of each batch, without samples, and its rows. The last may have no rows, only what is quarantined.
+    """
+    locations, shape, settings = reading.locations, reading.shape, reading.settings
     pending: list[ReadBatch] = []
     pending_rows = pending_bytes = 0
     bad_rows = BadRowCollector(settings.max_quarantined_rows)
-    for batch in read_all(raw, slices, shape, settings, table):
+    for batch in read_all(locations.raw.open(), slices, shape, settings, reading.table):
         bad_rows.add(batch.bad_rows)
         pending.append(batch)
         pending_rows += batch.rows.num_rows
         pending_bytes += batch.rows.nbytes
-        if pending_rows >= BATCH_ROWS or pending_bytes >= BATCH_BYTES:
-            yield _combine(pending, shape, home_bounds)
-            pending, pending_rows, pending_bytes = [], 0, 0
+        if pending_rows >= MIN_BATCH_ROWS or pending_bytes >= MIN_BATCH_BYTES:
+            combined = _combine(pending)
+            pending, pending_rows, pending_bytes = [], 0, 0  # so that their memory is free while others use the rows
+            yield combined
     if any(batch.rows.num_rows for batch in pending):
-        yield _combine(pending, shape, home_bounds)
+        yield _combine(pending)
     quarantine = bad_rows.write(locations.lake.open(), f"{locations.quarantine}read-{task.number:05d}.jsonl")
     if quarantine.rows:
-        yield BatchByRange(ReadStats(quarantine=quarantine), {})
+        yield ReadStats(quarantine=quarantine), shape.in_flight.empty_table()
 
 
 def united(batch: BatchByRange[ReadStats], *, shape: TableShape) -> Batch[ReadStats]:
@@ -135,11 +157,8 @@ def united(batch: BatchByRange[ReadStats], *, shape: TableShape) -> Batch[ReadSt
     return Batch(batch.stats, parts[0] if len(parts) == 1 else to_ipc(concat_ipc(parts, shape.in_flight)))
 
 
-def _combine(batches: list[ReadBatch], shape: TableShape, home_bounds: Sequence[KeyValue]) -> BatchByRange[ReadStats]:
+def _combine(batches: list[ReadBatch]) -> tuple[ReadStats, pa.Table]:
     rows = pa.concat_tables([batch.rows for batch in batches]).combine_chunks()
-    if shape.primary_key:
-        rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
-    parts = dict(split_at_bounds(rows, home_bounds)) if home_bounds else {0: rows}
     updates = pc.sum(pc.equal(rows[OP_COLUMN], UPDATE)).as_py() or 0
     deletes = pc.sum(pc.equal(rows[OP_COLUMN], DELETE)).as_py() or 0
     stats = ReadStats(
@@ -148,7 +167,5 @@ def _combine(batches: list[ReadBatch], shape: TableShape, home_bounds: Sequence[
         deletes=deletes,
         derived=sum(batch.derived for batch in batches),
         memory_bytes=rows.nbytes,
-        samples=tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)) if shape.primary_key else (),
-        by_range={number: part.num_rows for number, part in parts.items()} if home_bounds else {},
     )
-    return BatchByRange(stats, {number: to_ipc(part) for number, part in parts.items()})
+    return stats, rows

@@ -46,21 +46,21 @@ def any_repeats(hashes: Partitions[tuple[int, bytes]], buckets: int) -> bool:
 def repeats_hash(entries: Iterable[bytes]) -> Iterator[bool]:
     """Whether a hash occurs twice in a bucket."""
     parts = [np.frombuffer(data, np.uint64) for data in entries]
-    hashes = np.concatenate([np.empty(0, np.uint64), *parts])
-    yield len(np.unique(hashes)) < len(hashes)
+    hashes = np.sort(np.concatenate([np.empty(0, np.uint64), *parts]))  # NumPy's `unique` takes ten times as long
+    yield bool((hashes[1:] == hashes[:-1]).any())
 
 
 def added_hashes(resolution: Resolution, *, buckets: int) -> Iterator[tuple[int, bytes]]:
     """Hashes of the keys of added rows, by bucket."""
     if resolution.additions:
-        yield from enumerate(hashes_by_bucket(from_ipc(resolution.additions)[KEY], buckets))
+        yield from enumerate(hashes_by_bucket(from_ipc(resolution.additions, [KEY])[KEY], buckets))
 
 
 def added_keys(resolution: Resolution, *, buckets: int) -> Iterator[tuple[int, bytes]]:
     """Keys and positions of added rows, by bucket."""
     if not resolution.additions:
         return
-    rows = from_ipc(resolution.additions).select([KEY, POSITION])
+    rows = from_ipc(resolution.additions, [KEY, POSITION])
     numbers: NDArray[np.uint64] = key_hashes(rows[KEY]) % np.uint64(buckets)
     for number in range(buckets):
         yield number, to_ipc(rows.filter(pa.array(numbers == number)))

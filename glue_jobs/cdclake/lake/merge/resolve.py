@@ -13,7 +13,7 @@ from cdclake.errors import BadRowError, IntegrityError, UnsentValueError
 from cdclake.lake.merge.key_updates import KeyMoves, SettledRows, settle_key_updates
 from cdclake.lake.merge.placed_deletes import check_placed_deletes
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, matches
-from cdclake.lake.storage.partitions import by_partition, partition_ids
+from cdclake.lake.storage.partitions import NO_ROWS, PartitionedRows, by_partition, partition_ids
 from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.tombstones import file_orders
 from cdclake.lake.storage.wide_rows import take, where
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from cdclake.lake.storage.partitions import Partition
     from cdclake.lake.storage.shape import TableShape
 
 FILE_INDEX = "_cdc_file"
@@ -69,7 +68,7 @@ class ResolvedBatch:
             the same file, or moved to another partition. If the table deletes softly, `KEPT_AS_DELETED` marks those
             that stay in the file as deleted rows.
         replacements: By index of a data file, rows that replace removed ones in the same file.
-        inserts: By partition, rows that are new in it, sorted by leading key if there is one.
+        inserts: Rows that are new in their partition, those of each sorted by leading key if there is one.
         tombstones: Leading key, key and position of each delete that applies; None for a table without a key.
         moves: What is known about updates that changed keys.
         needs_values: Whether nothing was resolved, because the lake's rows must have all columns for that.
@@ -78,7 +77,7 @@ class ResolvedBatch:
     counts: Counts
     removals: dict[int, pa.Table] = field(default_factory=dict)
     replacements: dict[int, pa.Table] = field(default_factory=dict)
-    inserts: dict[Partition, pa.Table] = field(default_factory=dict)
+    inserts: PartitionedRows = NO_ROWS
     tombstones: pa.Table | None = None
     moves: KeyMoves = KeyMoves()  # noqa: RUF009 - frozen
     needs_values: bool = False
@@ -154,7 +153,7 @@ def resolve(
         counts,
         removals=_by_file(_removed_rows(existing_rows, stored, deleted, shape)),
         replacements=_by_file(where(stored.append_column(FILE_INDEX, before[FILE_INDEX]), in_place)),
-        inserts=dict(by_partition(where(stored, pc.invert(in_place)), shape.partition_key)),
+        inserts=by_partition(where(stored, pc.invert(in_place)), shape.partition_key),
         tombstones=_to_remember(deleted, settled.displacements),
         moves=settled.moves,
     )
@@ -342,7 +341,14 @@ def resolve_without_key(rows: pa.Table, partition_key: Sequence[str]) -> Resolve
     """Resolve change rows of a table without a key: inserts are applied, updates and deletes are ignored."""
     inserts = rows.filter(pc.equal(rows[OP_COLUMN], INSERT))
     counts = Counts(applied=inserts.num_rows, inserted=inserts.num_rows, ignored=rows.num_rows - inserts.num_rows)
-    return ResolvedBatch(counts, inserts=dict(by_partition(inserts, partition_key)))
+    return ResolvedBatch(counts, inserts=by_partition(inserts, partition_key))
+
+
+def resolve_full_load(rows: pa.Table, shape: TableShape) -> ResolvedBatch:
+    """Resolve rows of a full load, any order."""
+    counts = Counts(applied=rows.num_rows, inserted=rows.num_rows)
+    inserts = by_partition(rows, shape.partition_key, LEADING_KEY if shape.primary_key else "")
+    return ResolvedBatch(counts, inserts=inserts)
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdclake.lake.merge.home_ranges import HomeRanges, indices_by_partition, split_by_order
 from cdclake.lake.storage.key_ranges import quantiles
+from cdclake.lake.storage.partitions import partition_sort_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -41,8 +42,12 @@ class InsertStats:
     by_range: Mapping[int, int] = field(default_factory=dict)
 
     def __add__(self, other: InsertStats) -> InsertStats:
-        samples = tuple(sorted(self.samples + other.samples))  # type: ignore[type-var]  # one kind in a table
-        by_range = Counter(self.by_range) + Counter(other.by_range)
+        samples = self.samples + other.samples
+        if self.samples and other.samples:
+            samples = tuple(sorted(samples))  # type: ignore[type-var]  # one kind in a table
+        by_range = self.by_range or other.by_range
+        if self.by_range and other.by_range:
+            by_range = Counter(self.by_range) + Counter(other.by_range)
         return InsertStats(self.rows + other.rows, self.memory_bytes + other.memory_bytes, samples, by_range)
 
 
@@ -335,8 +340,3 @@ def mean_row_bytes(files: Sequence[DataFile]) -> float:
     """Mean size of a row in data files; 0 if they have no rows."""
     rows = sum(file.rows for file in files)
     return sum(file.bytes for file in files) / rows if rows else 0.0
-
-
-def partition_sort_key(partition: Partition) -> list[tuple[bool, str]]:
-    """Sort key of a partition."""
-    return [(value is not None, value or "") for value in partition]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,11 +15,13 @@ from cdclake.lake.merge.existing_rows import existing_rows_schema
 from cdclake.lake.merge.key_updates import KeyMoves
 from cdclake.lake.merge.merge_file import MergeSpec, merge
 from cdclake.lake.merge.messages import FileEdit, Source, SourceRows
+from cdclake.lake.merge.read_changes import read_rows
 from cdclake.lake.merge.resolve import (
     KEPT_AS_DELETED,
     Counts,
     ResolvedBatch,
     resolve,
+    resolve_full_load,
     resolve_without_key,
 )
 from cdclake.lake.merge.rewrite_plan import InsertStats, InsertTargets, RewritePlan
@@ -26,7 +29,6 @@ from cdclake.lake.raw.quarantine import Quarantine, quarantine_rows
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
 from cdclake.lake.storage.key_ranges import count_by_range, sample_by_bytes, split_at_bounds
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
-from cdclake.lake.storage.partitions import by_partition
 from cdclake.lake.storage.tombstones import TombstonePlan, find_tombstones, tombstone_schema, write_tombstones
 from cdclake.lake.storage.wide_rows import combined, row_bytes, take
 
@@ -38,9 +40,10 @@ if TYPE_CHECKING:
 
     from cdclake.lake.merge.home_ranges import HomeBounds
     from cdclake.lake.merge.messages import Batch
-    from cdclake.lake.merge.read_changes import Locations, ReadStats
+    from cdclake.lake.merge.read_changes import Locations, Reading, ReadStats
+    from cdclake.lake.raw.reader import Slice
     from cdclake.lake.spark.backend import Task
-    from cdclake.lake.storage.partitions import Partition
+    from cdclake.lake.storage.partitions import Partition, PartitionedRows
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
 
@@ -73,11 +76,11 @@ class Resolution:
 
     Attributes:
         touched: Indices of the data files that lose rows.
-        inserts: Statistics of the new rows of each partition.
+        inserts: Statistics of the new rows of each partition, in their order in `additions`.
         deletes: Number of tombstones.
         removals: By file index, see `ResolvedBatch.removals`; as Arrow IPC, as all rows here.
         replacements: Rows by file index.
-        additions: New rows.
+        additions: New rows, by partition.
         tombstones: Deletes to remember.
         moves: What is known about updates that changed keys.
         needs_values: See `ResolvedBatch.needs_values`.
@@ -163,17 +166,19 @@ class Inserts:
         return Inserts(self.stats + other.stats, self.resolution + other.resolution)
 
 
-def resolve_inserts(
-    batch: Batch[ReadStats], *, shape: TableShape, full_load: bool, counting: InsertCounting
-) -> Inserts:
-    """Resolve rows without reading the lake: those of a full load, or changes of a table without a key."""
-    rows = from_ipc(batch.rows)
-    if full_load:
-        counts = Counts(applied=rows.num_rows, inserted=rows.num_rows)
-        resolved = ResolvedBatch(counts, inserts=dict(by_partition(rows, shape.partition_key)))
-    else:
-        resolved = resolve_without_key(rows, shape.partition_key)
-    return Inserts(batch.stats, to_resolution(resolved, counting))
+def read_inserts(
+    task: Task, slices: Iterable[Slice], *, reading: Reading, full_load: bool, counting: InsertCounting
+) -> Iterator[Inserts]:
+    """Read rows of a full load, or changes of a table without a key. Nothing of the lake is needed to resolve them."""
+    shape = reading.shape
+    for stats, rows in read_rows(task, slices, reading):
+        resolved = resolve_full_load(rows, shape) if full_load else resolve_without_key(rows, shape.partition_key)
+        yield Inserts(stats, to_resolution(resolved, counting))
+
+
+def resolve_loaded(batch: Batch[ReadStats], *, shape: TableShape, counting: InsertCounting) -> Resolution:
+    """Resolve rows of a full load that are read already."""
+    return to_resolution(resolve_full_load(from_ipc(batch.rows), shape), counting)
 
 
 @dataclass(frozen=True)
@@ -187,43 +192,44 @@ class InsertCounting:
     home_bounds: HomeBounds
     target_file_bytes: int
 
-    def stats(self, partition: Partition, rows: pa.Table, memory_bytes: int) -> InsertStats:
-        """Count a partition's new rows, which are sorted by leading key if there is one."""
-        if LEADING_KEY not in rows.column_names:
-            return InsertStats(rows.num_rows, memory_bytes)
-        keys, bounds = rows[LEADING_KEY].combine_chunks(), self.home_bounds.of(partition)
-        samples = sample_by_bytes(keys, memory_bytes, self.target_file_bytes / SAMPLES_PER_FILE)
-        by_range = count_by_range(keys, bounds) if bounds else {}
-        return InsertStats(rows.num_rows, memory_bytes, tuple(samples), by_range)
+    def stats(self, new: PartitionedRows) -> dict[Partition, InsertStats]:
+        """Count the new rows of each partition, which are sorted by leading key if there is one."""
+        counts, sizes = list(new.counts.values()), _memory_bytes(new)
+        if LEADING_KEY not in new.rows.column_names:
+            return dict(zip(new.counts, map(InsertStats, counts, sizes)))
+        keys = new.rows[LEADING_KEY].combine_chunks()
+        samples = sample_by_bytes(keys, counts, sizes, self.target_file_bytes / SAMPLES_PER_FILE)
+        stats: dict[Partition, InsertStats] = {}
+        start = 0
+        for partition, count, size, own_samples in zip(new.counts, counts, sizes, samples):
+            bounds = self.home_bounds.of(partition)
+            by_range = count_by_range(keys.slice(start, count), bounds) if bounds else {}
+            stats[partition] = InsertStats(count, size, tuple(own_samples), by_range)
+            start += count
+        return stats
 
 
 def to_resolution(resolved: ResolvedBatch, counting: InsertCounting) -> Resolution:
     """Count and serialize the rows of a resolved batch."""
-    # Of thousands of partitions with a few rows each: Arrow takes its time for each piece that it measures or sends.
-    new = combined(pa.concat_tables(resolved.inserts.values())) if resolved.inserts else None
-    parts = zip(resolved.inserts.items(), _memory_bytes(new, [rows.num_rows for rows in resolved.inserts.values()]))
+    new = resolved.inserts._replace(rows=combined(resolved.inserts.rows))
     return replace(
         without_stored_rows(resolved),
         touched=frozenset(resolved.removals),
-        inserts={partition: counting.stats(partition, rows, size) for (partition, rows), size in parts},
+        inserts=counting.stats(new),
         removals={i: to_ipc(rows) for i, rows in resolved.removals.items()},
         replacements={i: to_ipc(rows) for i, rows in resolved.replacements.items()},
-        additions=to_ipc(new) if new else b"",
+        additions=to_ipc(new.rows) if new.counts else b"",
         needs_values=resolved.needs_values,
     )
 
 
-def _memory_bytes(rows: pa.Table | None, counts: Sequence[int]) -> list[int]:
-    """Size in Arrow of consecutive parts of rows.
-
-    Args:
-        counts: Number of rows of each part.
-    """
-    if not rows:
-        return [0] * len(counts)
-    sums = np.concatenate([[0], np.cumsum(row_bytes(rows))])
-    sizes = np.diff(sums[np.concatenate([[0], np.cumsum(counts)])])
-    scaled: list[int] = np.rint(sizes * (rows.nbytes / sums[-1])).astype(np.int64).tolist()
+def _memory_bytes(rows: PartitionedRows) -> list[int]:
+    """Size in Arrow of the rows of each partition."""
+    if not rows.counts:
+        return []
+    sums = np.concatenate([[0], np.cumsum(row_bytes(rows.rows))])
+    sizes = np.diff(sums[np.concatenate([[0], np.cumsum(list(rows.counts.values()))])])
+    scaled: list[int] = np.rint(sizes * (rows.rows.nbytes / sums[-1])).astype(np.int64).tolist()
     return scaled
 
 
@@ -239,12 +245,11 @@ def without_stored_rows(resolved: ResolvedBatch) -> Resolution:
 
 
 def rows_by_write_task(
-    resolution: Resolution, *, plan: RewritePlan, shape: TableShape, group_of: Sequence[int]
+    resolution: Resolution, *, plan: RewritePlan, group_of: Sequence[int]
 ) -> Iterator[tuple[int, FileEdit]]:
     """Send rows to the tasks that write them, and those of small tasks together.
 
     Args:
-        shape: The rows' shape.
         group_of: Number of the group of each task.
 
     Yields:
@@ -256,32 +261,47 @@ def rows_by_write_task(
     for i, rows in resolution.replacements.items():
         task = plan.task_of_file[i]
         yield group_of[task], FileEdit(((task, from_ipc(rows).num_rows),), rows=rows)
-    yield from _additions(resolution.additions, plan, shape, group_of)
+    if resolution.additions:
+        yield from _additions(resolution, plan, group_of)
     if resolution.tombstones:
         task = len(plan.tasks)
         rows_count = from_ipc(resolution.tombstones).num_rows
         yield group_of[task], FileEdit(((task, rows_count),), rows=resolution.tombstones)
 
 
-def _additions(
-    additions: bytes, plan: RewritePlan, shape: TableShape, group_of: Sequence[int]
-) -> Iterator[tuple[int, FileEdit]]:
-    parts: dict[int, list[tuple[int, pa.Table]]] = defaultdict(list)
-    rows = from_ipc(additions) if additions else shape.in_flight.empty_table()
-    for ordinal, (partition, part) in enumerate(by_partition(rows, shape.partition_key)):
-        for task, piece in split_by_task(part, plan.insert_targets[partition], ordinal):
-            parts[group_of[task]].append((task, piece))
-    for group, pieces in parts.items():
-        together = combined(pa.concat_tables([piece for _, piece in pieces]))
-        yield group, FileEdit(tuple((task, piece.num_rows) for task, piece in pieces), rows=to_ipc(together))
+def _additions(resolution: Resolution, plan: RewritePlan, group_of: Sequence[int]) -> Iterator[tuple[int, FileEdit]]:
+    rows = from_ipc(resolution.additions)
+    pieces = list(_pieces(rows, resolution.inserts, plan))
+    if any(group_of[before[0]] > group_of[after[0]] for before, after in zip(pieces, pieces[1:])):
+        groups = np.repeat([group_of[task] for task, _ in pieces], [count for _, count in pieces])
+        rows = take(rows, pa.array(np.argsort(groups, kind="stable")))
+        pieces.sort(key=lambda piece: group_of[piece[0]])
+    start = 0
+    for group, counts in groupby(pieces, lambda piece: group_of[piece[0]]):
+        own_counts = tuple(counts)
+        size = sum(count for _, count in own_counts)
+        yield group, FileEdit(own_counts, rows=to_ipc(rows.slice(start, size)))
+        start += size
 
 
-def split_by_task(rows: pa.Table, targets: InsertTargets, ordinal: int = 0) -> Iterator[tuple[int, pa.Table]]:
+def _pieces(rows: pa.Table, inserts: Mapping[Partition, InsertStats], plan: RewritePlan) -> Iterator[tuple[int, int]]:
+    """Numbers of tasks, each with its number of consecutive rows."""
+    start = 0
+    for partition, stats in inserts.items():
+        targets = plan.insert_targets[partition]
+        if len(targets.tasks) == 1:  # quicker for thousands of partitions
+            yield targets.tasks[0], stats.rows
+        else:
+            for task, part in split_by_task(rows.slice(start, stats.rows), targets):
+                yield task, part.num_rows
+        start += stats.rows
+
+
+def split_by_task(rows: pa.Table, targets: InsertTargets) -> Iterator[tuple[int, pa.Table]]:
     """Rows of a batch by number of the task that writes them.
 
     Args:
         rows: Rows, sorted by leading key if there is one.
-        ordinal: Number of the batch, if the table has no key: the tasks take rows in turn.
     """
     if len(targets.tasks) == 1:
         yield targets.tasks[0], rows
@@ -293,7 +313,7 @@ def split_by_task(rows: pa.Table, targets: InsertTargets, ordinal: int = 0) -> I
         for i in range(len(targets.tasks)):
             part = rows.slice(i * size, size)
             if part.num_rows:
-                yield targets.tasks[(i + ordinal) % len(targets.tasks)], part
+                yield targets.tasks[i], part
 
 
 class TaskEdits(NamedTuple):
@@ -364,11 +384,15 @@ def edits_by_task(edits: Iterable[FileEdit]) -> dict[int, TaskEdits]:
 
 
 def _rows_by_number(tables: Sequence[pa.Table], numbers: NDArray[np.int64]) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each number. Cutting rows costs more than sorting them, if the pieces are many and small."""
+    """The rows of each number, sorted by leading key if there is one.
+
+    Cutting rows costs more than sorting them, if the pieces are many and small, and so does sorting them by themselves.
+    """
     rows = pa.concat_tables(tables)
     if (numbers != numbers[0]).any():
-        order = np.argsort(numbers, kind="stable")
-        rows, numbers = take(rows, pa.array(order)), numbers[order]
+        columns = {"number": numbers, **({LEADING_KEY: rows[LEADING_KEY]} if LEADING_KEY in rows.column_names else {})}
+        order = pc.sort_indices(pa.table(columns), [(name, "ascending") for name in columns])
+        rows, numbers = take(rows, order), numbers[order.to_numpy()]
     tasks, starts = np.unique(numbers, return_index=True)
     for task, start, end in zip(tasks.tolist(), starts.tolist(), [*starts[1:].tolist(), len(numbers)]):
         yield task, rows.slice(start, end - start)

@@ -29,7 +29,14 @@ from cdclake.lake.merge.read_changes import ReadStats, read_slices, united
 from cdclake.lake.merge.repeated_keys import added_hashes, added_keys, any_repeats, earlier_positions
 from cdclake.lake.merge.resolve import Counts
 from cdclake.lake.merge.rewrite_plan import RewritePlan, plan_rewrite
-from cdclake.lake.merge.tasks import InsertCounting, Inserts, Resolution, resolve_inserts, resolve_key_range
+from cdclake.lake.merge.tasks import (
+    InsertCounting,
+    Inserts,
+    Resolution,
+    read_inserts,
+    resolve_key_range,
+    resolve_loaded,
+)
 from cdclake.lake.operations.load_without_shuffle import load_without_shuffle
 from cdclake.lake.operations.request import Result, Rewrite, data_files
 from cdclake.lake.operations.timing import timed
@@ -43,14 +50,14 @@ from cdclake.lake.storage.tombstones import NO_TOMBSTONES, plan_tombstones
 from cdclake.model.table import IMMEDIATE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from cdclake.lake.merge.home_ranges import HomeRanges
     from cdclake.lake.merge.in_place import InPlacePlan, Merged
     from cdclake.lake.merge.messages import Batch, BatchByRange
     from cdclake.lake.operations.request import Request
-    from cdclake.lake.spark.backend import Backend, Partitions
-    from cdclake.model.snapshot import KeyValue
+    from cdclake.lake.raw.reader import Slice
+    from cdclake.lake.spark.backend import Backend, Partitions, Task
 
 MIN_BYTES_PER_READ_TASK = 4 << 20
 SMALL_CHANGE_BYTES = 16 << 20
@@ -85,8 +92,9 @@ class _Engine:
         if request.inserts_all and not request.history:
             return self._insert()
         ranges = _ranges(request)
+        read_by_range = partial(read_slices, reading=request.reading, home_bounds=ranges.bounds if ranges else ())
         with timed(self._seconds, "read"):
-            batches, read = self._read(ranges.bounds if ranges else ()).keep(attrgetter("stats"), ReadStats())
+            batches, read = self._read(read_by_range).keep(attrgetter("stats"), ReadStats())
             batches = self._where_it_fits(batches, read)
         if ranges:
             plan = plan_in_place(request.files, ranges, read, request.outdated, request.settings.target_file_bytes)
@@ -94,13 +102,13 @@ class _Engine:
                 return self._merge_in_place(batches, read, plan)
         return self._merge_by_key(batches, read)
 
-    def _read(self, home_bounds: Sequence[KeyValue] = ()) -> Partitions[BatchByRange[ReadStats]]:
+    def _read(self, read: Callable[[Task, Iterator[Slice]], Iterator[Rows]]) -> Partitions[Rows]:
         parts = self._request.parts
         sizes = [part.size_bytes for part in parts]
         count = min(self._backend.parallelism * 2, ceil(sum(sizes) / MIN_BYTES_PER_READ_TASK))
         backend = InProcessBackend() if _is_small(self._request) else self._backend
         groups = balanced_groups(parts, sizes, count)
-        return backend.distribute(groups).run(partial(read_slices, **self._request.reading, home_bounds=home_bounds))
+        return backend.distribute(groups).run(read)
 
     def _where_it_fits(self, rows: Partitions[Rows], read: ReadStats) -> Partitions[Rows]:
         """What was read, on the driver only if it is small in memory, too.
@@ -122,16 +130,12 @@ class _Engine:
     def _united(self, batches: Partitions[BatchByRange[ReadStats]]) -> Partitions[Batch[ReadStats]]:
         return batches.map(partial(united, shape=self._request.shape))
 
-    def _inserts(self, batches: Partitions[Batch[ReadStats]]) -> Partitions[Inserts]:
-        request = self._request
-        resolve = partial(resolve_inserts, shape=request.shape, full_load=request.full_load, counting=self._counting)
-        return batches.map(resolve)
-
     def _insert(self) -> Result:
         """Write rows that replace none: those of a full load, or changes of a table without a key."""
+        request, nothing = self._request, Inserts(ReadStats(), NOTHING)
+        read = partial(read_inserts, reading=request.reading, full_load=request.full_load, counting=self._counting)
         with timed(self._seconds, "read"):
-            nothing = Inserts(ReadStats(), NOTHING)
-            inserts, done = self._inserts(self._united(self._read())).keep(methodcaller("summary"), nothing)
+            inserts, done = self._read(read).keep(methodcaller("summary"), nothing)
             inserts = self._where_it_fits(inserts, done.stats)
         output = self._table_output(inserts.map(attrgetter("resolution")), done.resolution)
         return self._rewrite(self._backend, done.stats, done.resolution, [output], [inserts])
@@ -183,11 +187,10 @@ class _Engine:
         self, batches: Partitions[Batch[ReadStats]], read: ReadStats, *, complete: bool
     ) -> tuple[Partitions[Resolution], Resolution]:
         """Resolve rows by key; returns the outcomes, and their summary."""
-        request = self._request
+        request, shape, locations = self._request, self._request.shape, self._request.locations
         if request.full_load:
-            inserted: Partitions[Resolution] = self._inserts(batches).map(attrgetter("resolution"))
-            return inserted.keep(methodcaller("summary"), NOTHING)
-        shape, locations = request.shape, request.locations
+            resolve_load = partial(resolve_loaded, shape=shape, counting=self._counting)
+            return batches.map(resolve_load).keep(methodcaller("summary"), NOTHING)
         entries = cogroup_by_key(self._backend, batches, read, request.files, shape, locations, complete=complete)
         resolve = partial(
             resolve_key_range,

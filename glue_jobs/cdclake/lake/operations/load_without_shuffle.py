@@ -51,7 +51,7 @@ def load_without_shuffle(backend: Backend, request: Request) -> Result | None:
     if not groups:
         return None
     seconds: dict[str, float] = {}
-    load = partial(load_slices, **request.reading, buckets=buckets)
+    load = partial(load_slices, reading=request.reading, buckets=buckets)
     with timed(seconds, "load"):
         nothing: tuple[LoadResult, ...] = ()
         tasks, loaded = backend.distribute(groups).run(load).keep(_results, nothing)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from cdclake.lake.merge.read_changes import Reading
 from cdclake.lake.storage.tombstones import NO_TOMBSTONES
 
 if TYPE_CHECKING:
@@ -60,14 +61,9 @@ class Request:
         return self.full_load or not self.shape.primary_key
 
     @property
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> Reading:
         """What tasks that read raw files need to know."""
-        return {
-            "locations": self.locations,
-            "shape": self.shape,
-            "settings": self.settings,
-            "table": self.table,
-        }
+        return Reading(self.locations, self.shape, self.settings, self.table)
 
 
 @dataclass(frozen=True)

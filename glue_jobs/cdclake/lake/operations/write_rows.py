@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.tombstones import TombstonePlan
     from cdclake.model.snapshot import DataFile
 
-GROUP_BYTES = 32 << 20
+GROUP_BYTES = 8 << 20
 """A task of the backend writes several files if they are expected to be smaller than this together,"""
 GROUPS_PER_CORE = 4
 """but there are at least so many for each core, as the sizes are estimates."""
@@ -83,7 +83,7 @@ def write(backend: Backend, outputs: Sequence[Output]) -> list[list[WriteResult]
     for output, own_ranges in zip(outputs, ranges, strict=True):
         group_of = [group for group, tasks in enumerate(own_ranges, first) for _ in tasks]
         context, first = output.context, first + len(own_ranges)
-        send = partial(rows_by_write_task, plan=context.plan, shape=context.shape, group_of=group_of)
+        send = partial(rows_by_write_task, plan=context.plan, group_of=group_of)
         edits.append(output.resolutions.flat_map(send))
     write_group = partial(_write_group, groups=groups, contexts=[output.context for output in outputs])
     written = moved(edits[0].shuffle(len(groups), *edits[1:]), backend).run(write_group).collect()

@@ -13,9 +13,9 @@ from cdclake.lake.merge.rewrite_plan import (
     WriteTask,
     expected_bytes,
     mean_row_bytes,
-    partition_sort_key,
 )
 from cdclake.lake.storage.key_ranges import quantiles
+from cdclake.lake.storage.partitions import partition_sort_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -18,7 +18,7 @@ from cdclake.errors import IntegrityError
 from cdclake.lake.merge.key_updates import KeySpans, has_mark, is_delivered_again, settle
 from cdclake.lake.merge.resolve import in_order, is_last_of_key, unsent_matrix
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, row_keys
-from cdclake.lake.storage.partitions import Partition, by_partition
+from cdclake.lake.storage.partitions import NO_ROWS, PartitionedRows, by_partition
 from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.types import TIMESTAMP
 from cdclake.lake.storage.wide_rows import take
@@ -63,14 +63,14 @@ class VersionChanges:
     Attributes:
         removals: By index of a data file, versions that leave it.
         replacements: By index of a data file of closed versions, versions that replace removed ones.
-        opened: By partition, new open versions, sorted by leading key.
-        closed: By partition, new closed versions, likewise.
+        opened: New open versions, those of each partition sorted by leading key.
+        closed: New closed versions, likewise.
     """
 
     removals: dict[int, pa.Table] = field(default_factory=dict)
     replacements: dict[int, pa.Table] = field(default_factory=dict)
-    opened: dict[Partition, pa.Table] = field(default_factory=dict)
-    closed: dict[Partition, pa.Table] = field(default_factory=dict)
+    opened: PartitionedRows = NO_ROWS
+    closed: PartitionedRows = NO_ROWS
 
 
 def keyed_shape(table: TableShape) -> TableShape:
@@ -404,8 +404,8 @@ def _by_file(rows: pa.Table) -> dict[int, pa.Table]:
     return {i: rows.filter(pc.equal(rows[VERSION_FILE], i)).drop_columns([VERSION_FILE]) for i in indices}
 
 
-def _by_month(rows: pa.Table) -> dict[Partition, pa.Table]:
-    return dict(by_partition(rows.drop_columns([VERSION_FILE]), (YEAR, MONTH)))
+def _by_month(rows: pa.Table) -> PartitionedRows:
+    return by_partition(rows.drop_columns([VERSION_FILE]), (YEAR, MONTH))
 
 
 def _flags(values: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:

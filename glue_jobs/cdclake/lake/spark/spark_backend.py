@@ -11,6 +11,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import pyarrow as pa
+
 from cdclake.lake.spark.backend import Partitions, Task, sum_of
 from cdclake.lake.spark.task_errors import SparkTask, raising_task_errors
 
@@ -121,6 +123,7 @@ def _summarizing(
         total = total + summarize(value)
         yield value
     sums.add({number: total})
+    pa.default_memory_pool().release_unused()  # the next stage may need other processes, and Java, to have it
 
 
 def _flat_map(function: Callable[[Item], Iterable[Result]], values: Iterable[Item]) -> Iterator[Result]:

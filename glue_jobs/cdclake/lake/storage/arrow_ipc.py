@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -27,10 +27,19 @@ def to_ipc(table: pa.Table) -> bytes:
     return data
 
 
-def from_ipc(data: bytes) -> pa.Table:
-    """Inverse of `to_ipc`."""
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        return reader.read_all()
+def from_ipc(data: bytes, columns: Sequence[str] = ()) -> pa.Table:
+    """Inverse of `to_ipc`.
+
+    Args:
+        columns: The columns to read; none: all.
+    """
+    if not columns:
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            return reader.read_all()
+    schema = pa.ipc.read_schema(pa.py_buffer(data))
+    wanted = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in columns])
+    with pa.ipc.open_stream(pa.py_buffer(data), options=wanted) as reader:
+        return reader.read_all().select(columns)
 
 
 def concat_ipc(batches: Iterable[bytes], empty: pa.Schema) -> pa.Table:

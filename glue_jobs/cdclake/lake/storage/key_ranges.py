@@ -105,21 +105,30 @@ def quantiles(samples: Sequence[KeyValue], parts: int) -> list[KeyValue]:
     return sorted({bound for bound in picked if bound != smallest}, key=lambda bound: (bound is not None, bound))
 
 
-def sample_by_bytes(leading_keys: pa.ChunkedArray, memory_bytes: int, bytes_per_sample: float) -> list[KeyValue]:
-    """Evenly spaced values of sorted leading keys, about one for a number of bytes.
+def sample_by_bytes(
+    leading_keys: pa.Array, counts: Sequence[int], sizes: Sequence[int], bytes_per_sample: float
+) -> Iterator[list[KeyValue]]:
+    """Evenly spaced values of each of consecutive parts of leading keys, about one for a number of bytes.
 
     Rows that need fewer bytes give one sample with the corresponding probability. So samples of many small batches
     together are as many as those of one large batch. The choice depends on the keys alone, so a repeated task chooses
     the same.
 
     Args:
-        memory_bytes: Size of the keys' rows.
+        leading_keys: Leading keys, those of each part sorted.
+        counts: Number of keys of each part, at least one.
+        sizes: Bytes of the rows of each part, in Arrow.
     """
-    step = max(1.0, len(leading_keys) * bytes_per_sample / max(memory_bytes, 1))
-    first = crc32(str(leading_keys[0]).encode()) / 2**32 * step if len(leading_keys) else 0.0
-    positions = np.arange(first, len(leading_keys), step).astype(np.int64)
-    values: list[KeyValue] = leading_keys.take(pa.array(positions)).to_pylist()
-    return values
+    starts = np.cumsum([0, *counts])[:-1]
+    firsts = leading_keys.take(pa.array(starts)).to_pylist()
+    for start, first, count, size in zip(starts.tolist(), firsts, counts, sizes):
+        step = max(1.0, count * bytes_per_sample / max(size, 1))
+        offset = crc32(str(first).encode()) / 2**32 * step
+        if offset >= count:
+            yield []
+        else:
+            positions = start + np.arange(offset, count, step).astype(np.int64)
+            yield leading_keys.take(pa.array(positions)).to_pylist()
 
 
 def sample(leading_keys: pa.ChunkedArray, count: int) -> list[KeyValue]:

@@ -30,6 +30,8 @@ def take(rows: pa.Table, indices: pa.Array) -> pa.Table:
     """The rows at these indices, like `pyarrow.Table.take`, for columns of any size; a null index yields null."""
     if not (rows.num_rows and len(indices)):
         return rows.take(indices)
+    if rows.nbytes * len(indices) <= MAX_TAKEN_BYTES:  # even if all are the longest row
+        return rows.take(indices)
     sizes = row_bytes(rows)
     taken = sizes[pc.fill_null(indices, 0).to_numpy(zero_copy_only=False)]
     if max(sizes.sum(), taken.sum()) <= MAX_TAKEN_BYTES:

@@ -161,5 +161,5 @@ def _is_repetitive(values: pa.ChunkedArray) -> bool:
     if values.type == ENCODED_TEXT:
         return True
     step = max(1, len(values) // SAMPLE_ROWS)
-    sample = values.take(pa.array(np.arange(0, len(values), step)))
+    sample = values.take(pa.array(np.arange(0, len(values), step))) if step > 1 else values
     return bool(pc.count_distinct(sample, mode="all").as_py() <= MAX_DISTINCT_SHARE * len(sample))
