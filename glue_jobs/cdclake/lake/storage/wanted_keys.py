@@ -81,7 +81,8 @@ class WantedKeys:
         columns = {name: comparable(shape.key_column(name, rows, partition)) for name in self._parts}
         is_candidate = reduce(pc.and_, (matches(values, self._parts[name]) for name, values in columns.items()))
         candidates = pc.indices_nonzero(is_candidate)
-        few = rows.select(shape.key_columns_stored()).take(candidates)
+        names = shape.key_columns_stored() or rows.column_names[:1]  # a table without columns has no rows
+        few = rows.select(names).take(candidates)
         found = np.zeros(rows.num_rows, np.bool_)
         found[candidates.filter(matches(shape.key_of(few, partition), self._keys)).to_numpy()] = True
         return pa.array(found)
