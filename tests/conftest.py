@@ -15,6 +15,8 @@ from moto.core.botocore_stubber import BotocoreStubber
 
 from cdclake.adapters.memory import ManualClock
 from cdclake.devkit.local.environment import QUICK_JAVA
+from cdclake.devkit.strict_aws import strict
+from cdclake.devkit.strict_aws.s3_conditions import note_arrival
 from tests.servers import mariadb, postgresql
 from tests.tiers import mark_by_fixtures, refuse_unmarked_starts
 
@@ -85,8 +87,15 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty AWS in this process; boto3 finds fake credentials and a region.
+def aws(moto: None) -> Iterator[None]:
+    """An empty AWS in this process, which follows the rules of `cdclake.devkit.strict_aws`."""
+    with strict():
+        yield
+
+
+@pytest.fixture
+def moto(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty AWS in this process, as kind as moto; boto3 finds fake credentials and a region.
 
     It serves one request at a time, because moto lets other threads in between checking a condition and writing.
     """
@@ -94,6 +103,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     process_request = BotocoreStubber.process_request
 
     def process_serially(stubber: BotocoreStubber, request: AWSPreparedRequest) -> object:
+        note_arrival()
         with lock:
             return process_request(stubber, request)
 

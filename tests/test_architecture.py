@@ -34,7 +34,7 @@ LAYERS = {
     ],
     "cdclake.control": [["jobs"], ["catalog", "plan"], ["run"], ["admin", "controller", "status"]],
     "cdclake.lake": [["spark", "storage"], ["raw"], ["merge"], ["scd2"], ["read"], ["operations"]],
-    "cdclake.devkit": [["dms", "local"], ["feed", "replicate"], ["shop"]],
+    "cdclake.devkit": [["patching"], ["strict_aws"], ["dms", "local"], ["feed", "replicate"], ["shop"]],
 }
 """What each package consists of, lowest first: a part imports only parts in layers below its own."""
 NOT_IN = {

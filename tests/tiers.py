@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MARKER_OF_FIXTURE = {
     "aws": "aws",
+    "moto": "aws",
     "bench": "aws",
     "s3_server": "aws",
     "lake_bucket": "aws",

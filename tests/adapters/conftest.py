@@ -16,7 +16,6 @@ from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.memory import MemoryState, MemoryStore
 from cdclake.adapters.s3 import S3Store
 from cdclake.model.names import JOB_LOAD_INITIAL
-from tests.adapters import suspended_versioning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,8 +57,7 @@ def versioned_s3(s3: S3Client) -> S3Client:
 
 
 @pytest.fixture
-def suspended_s3(s3: S3Client, monkeypatch: pytest.MonkeyPatch) -> S3Client:
-    suspended_versioning.install(monkeypatch)
+def suspended_s3(s3: S3Client) -> S3Client:
     s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Suspended"})
     return s3
 

@@ -232,6 +232,42 @@ def test_updates_create_no_table_versions_in_glue(client: GlueClient, catalog: G
     assert [json.loads(body)["SkipArchive"] for body in requests] == [True]
 
 
+def test_an_update_keeps_what_a_user_changes_meanwhile(client: GlueClient, catalog: GlueCatalog):
+    catalog.create_table("t", TABLE)
+
+    def describe() -> None:
+        table = stored(client)
+        names = ("Name", "TableType", "StorageDescriptor", "PartitionKeys", "Parameters")
+        described: Any = {**{name: table[name] for name in names}, "Description": "All orders"}
+        aws_clients.session().client("glue").update_table(DatabaseName="lake", TableInput=described)
+
+    updates = Faults(client, "UpdateTable")
+    updates.before_request(describe)
+    changed = replace(TABLE, statistics=Statistics(4, 2, 800))
+    catalog.update_table("t", changed)
+    assert updates.sent == 2
+    assert catalog.table("t") == changed
+    assert stored(client)["Description"] == "All orders"
+
+
+def test_an_update_whose_response_was_lost_is_repeated(client: GlueClient, catalog: GlueCatalog):
+    catalog.create_table("t", TABLE)
+    updates = Faults(client, "UpdateTable")
+    updates.lose_response()
+    changed = replace(TABLE, statistics=Statistics(4, 2, 800))
+    catalog.update_table("t", changed)
+    assert catalog.table("t") == changed
+
+
+def test_a_table_that_others_never_stop_changing_is_retryable(client: GlueClient, catalog: GlueCatalog):
+    catalog.create_table("t", TABLE)
+    updates = Faults(client, "UpdateTable")
+    for _ in range(9):
+        updates.respond(400, b'{"__type": "ConcurrentModificationException", "message": "concurrent modifications"}')
+    with pytest.raises(RetryableError, match="ConcurrentModificationException"):
+        catalog.update_table("t", TABLE)
+
+
 def test_no_database_is_no_catalog(aws: None):
     assert open_catalog("") is None
     opened = open_catalog("lake")

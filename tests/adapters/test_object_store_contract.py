@@ -135,10 +135,7 @@ def test_list_level_returns_folders_and_the_objects_beside_them(store: ObjectSto
     assert sorted(store.list_level("raw/s2/")) == ["raw/s2/1", "raw/s2/t/"]
 
 
-def test_a_folder_is_gone_with_its_last_object(store: ObjectStore, request: pytest.FixtureRequest) -> None:
-    if request.node.callspec.params["store"] in {"versioned_s3", "suspended_s3"}:
-        reason = "moto still lists the folders of deleted objects in a versioned bucket; S3 does not"
-        request.applymarker(pytest.mark.xfail(reason=reason))
+def test_a_folder_is_gone_with_its_last_object(store: ObjectStore) -> None:
     fill(store, "raw/s/t/1")
     store.delete(["raw/s/t/1"])
     assert list(store.list_folders("raw/")) == []

@@ -87,6 +87,24 @@ def test_a_conflict_with_a_finished_write_is_a_refusal(store: S3Store, puts: Fau
     assert puts.sent == 1
 
 
+def test_a_conflict_with_another_operation_does_not_change_the_object(
+    store: S3Store, puts: Faults, s3: S3Client
+) -> None:
+    s3.put_object(Bucket=BUCKET, Key=KEY, Body=b"old")
+    puts.refuse(409, "ConditionalRequestConflict", times=2)
+    assert store.put_if_unchanged(KEY, b"new", b"old")
+    assert puts.sent == 3
+    assert content(s3) == b"new"
+
+
+def test_conflicts_without_end_are_retryable(store: S3Store, puts: Faults, s3: S3Client) -> None:
+    s3.put_object(Bucket=BUCKET, Key=KEY, Body=b"old")
+    puts.refuse(409, "ConditionalRequestConflict", times=9)
+    with pytest.raises(RetryableError, match="in progress"):
+        store.put_if_unchanged(KEY, b"new", b"old")
+    assert content(s3) == b"old"
+
+
 def test_an_error_after_a_lost_response_does_not_hide_the_write(store: S3Store, puts: Faults, s3: S3Client) -> None:
     """For example, the credentials expire between two attempts."""
     heads = Faults(store._client, "HeadObject")

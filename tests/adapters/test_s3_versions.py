@@ -12,7 +12,6 @@ from cdclake.adapters import s3 as s3_adapter
 from cdclake.adapters.s3 import S3Store
 from cdclake.adapters.s3_versions import versions_of
 from cdclake.errors import CdclakeError, ConfigurationError, IntegrityError, RetryableError
-from tests.adapters import suspended_versioning
 from tests.adapters.faults import Faults
 
 if TYPE_CHECKING:
@@ -38,11 +37,6 @@ USES: dict[str, Use] = {
     "copy_retained": lambda store: store.copy_retained(KEY, RETIRED, COPY),
     "discard": lambda store: store.discard(KEY, RETIRED),
 }
-
-
-@pytest.fixture(autouse=True)
-def suspended_as_on_s3(monkeypatch: pytest.MonkeyPatch) -> None:
-    suspended_versioning.install(monkeypatch)
 
 
 @pytest.fixture

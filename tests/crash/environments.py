@@ -31,7 +31,7 @@ from tests.crash.connectors import LAKE, RAW, AwsConnector, FolderConnector
 from tests.crash.wire import FaultyWire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from wsgiref.types import WSGIApplication
 
@@ -167,12 +167,18 @@ class AwsEnvironment:
 
 
 @contextmanager
-def aws_environment(*, versioned: bool) -> Iterator[AwsEnvironment]:
-    """Start an embedded AWS, and point the AWS clients of this process to it."""
+def aws_environment(
+    *, versioned: bool, middleware: Callable[[WSGIApplication], WSGIApplication] = lambda app: app
+) -> Iterator[AwsEnvironment]:
+    """Start an embedded AWS, and point the AWS clients of this process to it.
+
+    Args:
+        middleware: Sees every request after the wire.
+    """
     wires: list[FaultyWire] = []
 
     def around(app: WSGIApplication) -> WSGIApplication:
-        wires.append(FaultyWire(app))
+        wires.append(FaultyWire(middleware(app)))
         return wires[0]
 
     moto_api_backend.reset()

@@ -64,6 +64,7 @@ _DENIED = frozenset(
 _MISSING = frozenset({"NoSuchBucket", "ResourceNotFoundException", "ResourceNotFoundFault", "EntityNotFoundException"})
 _TRANSIENT = frozenset(
     {
+        "ConcurrentModificationException",
         "LimitExceededException",
         "OperationTimeoutException",
         "ProvisionedThroughputExceededException",

@@ -46,6 +46,8 @@ _PRESERVED = frozenset({"Description", "Owner", "Retention", "LastAccessTime", "
 """Fields that users may have set. UpdateTable would reset them if it did not receive them."""
 
 _MISSING = "EntityNotFoundException"
+_CHANGED_MEANWHILE = "ConcurrentModificationException"
+_UPDATE_TRIES = 4
 
 
 def open_catalog(database: str) -> GlueCatalog | None:
@@ -84,12 +86,25 @@ class GlueCatalog:
             self._client.create_table(DatabaseName=self.database, TableInput=self._input(name, table, {}))
 
     def update_table(self, name: str, table: CatalogTable) -> None:
-        """See `Catalog.update_table`. Skips Glue's archive of table versions, which would grow with every change."""
-        before = self._get(name) or {}
-        with self._errors(name):
-            self._client.update_table(
-                DatabaseName=self.database, TableInput=self._input(name, table, before), SkipArchive=True
-            )
+        """See `Catalog.update_table`. Skips Glue's archive of table versions, which would grow with every change.
+
+        Updates only the version that it read, so that it never reverts what a user changes meanwhile.
+        https://docs.aws.amazon.com/glue/latest/webapi/API_UpdateTable.html
+        """
+        for tries_left in reversed(range(_UPDATE_TRIES)):
+            before = self._get(name) or {}
+            version = {"VersionId": before["VersionId"]} if "VersionId" in before else {}
+            table_input = self._input(name, table, before)
+            with self._errors(name):
+                try:
+                    self._client.update_table(
+                        DatabaseName=self.database, TableInput=table_input, SkipArchive=True, **version
+                    )
+                except ClientError as error:
+                    if error_code(error) != _CHANGED_MEANWHILE or not tries_left:
+                        raise
+                else:
+                    return
 
     def drop_table(self, name: str) -> None:
         """See `Catalog.drop_table`."""

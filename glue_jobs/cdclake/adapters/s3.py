@@ -162,17 +162,28 @@ class S3Store:
     def put_if_unchanged(self, key: str, data: bytes, old: bytes) -> bool:
         """See `ObjectStore.put_if_unchanged`.
 
-        S3 responds 412 if the object has another ETag, also to a repeated request whose first response was lost.
+        S3 responds 412 if the object has another ETag, also to a repeated request whose first response was lost. It
+        responds 409 if another operation on the object is in progress: the object may still be the same.
         """
         with self._errors(key):
-            try:
-                found = self._client.get_object(Bucket=self.bucket, Key=key)
-                if found["Body"].read() == old:
+            for pause_seconds in _PUT_PAUSES_SECONDS:
+                try:
+                    found = self._client.get_object(Bucket=self.bucket, Key=key)
+                    if found["Body"].read() != old:
+                        break
                     self._client.put_object(Bucket=self.bucket, Key=key, Body=data, IfMatch=found["ETag"])
+                except ClientError as error:
+                    if http_status(error) == _CONFLICT:
+                        self._sleep(pause_seconds)
+                    elif error_code(error) in _ABSENT_KEY or http_status(error) == _PRECONDITION_FAILED:
+                        break
+                    else:
+                        raise
+                else:
                     return True
-            except ClientError as error:
-                if error_code(error) not in _ABSENT_KEY and http_status(error) not in (_CONFLICT, _PRECONDITION_FAILED):
-                    raise
+            else:
+                message = "S3 did not replace an object, because other operations on it are in progress"
+                raise RetryableError(message, remedy="Run again", bucket=self.bucket, file=key)
         return self.get(key) == data
 
     def copy(self, source: str, target: str) -> None:

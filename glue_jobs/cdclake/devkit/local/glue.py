@@ -14,7 +14,7 @@ from moto.glue.models import FakeJob, FakeJobRun
 from moto.glue.responses import GlueResponse
 
 from cdclake.devkit.local.jobs import JobKind, JobRuns, Run
-from cdclake.devkit.local.patching import replaced
+from cdclake.devkit.patching import replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

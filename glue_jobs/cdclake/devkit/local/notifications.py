@@ -17,7 +17,7 @@ from moto.s3.notifications import S3NotificationEvent
 
 from cdclake.devkit.local.events import DeliveryError, EventDelivery
 from cdclake.devkit.local.lambda_functions import FunctionSpec, LambdaFunctions
-from cdclake.devkit.local.patching import replaced
+from cdclake.devkit.patching import replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping

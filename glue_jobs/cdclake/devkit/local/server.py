@@ -37,7 +37,8 @@ class EmbeddedAws:
 
     The same code works with it as with AWS: boto3 with `AWS_ENDPOINT_URL`. Objects and items are in this process (large
     objects in temporary files). At the end they are discarded, and all processes that it started are ended, even if
-    this process is killed. A process can have one at a time, because moto keeps its state in module variables.
+    this process is killed. A process can have one at a time, because moto keeps its state in module variables. Where
+    moto is kinder than AWS, it follows the rules of `cdclake.devkit.strict_aws`.
 
     Args:
         port: Loopback port; 0 for any free one.

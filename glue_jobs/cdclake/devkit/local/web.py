@@ -13,7 +13,9 @@ import moto.s3.models
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
-from cdclake.devkit.local.patching import replaced
+from cdclake.devkit.patching import replaced
+from cdclake.devkit.strict_aws import strict
+from cdclake.devkit.strict_aws.s3_conditions import note_arrival
 from cdclake.loopback import HOST, listen
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ class RequestGuard:
             return _refuse(start_response, "404 Not Found", "The moto API is not available")
         if not _conditional(environ):
             return self._app(environ, start_response)
+        note_arrival()
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))  # read before locking
         environ["wsgi.input"] = io.BytesIO(body)
         with self._one_at_a_time:
@@ -83,7 +86,7 @@ def _refuse(start_response: StartResponse, status: str, text: str) -> list[bytes
 
 @contextmanager
 def http_server(port: int, middleware: Callable[[WSGIApplication], WSGIApplication] = lambda app: app) -> Iterator[str]:
-    """Serve moto on a loopback port; yields the endpoint's URL.
+    """Serve moto on a loopback port, as strict as AWS; yields the endpoint's URL.
 
     Args:
         port: Loopback port; 0 for any free one.
@@ -92,7 +95,11 @@ def http_server(port: int, middleware: Callable[[WSGIApplication], WSGIApplicati
     Raises:
         ConfigurationError: The port is not available.
     """
-    with listen(port, "The embedded AWS") as listening, replaced(moto.s3.models.FakeKey, "etag", _locked_etag()):
+    with (
+        listen(port, "The embedded AWS") as listening,
+        replaced(moto.s3.models.FakeKey, "etag", _locked_etag()),
+        strict(),
+    ):
         app = middleware(RequestGuard(DomainDispatcherApplication(create_backend_app)))
         server = make_server(
             HOST,

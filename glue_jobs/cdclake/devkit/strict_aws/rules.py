@@ -1,0 +1,40 @@
+"""The rules that hold for every test and for the local server."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from cdclake.devkit.strict_aws.cloudwatch_limits import METRICS
+from cdclake.devkit.strict_aws.glue_limits import LIMITS, PAGES
+from cdclake.devkit.strict_aws.glue_versions import TABLE_VERSIONS
+from cdclake.devkit.strict_aws.s3_conditions import CONDITIONAL_WRITES
+from cdclake.devkit.strict_aws.s3_keys import LONG_KEYS
+from cdclake.devkit.strict_aws.s3_multipart import UPLOAD_TIMES
+from cdclake.devkit.strict_aws.s3_versions import FOLDERS, SUSPENDED_VERSIONING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from cdclake.devkit.strict_aws.rule import Rule
+
+RULES: tuple[Rule, ...] = (
+    LONG_KEYS,
+    UPLOAD_TIMES,
+    CONDITIONAL_WRITES,
+    FOLDERS,
+    SUSPENDED_VERSIONING,
+    TABLE_VERSIONS,
+    LIMITS,
+    PAGES,
+    METRICS,
+)
+
+
+@contextmanager
+def strict(rules: Iterable[Rule] = RULES) -> Iterator[None]:
+    """Let moto follow rules within the block."""
+    with ExitStack() as stack:
+        for rule in rules:
+            stack.enter_context(rule.applied())
+        yield

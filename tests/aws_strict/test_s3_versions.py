@@ -1,0 +1,62 @@
+"""Suspended versioning keeps versions, and deleted objects leave no folders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.aws_strict.conftest import BUCKET
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+
+def set_versioning(client: S3Client, status: str) -> None:
+    client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": status})  # type: ignore[typeddict-item]
+
+
+def folders(client: S3Client) -> list[str]:
+    """The folders below `raw/` after one of two objects, each in a folder of its own, was deleted."""
+    set_versioning(client, "Enabled")
+    for key in ("raw/gone/1", "raw/kept/1", "raw/kept/2"):
+        client.put_object(Bucket=BUCKET, Key=key, Body=b"1")
+    client.delete_object(Bucket=BUCKET, Key="raw/gone/1")
+    client.delete_object(Bucket=BUCKET, Key="raw/kept/1")
+    listed = client.list_objects_v2(Bucket=BUCKET, Prefix="raw/", Delimiter="/")
+    return [folder["Prefix"] for folder in listed.get("CommonPrefixes", ())]
+
+
+def test_a_folder_is_gone_with_its_last_object(s3: S3Client):
+    assert folders(s3) == ["raw/kept/"]
+
+
+def test_moto_alone_lists_it(kind_s3: S3Client):
+    assert folders(kind_s3) == ["raw/gone/", "raw/kept/"]
+
+
+def contents(client: S3Client) -> list[tuple[str, bytes]]:
+    """All versions of an object written while versioning is on, twice while it is suspended, and then deleted."""
+    set_versioning(client, "Enabled")
+    client.put_object(Bucket=BUCKET, Key="k", Body=b"on")
+    set_versioning(client, "Suspended")
+    for body in (b"suspended", b"suspended again"):
+        client.put_object(Bucket=BUCKET, Key="k", Body=body)
+    versions = client.list_object_versions(Bucket=BUCKET)["Versions"]
+    return sorted(
+        (
+            "null" if version["VersionId"] == "null" else "id",
+            client.get_object(Bucket=BUCKET, Key="k", VersionId=version["VersionId"])["Body"].read(),
+        )
+        for version in versions
+    )
+
+
+def test_a_write_during_suspended_versioning_replaces_only_the_version_null(s3: S3Client):
+    assert contents(s3) == [("id", b"on"), ("null", b"suspended again")]
+    s3.delete_object(Bucket=BUCKET, Key="k")
+    listed = s3.list_object_versions(Bucket=BUCKET)
+    assert [version["VersionId"] == "null" for version in listed["Versions"]] == [False]
+    assert [marker["VersionId"] for marker in listed["DeleteMarkers"]] == ["null"]
+
+
+def test_moto_alone_discards_all_versions(kind_s3: S3Client):
+    assert contents(kind_s3) == [("null", b"suspended again")]
