@@ -110,6 +110,7 @@ class Lake:
                 Attribute.LAST_LISTED_UTC: iso_utc(NEWEST + timedelta(minutes=1)),
                 Attribute.LAST_ERROR: "",
                 Attribute.LAST_PENDING: "",
+                Attribute.LAST_RETIRED_SINCE_UTC: "",
                 Attribute.FENCING_TOKEN: "42",
             }
         )

@@ -23,6 +23,8 @@ READ_MORE = {
     Attribute.LATE_WINDOW_HOURS: "../configuration.md#late-files",
     Attribute.MAX_QUARANTINED_ROWS: "../operations.md#quarantined-rows",
     Attribute.RETENTION_DAYS: "../undo.md#what-is-kept-and-for-how-long",
+    Attribute.CLEAN_UP: "../undo.md#what-is-kept-and-for-how-long",
+    Attribute.LAST_RETIRED_SINCE_UTC: "../undo.md#what-is-kept-and-for-how-long",
     Attribute.FULL_LOAD_QUIET_MINUTES: "../operations.md#a-full-load-that-is-still-arriving",
     Attribute.DMS_TASK: "../operations.md#a-full-load-that-is-still-arriving",
     Attribute.MAX_FILES_PER_RUN: "../operations.md#a-large-backlog",
@@ -95,6 +97,7 @@ def defaults() -> dict[str, str]:
         Attribute.RFC4180: settings.csv.quoting,
         Attribute.MISSING_COLUMNS: "keep" if settings.keep_missing_columns else "null",
         Attribute.DELETE_MODE: "soft" if settings.soft_delete else "hard",
+        Attribute.CLEAN_UP: "automatic" if settings.clean_up else "manual",
     }
     values = {}
     for constant, name in vars(Attribute).items():

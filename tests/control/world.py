@@ -163,8 +163,12 @@ class World:
         bucket, _, rest = path.partition("/")
         schema_prefix, table = rest.rstrip("/").rsplit("/", 1)
         state = TableState.new(bucket, f"{schema_prefix}/", f"{table}/")
-        at_once = {Attribute.ACTIVE_FLAG: "true", Attribute.FULL_LOAD_QUIET_MINUTES: "0"}
-        state = state.with_attributes(**{**at_once, **attributes})
+        defaults = {
+            Attribute.ACTIVE_FLAG: "true",
+            Attribute.FULL_LOAD_QUIET_MINUTES: "0",
+            Attribute.LAST_RETIRED_SINCE_UTC: "",
+        }
+        state = state.with_attributes(**{**defaults, **attributes})
         assert self.states.register(state)
         return state
 

@@ -21,6 +21,7 @@ _SET_BY_JOBS = WRITTEN_BY_STORE | {
     Attribute.LAST_RUN_UTC,
     Attribute.LAST_LISTED_UTC,
     Attribute.LAST_PENDING,
+    Attribute.LAST_RETIRED_SINCE_UTC,
     Attribute.LAST_KEYS,
     Attribute.LAST_FINDINGS,
     Attribute.LAST_DRIFT,

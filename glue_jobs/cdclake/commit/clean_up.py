@@ -7,7 +7,7 @@ are small, and they document the table.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cdclake.commit.publish import KeepAlive, in_parallel, no_lease
@@ -15,8 +15,6 @@ from cdclake.model.change import ChangeKind
 from cdclake.model.layout import CHANGE_DIGITS
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from cdclake.commit.log import ChangeLog
 
 COPY_LIFETIME = timedelta(days=1)
@@ -141,6 +139,16 @@ def clean_up(log: ChangeLog, plan: CleanUpPlan, keep_alive: KeepAlive = no_lease
         keep_alive()
     if plan.first_retained > log.cleaned_through():
         log.mark_cleaned_through(plan.first_retained)
+
+
+def retired_since(log: ChangeLog, head: int) -> datetime | None:
+    """When the oldest files were retired that no clean-up has deleted yet; None if there are none.
+
+    Args:
+        head: Number of the newest published change.
+    """
+    first = log.first_retained()
+    return datetime.fromisoformat(log.record(first + 1).created_utc) if first < head else None
 
 
 def _orphaned_quarantine(log: ChangeLog, head: int, through: int | None) -> tuple[str, ...]:

@@ -222,7 +222,8 @@ def _health(state: TableState, decision: Decision, now: datetime, late_after_min
         return Health.LATE
     if catalog_error:
         return Health.STALE_CATALOG
-    return Health.BEHIND if decision.work else Health.UP_TO_DATE
+    is_current = decision.kind is DecisionKind.CLEAN_UP or not decision.work
+    return Health.UP_TO_DATE if is_current else Health.BEHIND
 
 
 def _never_configured(state: TableState) -> bool:

@@ -63,8 +63,10 @@ class Attribute:
     """Size that data files grow to: a rewritten file absorbs small neighbors up to it, and is cut at twice the size.
     Set by the operator."""
     RETENTION_DAYS = "RetentionDays"
-    """How long `cdclake clean-up` keeps earlier states of the lake table, so that you can roll back to them. Set by the
-    operator."""
+    """How long earlier states of the lake table are kept, so that you can roll back to them. Set by the operator."""
+    CLEAN_UP = "CleanUp"
+    """`automatic`: runs delete what only states past `RetentionDays` need. `manual`: only `cdclake clean-up` does. Set
+    by the operator."""
     FULL_LOAD_QUIET_MINUTES = "FullLoadQuietMinutes"
     """Time without a new `LOAD` file after which a full load is applied; longer if its files arrive slowly. `0`: at
     once. Set by the operator."""
@@ -138,6 +140,8 @@ class Attribute:
     """Column changes for which the last run refused to apply anything; empty if none."""
     LAST_CHANGE_ID = "LastChangeId"
     """Number of the lake table's newest change."""
+    LAST_RETIRED_SINCE_UTC = "LastRetiredSinceUtc"
+    """When the oldest files were retired that no clean-up has deleted yet; empty: there are none."""
     LAST_PENDING = "LastPending"
     """Number of change files listed and not yet applied, and the last of them; empty if none. `cdclake tables
     unfreeze` clears it."""

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
@@ -26,6 +26,7 @@ Item = dict[str, str]
 DEFAULT_TARGET_FILE_BYTES = 128 * 1024 * 1024
 DEFAULT_LATE_WINDOW_HOURS = 72
 DEFAULT_RETENTION_DAYS = 30
+MIN_CLEAN_UP_DELAY = timedelta(days=1)
 DEFAULT_FULL_LOAD_QUIET_MINUTES = 10
 """DMS writes the next LOAD file when one is full; even a slow source fills one within some minutes."""
 DEFAULT_MAX_FILES_PER_RUN = 10_000
@@ -252,6 +253,23 @@ class TableState:
             remedy = "Remove it: the next run checks every change file of the late window and sets it again"
             raise ConfigurationError(message, remedy=remedy, table=self.name) from error
 
+    def needs_clean_up(self, now: datetime) -> bool:
+        """Whether to delete files that are past retention for a day, or for a tenth of the retention time if longer.
+
+        A clean-up reads the records of all retained changes, so each should find enough to delete.
+        """
+        since = self.item.get(Attribute.LAST_RETIRED_SINCE_UTC)
+        if since == "" or not self.last_change:
+            return False
+        settings = self.settings
+        if not settings.clean_up:
+            return False
+        retention = timedelta(days=settings.retention_days)
+        try:
+            return now >= parse_iso_utc(since or "") + retention + max(MIN_CLEAN_UP_DELAY, retention / 10)
+        except ValueError:  # unknown, as after an upgrade
+            return True
+
     @property
     def last_change(self) -> int:
         """Number of the newest change that the item knows of; 0 if none."""
@@ -326,6 +344,7 @@ class TableSettings:
         csv: The attributes of CSV files.
         cdc_path: Without slashes at its ends.
         soft_delete: Whether `DeleteMode` is `soft`.
+        clean_up: Whether `CleanUp` is `automatic`.
         keep_missing_columns: Whether `MissingColumns` is `keep`.
         accepted_drift: Texts of `cdclake.model.drift.ColumnDrift`.
     """
@@ -342,6 +361,7 @@ class TableSettings:
     unique_checks: str = ""
     soft_delete: bool = False
     retention_days: int = DEFAULT_RETENTION_DAYS
+    clean_up: bool = True
     full_load_quiet_minutes: int = DEFAULT_FULL_LOAD_QUIET_MINUTES
     dms_task: str = ""
     max_files_per_run: int = DEFAULT_MAX_FILES_PER_RUN
@@ -375,6 +395,7 @@ class TableSettings:
             target_file_bytes=_number(item, Attribute.TARGET_FILE_BYTES, DEFAULT_TARGET_FILE_BYTES, least=1),
             unique_checks=_one_of(item, Attribute.UNIQUE_CHECKS, ("", IMMEDIATE, "deferred")),
             soft_delete=_one_of(item, Attribute.DELETE_MODE, ("hard", "soft")) == "soft",
+            clean_up=_one_of(item, Attribute.CLEAN_UP, ("automatic", "manual")) == "automatic",
             retention_days=_number(item, Attribute.RETENTION_DAYS, DEFAULT_RETENTION_DAYS, most=MAX_RETENTION_DAYS),
             full_load_quiet_minutes=_number(
                 item, Attribute.FULL_LOAD_QUIET_MINUTES, DEFAULT_FULL_LOAD_QUIET_MINUTES, most=MAX_QUIET_MINUTES

@@ -146,7 +146,7 @@ def test_a_decision_can_be_written_as_json():
 
 
 LISTED = {"LastListedUtc": "2024-03-05T10:00:30Z"}
-AFTER_2 = {"LastIncrementalFile": f"raw/{PREFIX}{CHANGE_2}", "LastChangeId": "1"}
+AFTER_2 = {"LastIncrementalFile": f"raw/{PREFIX}{CHANGE_2}", "LastChangeId": "1", "LastRetiredSinceUtc": ""}
 
 
 @pytest.mark.parametrize(("seconds", "kind"), [(29, DecisionKind.NOTHING_NEW), (30, DecisionKind.LOOK)])

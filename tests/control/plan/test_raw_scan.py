@@ -89,6 +89,7 @@ def applied_up_to(relative: str, **attributes: str) -> TableState:
         LastFullLoadDate="2024-03-05 23:59:59",
         LastListedUtc="2024-03-05T23:59:59Z",
         LastChangeId="7",
+        LastRetiredSinceUtc="",
     )
     return state.with_attributes(**attributes)
 

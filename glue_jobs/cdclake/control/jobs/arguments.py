@@ -32,6 +32,7 @@ _SETTINGS = (
     Attribute.MAX_QUARANTINED_ROWS,
     Attribute.TARGET_FILE_BYTES,
     Attribute.RETENTION_DAYS,
+    Attribute.CLEAN_UP,
     Attribute.FULL_LOAD_QUIET_MINUTES,
     Attribute.DMS_TASK,
     Attribute.MAX_FILES_PER_RUN,

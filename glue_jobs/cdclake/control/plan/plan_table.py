@@ -63,7 +63,7 @@ def plan_table(
     decision = _plan_files(state, files, now, lake, dms_state)
     if not lake:
         decision = _with_known_files(state, decision, files, complete=complete)
-        decision = _with_lease(state, _with_catalog(state, decision), now)
+        decision = _with_lease(state, _with_clean_up(state, _with_catalog(state, decision), now), now)
     found = OpenFindings.of(state.item)
     opened = found.texts(state.name) if found else ()
     return replace(decision, findings=(*decision.findings, *_without_transactions(state, files, now), *opened))
@@ -285,6 +285,14 @@ def _with_catalog(state: TableState, decision: Decision) -> Decision:
     if error and decision.kind is DecisionKind.NOTHING_NEW:
         reason = f"the catalog could not be updated: {error}"
         return replace(decision, kind=DecisionKind.LOOK, reason=reason)
+    return decision
+
+
+def _with_clean_up(state: TableState, decision: Decision, now: datetime) -> Decision:
+    """Give a table a run to delete what is past retention, even if it needs no other."""
+    if decision.kind is DecisionKind.NOTHING_NEW and state.needs_clean_up(now):
+        reason = f"files are past retention ({Attribute.RETENTION_DAYS}: {state.settings.retention_days})"
+        return replace(decision, kind=DecisionKind.CLEAN_UP, reason=reason)
     return decision
 
 

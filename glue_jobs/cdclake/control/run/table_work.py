@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from random import random as random_number
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from cdclake import logs
+from cdclake.commit.clean_up import clean_up, plan_clean_up, retired_since
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.control.catalog.sync import sync_catalog
@@ -302,10 +304,32 @@ class TableWork:
             outcome[Attribute.LAST_KNOWN_FILES] = str(known)
             found = open_findings(self._round.state, self._changes, lake)
             outcome[Attribute.LAST_FINDINGS] = str(found)
+            outcome |= self._clean_up(state, lake.change)
         self._record_end(RunState.SUCCEEDED, more=outcome)
         if self.report.catalog_error:
             self._ports.metrics.put(metrics.catalog_failure_metrics(self.report.table))
         self._more = decision.kind is DecisionKind.INCREMENTAL  # one change could not take all due files
+
+    def _clean_up(self, state: TableState, head: int) -> dict[str, str]:
+        """Delete what is past retention, if that is due.
+
+        What a crashed run has left of a later change than `head` stays until that change is committed: the run may only
+        be paused.
+
+        Returns:
+            Attributes that changed.
+        """
+        if not head:
+            return {}
+        if state.needs_clean_up(self._ports.clock()):
+            retention = timedelta(days=state.settings.retention_days)
+            plan = plan_clean_up(self._changes, retention, self._ports.clock(), head)
+            clean_up(self._changes, plan, self._keep_alive)
+            self._log.info("cleaned up", extra={"objects": plan.count, "first_retained": plan.first_retained})
+        elif state.item.get(Attribute.LAST_RETIRED_SINCE_UTC):
+            return {}
+        since = retired_since(self._changes, head)
+        return {Attribute.LAST_RETIRED_SINCE_UTC: iso_utc(since) if since else ""}
 
     def release_if_done(self) -> bool:
         """Release the lease. Keeps it and returns False if there is more work, or a new trigger for the table."""
