@@ -12,6 +12,7 @@ PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 DATABASE_TESTS := CDCLAKE_NEEDS_DATABASES=1 $(BIN)/python -m pytest -q -n 2 --dist load
 PYTHON ?= $(shell for p in python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && echo $$p && break; done)
+JOB_LOCKS := infra/cdclake_infra/locks
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py lambdas \
 	$(addprefix glue_jobs/cdclake/,errors.py ports.py raw_listing.py logs.py model commit control adapters)
@@ -95,11 +96,15 @@ types: $(VENV)/.test-ready ## Check types with mypy, strictly
 check-39: $(VENV)/.test-ready ## Check that what Glue's Python shell runs is Python 3.9
 	@$(BIN)/vermin --target=3.9- --no-tips --violations --eval-annotations $(PY39_CODE)
 
-lock: $(VENV)/.test-ready ## Pin all dependencies again, from pyproject.toml
+lock: $(VENV)/.test-ready ## Pin all dependencies again, from pyproject.toml, those of the deployed jobs with hashes
 	@$(PIP_INSTALL) uv==0.9.18
 	@$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header pyproject.toml \
 		--extra spark --extra local --extra cli --extra lambda -o requirements.txt
 	@$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header pyproject.toml \
+	@$(BIN)/uv pip compile --quiet --python-version 3.9 --python-platform x86_64-manylinux2014 --no-header \
+		--generate-hashes pyproject.toml -o $(JOB_LOCKS)/python-shell.txt
+	@$(BIN)/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_34 --no-header \
+		--generate-hashes $(JOB_LOCKS)/spark.in -c requirements.txt -o $(JOB_LOCKS)/spark.txt
 		--all-extras -c requirements.txt -o requirements-dev.txt
 
 clean: ## Remove the virtual environment and caches

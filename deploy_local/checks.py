@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from cdclake.errors import IntegrityError
 from cdclake.model.metrics import NAMESPACE
 from cdclake.model.names import Argument, Attribute
-from deploy_local.job_run import EXTRA_FILES
+from deploy_local.job_run import EXTRA_FILES, EXTRA_MODULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -72,20 +72,21 @@ def state_table(deployment: Deployment) -> str:
 
 
 def job(deployment: Deployment, name: str) -> str:
-    """A job's script, libraries and role exist, and every resource in its arguments."""
+    """A job's script, package, libraries and role exist, and every resource in its arguments."""
     definition = deployment.client("glue").get_job(JobName=name)["Job"]
     arguments = definition["DefaultArguments"]
-    locations = [definition["Command"]["ScriptLocation"], *filter(None, arguments.get(EXTRA_FILES, "").split(","))]
-    _require(len(locations) > 1, f"{name} has no library")
-    for location in locations:
+    code = [arguments[argument] for argument in (EXTRA_FILES, EXTRA_MODULES) if argument in arguments]
+    packed = ",".join(code).split(",")
+    _require(len(packed) == 2, f"{name} should have its package and its libraries, but has {packed}")
+    for location in [definition["Command"]["ScriptLocation"], *packed]:
         url = urlsplit(location)
         _find(deployment, "s3", "head_object", {"Bucket": url.netloc, "Key": url.path.lstrip("/")}, location)
     for argument, (service, request, parameter) in _EXISTING.items():
         if argument in arguments:
             _find(deployment, service, request, {parameter: arguments[argument]}, f"{argument} of {name}")
     _trusts(deployment, definition["Role"], "glue.amazonaws.com")
-    library = locations[1].rpartition("/")[2]
-    return f"{definition['Command']['Name']}; script, {library}, role, and resources in the arguments exist"
+    names = ", ".join(location.rpartition("/")[2] for location in packed)
+    return f"{definition['Command']['Name']}; script, {names}, role, and resources in the arguments exist"
 
 
 def schedule(deployment: Deployment) -> str:

@@ -3,9 +3,10 @@
 `python -m deploy_local.job_run <region> <folder>` reads a request and writes a response in the format that
 `ministack_patches.jobs` describes. The folder receives logs and the files of runs.
 
-The script's path has only what Glue has: the libraries of `--extra-py-files`, the modules of
-`--additional-python-modules` with their dependencies, and on Spark the modules that Glue preinstalls. The project's own
-code is not on the path. One difference remains: a Python shell job runs on this Python instead of 3.9.
+The script's path has only what Glue has: the files of `--extra-py-files`, on Spark the wheels of
+`--additional-python-modules` and the modules that Glue preinstalls. Wheels are installed as on Glue, without a package
+index. The project's own code is not on the path. One difference remains: a Python shell job runs on this Python instead
+of 3.9.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 EXTRA_FILES, EXTRA_MODULES = "--extra-py-files", "--additional-python-modules"
+INSTALLER_OPTION, NO_INDEX = "--python-modules-installer-option", "--no-index"
+ZIP_OF_WHEELS = ".gluewheels.zip"
 PREINSTALLED_ON_SPARK = ("pyspark", "pandas")
 """Preinstalled modules that the Spark jobs use: https://docs.aws.amazon.com/glue/latest/dg/release-notes.html"""
 _MINUTE_SECONDS = 60
@@ -148,25 +153,45 @@ def run(request: Request, region: str, folder: Path) -> tuple[JobRunState, str]:
 def _libraries(code: CodeReader, arguments: Mapping[str, str], kind: JobKind, run_folder: Path) -> Sequence[Path]:
     """The script's path, in search order."""
     files = [code.fetch(location, run_folder / "files") for location in _words(arguments.get(EXTRA_FILES, ""))]
-    modules = run_folder / "modules"
-    preinstalled = PREINSTALLED_ON_SPARK if kind is JobKind.SPARK else ()
-    link_modules([*_words(arguments.get(EXTRA_MODULES, "")), *preinstalled], modules)
-    if kind is JobKind.SPARK:
-        return [*files, modules]
+    modules = [code.fetch(location, run_folder / "modules") for location in _words(arguments.get(EXTRA_MODULES, ""))]
     installed = run_folder / "installed"
-    if files:
-        _pip_install(files, installed)
-    return [installed, modules]
+    if kind is JobKind.SPARK:
+        preinstalled = run_folder / "preinstalled"
+        link_modules(PREINSTALLED_ON_SPARK, preinstalled)
+        for archive in modules:
+            _install_zip_of_wheels(archive, arguments.get(INSTALLER_OPTION, ""), installed)
+        return [*files, installed, preinstalled]
+    if modules:
+        message = f"A Python shell job installs no files from S3 with {EXTRA_MODULES}, such as {modules[0].name}"
+        raise ConfigurationError(message, remedy=f"Pass them with {EXTRA_FILES}")
+    for wheel in files:
+        _pip_install(wheel.name, [str(wheel)], installed)
+    return [installed]
 
 
-def _pip_install(wheels: Sequence[Path], target: Path) -> None:
-    """Install wheels as Glue's Python shell does; pip rejects files with other names."""
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]
-    done = subprocess.run([*pip, *map(str, wheels)], capture_output=True, text=True, check=False)
+def _install_zip_of_wheels(archive: Path, option: str, target: Path) -> None:
+    """Install the wheels of an archive as Glue does with the installer option `--no-index`."""
+    if not archive.name.endswith(ZIP_OF_WHEELS) or option != NO_INDEX:
+        message = f"To install {archive.name} with the option '{option}', Glue needs a package index"
+        raise ConfigurationError(message, remedy=f"Pass a file *{ZIP_OF_WHEELS}, and {INSTALLER_OPTION} {NO_INDEX}")
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(archive) as opened:
+        opened.extractall(folder)
+        wheels = Path(folder) / "wheels"
+        what = ["--find-links", str(wheels), "--requirement", str(wheels / "requirements.txt")]
+        _pip_install(archive.name, what, target)
+
+
+def _pip_install(name: str, what: Sequence[str], target: Path) -> None:
+    """Install with pip as Glue does, but without a package index: what the files lack is missing.
+
+    Pip rejects a wheel whose file name is invalid.
+    """
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--isolated", "--no-compile"]
+    command = [*pip, NO_INDEX, "--target", str(target), *what]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        reason = done.stderr.strip().rstrip(".")
-        message = f"pip cannot install {', '.join(wheel.name for wheel in wheels)}: {reason}"
-        raise ConfigurationError(message, remedy=f"Correct {EXTRA_FILES}")
+        message = f"pip cannot install {name}: {done.stderr.strip().rstrip('.')}"
+        raise ConfigurationError(message, remedy=f"Correct {EXTRA_FILES} or {EXTRA_MODULES}")
 
 
 def _words(text: str) -> list[str]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import sys
 from datetime import datetime, timezone
 
+from cdclake.control.jobs.libraries import use_deployed_libraries
+
+use_deployed_libraries()  # before any import of boto3
+
 from cdclake import logs
 from cdclake.adapters.aws import client
 from cdclake.adapters.cloudwatch import cloudwatch_metrics

@@ -6,6 +6,10 @@ import sys
 import time
 from datetime import datetime, timezone
 
+from cdclake.control.jobs.libraries import use_deployed_libraries
+
+use_deployed_libraries()  # before any import of boto3
+
 from cdclake import logs
 from cdclake.adapters.aws import client
 from cdclake.adapters.catalog import open_catalog

@@ -77,7 +77,7 @@ def role(scope: Construct, name: str, *, service: str, grants: Iterable[Grant]) 
 
 
 def read_code(*arns: str, kms_key_arn: str) -> list[Grant]:
-    """Read the script and the library.
+    """Read the script, the package and the libraries.
 
     Args:
         kms_key_arn: Key of the bucket that the CDK uploads them to; empty for S3's own.

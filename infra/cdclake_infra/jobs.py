@@ -19,7 +19,6 @@ from cdclake.model.names import (
     Sentinel,
 )
 from cdclake_infra import grants
-from cdclake_infra.library import SHELL_LIBRARIES, SPARK_LIBRARIES, pinned
 from cdclake_infra.network import Network
 from cdclake_infra.resource_names import new_table
 from cdclake_infra.uploads import Uploads
@@ -41,7 +40,7 @@ PYTHON_SHELL_LOGS, SPARK_LOGS = "/aws-glue/python-jobs/", "/aws-glue/jobs/"
 CONTROLLER_TIMEOUT_MINUTES = 60
 PROCESS_TABLE_SHUTDOWN_MINUTES = 15
 """The part of the margin in which ProcessTable stops its Spark job and releases its leases, before Glue stops it."""
-MODULES = "--additional-python-modules"
+MODULES, INSTALLER_OPTION = "--additional-python-modules", "--python-modules-installer-option"
 
 _LOGS_REASON = "CloudWatch encrypts every log group at rest with an AWS key. Logs contain names and errors, never rows"
 _ACKNOWLEDGED = {
@@ -135,22 +134,20 @@ class Jobs(Construct):
         timeout_minutes: int,
         concurrent_runs: int,
     ) -> glue.IJob:
-        script, library = self._uploads.script(file), self._uploads.shell_library
+        uploads = self._uploads
+        script, libraries = uploads.script(file), [uploads.shell_package, uploads.shell_libraries]
         created = glue.PythonShellJob(
             self,
             job,
             job_name=job,
             description=description,
-            role=self._role(job, [script, library], [grants.write_job_logs(PYTHON_SHELL_LOGS), *permissions]),
+            role=self._role(job, [script, *libraries], [grants.write_job_logs(PYTHON_SHELL_LOGS), *permissions]),
             script=script.code,
             python_version=glue.PythonVersion.THREE_NINE,
             max_capacity=glue.MaxCapacity.DPU_1_16TH,
-            extra_python_files=[library.code],
+            extra_python_files=[library.code for library in libraries],
             library_set=glue.LibrarySet.NONE,  # the analytics set is large and has its own boto3
-            default_arguments={
-                MODULES: pinned(*SHELL_LIBRARIES),
-                **{f"--{name}": value for name, value in arguments.items() if value},
-            },
+            default_arguments={f"--{name}": value for name, value in arguments.items() if value},
             continuous_logging=glue.ContinuousLoggingProps(enabled=True),
             connections=self._connections(),
             timeout=Duration.minutes(timeout_minutes),
@@ -163,7 +160,8 @@ class Jobs(Construct):
 
     def _spark_job(self, job: str, file: str, timeout_minutes: int) -> glue.IJob:
         names, settings = self._names, self._settings
-        script, library = self._uploads.script(file), self._uploads.spark_library
+        uploads = self._uploads
+        script, package, libraries = uploads.script(file), uploads.spark_package, uploads.spark_libraries
         permissions = [
             grants.write_job_logs(SPARK_LOGS),
             grants.put_metrics(GLUE_NAMESPACE),
@@ -178,16 +176,17 @@ class Jobs(Construct):
             job,
             job_name=job,
             description="cdclake: computes, commits and publishes a change of each table",
-            role=self._role(job, [script, library], permissions),
+            role=self._role(job, [script, package, libraries], permissions),
             script=script.code,
             glue_version=glue.GlueVersion.V5_1,
             worker_configuration=glue.WorkerConfiguration(
                 worker_type=glue.WorkerType[settings.worker_type.replace(".", "_")],
                 number_of_workers=settings.most_workers,
             ),
-            extra_python_files=[library.code],
+            extra_python_files=[package.code],
             default_arguments={
-                MODULES: pinned(*SPARK_LIBRARIES),
+                MODULES: libraries.url,
+                INSTALLER_OPTION: "--no-index",
                 "--enable-auto-scaling": "true",
                 **({} if settings.quick_tasks else {"--conf": f"spark.executorEnv.{VARIABLE}=false"}),
             },

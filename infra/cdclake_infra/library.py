@@ -1,8 +1,14 @@
-"""Packs cdclake for each runtime. The same sources give the same bytes, so unchanged code is not deployed again.
+"""Packs cdclake and its libraries for each runtime.
 
-* Glue's Python shell takes a wheel. It installs the wheel with pip, which requires a valid file name.
+The same sources give the same bytes, so what has not changed is not deployed again.
+
+* Glue's Python shell takes wheels as `--extra-py-files`; it takes none from S3 as `--additional-python-modules`.
   https://docs.aws.amazon.com/glue/latest/dg/add-job-python.html
-* Glue's Spark jobs take a zip archive with the package at its root, which is on the path of driver and executors.
+  It runs `pip install --target=<folder> <wheel>` for each one. So pip needs a valid file name, and would look for a
+  wheel's dependencies in a package index. https://github.com/aws/aws-cdk/issues/20481
+  Therefore all libraries are in one wheel without dependencies.
+* Glue's Spark jobs take a zip archive with the package at its root, which is on the path of driver and executors, and
+  a zip archive of wheels, from which pip installs with `--no-index`.
   https://docs.aws.amazon.com/glue/latest/dg/aws-glue-programming-python-libraries.html
 * Lambda takes a folder with the handler, the package and the libraries that the runtime lacks.
 """
@@ -14,17 +20,19 @@ import hashlib
 import importlib.metadata
 import json
 import shutil
-import tomllib
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import cdclake
-from cdclake.control.jobs.libraries import PINS_FILE
+from cdclake.control.jobs.libraries import LIBRARIES, PINS_FILE
 from cdclake.errors import ConfigurationError
+from cdclake_infra.wheels import PYTHON_SHELL, SPARK, fetch, pins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from cdclake_infra.wheels import Runtime
 
 PACKAGE = Path(cdclake.__file__).resolve().parent
 JOBS = PACKAGE.parent
@@ -35,9 +43,9 @@ NOT_DEPLOYED = frozenset({"cli", "console", "devkit", "doctor", "loopback.py", "
 """Runs only on an operator's machine."""
 SPARK_ONLY = frozenset({"lake", "lake_table.py"})
 """Needs Spark and Python 3.11; left out for Glue's Python shell and Lambda."""
-SHELL_LIBRARIES = ("boto3",)
-SPARK_LIBRARIES = ("boto3", "numpy", "pyarrow", "xxhash")
-"""What Glue installs for the jobs, and what they check at start."""
+SHELL_LIBRARIES = ("boto3", "botocore")
+SPARK_LIBRARIES = (*SHELL_LIBRARIES, "numpy", "pyarrow", "xxhash")
+"""The libraries whose versions the jobs check at start, because Glue has them too, or because the lake needs them."""
 FUNCTION_LIBRARIES = ("aws-lambda-powertools", "jmespath", "typing-extensions")
 """The function's library and its dependencies: pure Python, copied from the environment that the tests run in."""
 _INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
@@ -50,60 +58,67 @@ class CodeFile(NamedTuple):
 
     Attributes:
         path: The file.
-        name: The file's name in S3, without the extension; changes with the content.
+        name: The file's name in S3, without its last extension; changes with the content.
     """
 
     path: Path
     name: str
 
 
-def pinned(*names: str) -> str:
-    """The project's version pins of libraries, in Glue's format: `boto3==1.42.97,pyarrow==26.0.1`.
-
-    Raises:
-        ConfigurationError: pyproject.toml does not pin a library.
-    """
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    lines = [*project["dependencies"], *project["optional-dependencies"]["spark"]]
-    pins = {line.partition("==")[0]: line for line in lines}
-    missing = [name for name in names if "==" not in pins.get(name, "")]
-    if missing:
-        message = f"pyproject.toml does not pin {', '.join(missing)}"
-        raise ConfigurationError(message, remedy="Pin it with == in dependencies or in the extra spark")
-    return ",".join(pins[name] for name in names)
-
-
 def build_wheel(folder: Path) -> CodeFile:
-    """Pack the library of the Python shell jobs as a wheel.
-
-    The wheel declares no dependencies, because the jobs' arguments list them.
+    """Pack the package of the Python shell jobs as a wheel.
 
     Args:
         folder: Where to write the wheel; created if needed.
     """
-    files = {**_read(_sources(NOT_DEPLOYED | SPARK_ONLY)), **_pins(SHELL_LIBRARIES)}
-    version = cdclake.__version__
-    # The build number must start with a digit; it makes the name change with the content.
-    build = f"0{_digest(files)}"
-    name = f"cdclake-{version}-{build}-{_TAG}"
-    dist_info = f"cdclake-{version}.dist-info"
-    files[f"{dist_info}/METADATA"] = f"Metadata-Version: 2.1\nName: cdclake\nVersion: {version}\n".encode()
-    wheel = f"Wheel-Version: 1.0\nGenerator: cdclake\nRoot-Is-Purelib: true\nTag: {_TAG}\nBuild: {build}\n"
-    files[f"{dist_info}/WHEEL"] = wheel.encode()
-    record = [f"{path},sha256={_record_hash(data)},{len(data)}" for path, data in files.items()]
-    files[f"{dist_info}/RECORD"] = "\n".join([*record, f"{dist_info}/RECORD,,", ""]).encode()
-    return CodeFile(_zip(folder / f"{name}.whl", files), name)
+    files = {**_read(_sources(NOT_DEPLOYED | SPARK_ONLY)), **_pins(PYTHON_SHELL, SHELL_LIBRARIES)}
+    return _wheel(folder, PACKAGE.name, files)
 
 
 def build_zip(folder: Path) -> CodeFile:
-    """Pack the library of the Spark jobs.
+    """Pack the package of the Spark jobs.
 
     Args:
         folder: Where to write the archive; created if needed.
     """
-    files = {**_read(_sources(NOT_DEPLOYED)), **_pins(SPARK_LIBRARIES)}
-    name = f"cdclake-{cdclake.__version__}-{_digest(files)}"
+    files = {**_read(_sources(NOT_DEPLOYED)), **_pins(SPARK, SPARK_LIBRARIES)}
+    name = f"{PACKAGE.name}-{cdclake.__version__}-{_digest(files)}"
     return CodeFile(_zip(folder / f"{name}.zip", files), name)
+
+
+def build_shell_libraries(folder: Path) -> CodeFile:
+    """Pack the libraries of the Python shell jobs as one wheel with one folder, which the jobs put on their path.
+
+    Args:
+        folder: Where to write the wheel; created if needed.
+
+    Raises:
+        ConfigurationError: A library cannot be downloaded, or differs from its hash.
+    """
+    files = {}
+    for wheel in fetch(PYTHON_SHELL):
+        with zipfile.ZipFile(wheel) as archive:
+            entries = [entry for entry in archive.namelist() if not entry.endswith("/")]
+            files.update({f"{LIBRARIES}/{entry}": archive.read(entry) for entry in entries})
+    return _wheel(folder, LIBRARIES, files)
+
+
+def build_spark_libraries(folder: Path) -> CodeFile:
+    """Pack the wheels of the Spark jobs as Glue's "zip of wheels", with its file name and layout.
+
+    https://docs.aws.amazon.com/glue/latest/dg/aws-glue-programming-python-libraries.html, appendix A
+
+    Args:
+        folder: Where to write the archive; created if needed.
+
+    Raises:
+        ConfigurationError: A library cannot be downloaded, or differs from its hash.
+    """
+    requirements = "".join(f"{pin.name}=={pin.version}\n" for pin in pins(SPARK))
+    files = {"wheels/requirements.txt": requirements.encode()}
+    files.update({f"wheels/{wheel.name}": wheel.read_bytes() for wheel in fetch(SPARK)})
+    name = f"{LIBRARIES}-{_digest(files)}.gluewheels"
+    return CodeFile(_zip(folder / f"{name}.zip", files, zipfile.ZIP_STORED), name)
 
 
 def copy_script(file: str, folder: Path) -> CodeFile:
@@ -158,10 +173,10 @@ def _pins_of_lock() -> dict[str, str]:
     return dict(line.split("==") for line in lines if "==" in line)
 
 
-def _pins(names: Iterable[str]) -> dict[str, bytes]:
+def _pins(runtime: Runtime, names: Iterable[str]) -> dict[str, bytes]:
     """The file with which a job checks its libraries."""
-    versions = dict(pin.split("==") for pin in pinned(*names).split(","))
-    return {f"{PACKAGE.name}/{PINS_FILE}": json.dumps(versions).encode()}
+    versions = {pin.name: pin.version for pin in pins(runtime)}
+    return {f"{PACKAGE.name}/{PINS_FILE}": json.dumps({name: versions[name] for name in names}).encode()}
 
 
 def _sources(without: frozenset[str]) -> list[Path]:
@@ -185,16 +200,34 @@ def _digest(files: Mapping[str, bytes]) -> str:
     return digest.hexdigest()[:16]
 
 
+def _wheel(folder: Path, package: str, files: Mapping[str, bytes]) -> CodeFile:
+    """Pack files as a wheel of pure Python that declares no dependencies."""
+    version = cdclake.__version__
+    # The build number must start with a digit; it makes the name change with the content.
+    build = f"0{_digest(files)}"
+    name = f"{package}-{version}-{build}-{_TAG}"
+    dist_info = f"{package}-{version}.dist-info"
+    wheel = f"Wheel-Version: 1.0\nGenerator: cdclake\nRoot-Is-Purelib: true\nTag: {_TAG}\nBuild: {build}\n"
+    files = {
+        **files,
+        f"{dist_info}/METADATA": f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n".encode(),
+        f"{dist_info}/WHEEL": wheel.encode(),
+    }
+    record = [f"{path},sha256={_record_hash(data)},{len(data)}" for path, data in files.items()]
+    files[f"{dist_info}/RECORD"] = "\n".join([*record, f"{dist_info}/RECORD,,", ""]).encode()
+    return CodeFile(_zip(folder / f"{name}.whl", files), name)
+
+
 def _record_hash(data: bytes) -> str:
     """Format: https://packaging.python.org/en/latest/specifications/recording-installed-packages/."""
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
-def _zip(target: Path, files: Mapping[str, bytes]) -> Path:
+def _zip(target: Path, files: Mapping[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(target, "w") as archive:
         for path, data in files.items():
             entry = zipfile.ZipInfo(path, _EPOCH)
             entry.external_attr = 0o644 << 16
-            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
+            archive.writestr(entry, data, compression)
     return target

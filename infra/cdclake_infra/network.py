@@ -43,7 +43,7 @@ class Network(Construct):
             self, "Workers", vpc=vpc, description="cdclake: workers of the Glue jobs", allow_all_outbound=False
         )
         self._group.connections.allow_internally(ec2.Port.all_tcp(), "Glue: workers of a job speak to each other")
-        self._group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "APIs of AWS, PyPI")
+        self._group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "APIs of AWS")
         self._subnet_id = settings.subnet_id
         self.connection = glue.Connection(
             self,

@@ -54,7 +54,7 @@ class Settings:
         kms_key_arn: Existing key that encrypts the objects of the raw and lake buckets; empty: S3's key.
         bootstrap_kms_key_arn: Key of the bucket that the CDK uploads code to; empty: S3's key.
         vpc_id: VPC that the jobs run in; empty: they run in Glue's network.
-        subnet_id: Private subnet of the VPC, with access to the AWS APIs and PyPI.
+        subnet_id: Private subnet of the VPC, with access to the AWS APIs.
         availability_zone: Availability zone of the subnet.
         lake_retention_days: How long a created lake bucket keeps replaced and deleted files.
         raw_expiry_days: When a created raw bucket deletes raw files; 0: never.

@@ -14,7 +14,7 @@ from aws_cdk import aws_glue as glue
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from cdclake_infra.library import build_wheel, build_zip, copy_script
+from cdclake_infra.library import build_shell_libraries, build_spark_libraries, build_wheel, build_zip, copy_script
 from cdclake_infra.resource_names import bucket_arn
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Upload(Construct):
 
     Attributes:
         code: The file's location, for a job.
+        url: The file's location as an `s3://` URL, for a job's argument.
         arn: The file's ARN, for a policy.
     """
 
@@ -39,6 +40,7 @@ class Upload(Construct):
         self.code = glue.Code.from_bucket(
             s3.Bucket.from_bucket_name(self, "Bucket", location.bucket_name), location.object_key
         )
+        self.url = f"s3://{location.bucket_name}/{location.object_key}"
         self.arn = f"{bucket_arn(location.bucket_name)}/{location.object_key}"
 
 
@@ -46,16 +48,20 @@ class Uploads(Construct):
     """The code of the jobs.
 
     Attributes:
-        shell_library: Library of the Python shell jobs.
-        spark_library: Library of the Spark jobs.
+        shell_package: The package of the Python shell jobs.
+        shell_libraries: Its libraries.
+        spark_package: The package of the Spark jobs.
+        spark_libraries: Its libraries.
     """
 
     def __init__(self, scope: Construct, name: str) -> None:
         super().__init__(scope, name)
         # Inside the cloud assembly, so that it can be deployed without the sources.
         self._folder = _assembly(self) / "code"
-        self.shell_library = Upload(self, "ShellLibrary", file=build_wheel(self._folder))
-        self.spark_library = Upload(self, "SparkLibrary", file=build_zip(self._folder))
+        self.shell_package = Upload(self, "ShellPackage", file=build_wheel(self._folder))
+        self.shell_libraries = Upload(self, "ShellLibraries", file=build_shell_libraries(self._folder))
+        self.spark_package = Upload(self, "SparkPackage", file=build_zip(self._folder))
+        self.spark_libraries = Upload(self, "SparkLibraries", file=build_spark_libraries(self._folder))
 
     def script(self, name: str) -> Upload:
         """The script of a job, e.g. `controller.py`."""

@@ -87,7 +87,7 @@ def _s3_calls(environ: WSGIEnvironment, body: bytes) -> Iterator[_Permission]:
     bucket_arn, object_arn = f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/{key}"
     version = "Version" if "versionId" in query else ""
     known = {"x-id", "versionId", "uploadId", "partNumber", "uploads", "versions", "delete", "list-type", "prefix"}
-    known |= {"delimiter", "encoding-type", "continuation-token", "start-after", "max-keys", "key-marker"}
+    known |= {"delimiter", "encoding-type", "continuation-token", "start-after", "max-keys", "key-marker", "versioning"}
     assert not query.keys() - known - {"version-id-marker"}, query
     if not key:
         if method == "POST" and "delete" in query:
@@ -99,7 +99,10 @@ def _s3_calls(environ: WSGIEnvironment, body: bytes) -> Iterator[_Permission]:
             return
         assert method in ("GET", "HEAD"), method
         prefix = frozenset({("s3:prefix", query["prefix"][0])}) if "prefix" in query else _NO_CONTEXT
-        yield "s3:ListBucketVersions" if "versions" in query else "s3:ListBucket", bucket_arn, prefix
+        if "versioning" in query:
+            yield "s3:GetBucketVersioning", bucket_arn, _NO_CONTEXT
+        else:
+            yield "s3:ListBucketVersions" if "versions" in query else "s3:ListBucket", bucket_arn, prefix
     elif method in ("GET", "HEAD"):
         yield f"s3:GetObject{version}", object_arn, _NO_CONTEXT
     elif method == "DELETE":
@@ -148,6 +151,7 @@ _SERVICES: dict[str, Callable[[WSGIEnvironment, bytes], Iterator[_Permission]]] 
     "glue": _glue_calls,
     "monitoring": _cloudwatch_calls,
     "s3": _s3_calls,
+    "sts": lambda _environ, _body: iter(()),  # GetCallerIdentity needs no permission
 }
 
 

@@ -6,11 +6,11 @@ import io
 import json
 import shutil
 import zipfile
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import certifi
 import pytest
-from botocore import __version__ as botocore_version
 from deploy_local.assembly import ZIP, Account, stacks_in_order
 from deploy_local.deploy import UNSUPPORTED, zipped
 from deploy_local.job_run import Request, run
@@ -33,6 +33,7 @@ TARGET = Account(ACCOUNT, REGION)
 UNSUPPORTED_THING = {"Some::Thing": UnsupportedType("Some::Thing", name_property="Name", replacement="created by hand")}
 THING = {"Type": "Some::Thing", "Properties": {"Name": "thing"}}
 BUCKET, SCRIPT = "code", "script.py"
+SUCCESS = (JobRunState.SUCCEEDED, "")
 
 
 def template(**users: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,23 +123,15 @@ def test_a_folder_is_zipped_with_relative_names(tmp_path: Path):
 
 def test_modules_are_linked_with_their_dependencies_only(tmp_path: Path):
     folder = tmp_path / "modules"
-    link_modules([f"botocore=={botocore_version}"], folder)
+    link_modules(["botocore"], folder)
     packages = {path.name for path in folder.iterdir() if path.is_dir() and not path.name.endswith("-info")}
     assert {"botocore", "dateutil", "jmespath", "urllib3"} <= packages
     assert not packages & {"boto3", "cdclake", "numpy", "pyarrow"}
 
 
-@pytest.mark.parametrize(
-    ("requirement", "reason"),
-    [
-        ("boto3==1.0.0", "the tests use"),
-        ("no-such-module-of-anybody==1.0", "which is not installed"),
-        ("boto3=1.0", "is not a valid pip requirement"),
-    ],
-)
-def test_modules_that_the_tests_do_not_use_are_refused(tmp_path: Path, requirement: str, reason: str):
-    with pytest.raises(ConfigurationError, match=reason):
-        link_modules([requirement], tmp_path / "modules")
+def test_a_module_that_is_not_installed_is_refused(tmp_path: Path):
+    with pytest.raises(ConfigurationError, match="use no-such-module-of-anybody, which is not installed"):
+        link_modules(["no-such-module-of-anybody"], tmp_path / "modules")
 
 
 @pytest.fixture(scope="module")
@@ -156,11 +149,28 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def request(aws: EmbeddedAws, script: str = SCRIPT, **arguments: str) -> Request:
+def request(aws: EmbeddedAws, script: str = SCRIPT, kind: str = "pythonshell", **arguments: str) -> Request:
     keys = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"), "local")
-    command = {"Name": "pythonshell", "ScriptLocation": f"s3://{BUCKET}/{script}"}
+    command = {"Name": kind, "ScriptLocation": f"s3://{BUCKET}/{script}"}
     options = {f"--{name.replace('_', '-')}": value for name, value in arguments.items()}
     return Request(aws.endpoint, {"Name": "job", "Command": command, "Timeout": 1}, "run", options, keys)
+
+
+def wheel(name: str, more: str = "") -> bytes:
+    """A wheel with an empty module."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr(f"{name}.py", "")
+        archive.writestr(f"{name}-1.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n{more}")
+        archive.writestr(f"{name}-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\n")
+        archive.writestr(f"{name}-1.dist-info/RECORD", "")
+    return content.getvalue()
+
+
+def put_wheel(aws: EmbeddedAws, name: str, more: str = "") -> str:
+    """Upload a wheel; returns its location."""
+    put(aws, f"{name}-1-py3-none-any.whl", wheel(name, more))
+    return f"s3://{BUCKET}/{name}-1-py3-none-any.whl"
 
 
 def put(aws: EmbeddedAws, key: str, content: bytes) -> None:
@@ -176,18 +186,46 @@ def test_a_script_cannot_import_code_that_is_not_deployed(aws: EmbeddedAws, fold
 
 
 @pytest.mark.aws
-def test_a_script_gets_its_arguments_its_role_and_its_modules(aws: EmbeddedAws, folder: Path):
+def test_a_script_gets_its_arguments_its_role_and_its_wheels(aws: EmbeddedAws, folder: Path):
     put(
         aws,
         SCRIPT,
-        b"import os, sys, boto3\n"
+        b"import os, sys, first, second\n"
         b"assert sys.argv[-2:] == ['--bucket', 'raw'], sys.argv\n"
-        b"assert os.environ['AWS_SESSION_TOKEN'] == 'local'\n"
-        b"boto3.client('s3').put_object(Bucket='code', Key='written', Body=b'')\n",
+        b"assert os.environ['AWS_SESSION_TOKEN'] == 'local'\n",
     )
-    modules = {"additional_python_modules": f"boto3=={botocore_version}"}
-    assert run(request(aws, **modules, bucket="raw"), REGION, folder) == (JobRunState.SUCCEEDED, "")
-    aws.client("s3").head_object(Bucket=BUCKET, Key="written")
+    locations = [put_wheel(aws, "first"), put_wheel(aws, "second")]
+    assert run(request(aws, extra_py_files=",".join(locations), bucket="raw"), REGION, folder) == SUCCESS
+
+
+@pytest.mark.aws
+def test_a_wheel_whose_dependency_is_not_deployed_is_refused(aws: EmbeddedAws, folder: Path):
+    put(aws, SCRIPT, b"")
+    location = put_wheel(aws, "needy", "Requires-Dist: boto3\n")
+    with pytest.raises(ConfigurationError, match=r"pip cannot install needy-1-py3-none-any\.whl: .* boto3"):
+        run(request(aws, extra_py_files=location), REGION, folder)
+
+
+@pytest.mark.aws
+def test_a_python_shell_job_installs_modules_only_from_its_extra_files(aws: EmbeddedAws, folder: Path):
+    put(aws, SCRIPT, b"")
+    with pytest.raises(ConfigurationError, match=r"such as first-1-py3.* Pass them with --extra-py-files"):
+        run(request(aws, additional_python_modules=put_wheel(aws, "first")), REGION, folder)
+
+
+@pytest.mark.aws
+def test_a_spark_job_gets_the_wheels_of_its_archive(aws: EmbeddedAws, folder: Path):
+    put(aws, SCRIPT, b"import first, pandas\n")
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("wheels/requirements.txt", "first==1\n")
+        archive.writestr("wheels/first-1-py3-none-any.whl", wheel("first"))
+    put(aws, "libraries.gluewheels.zip", content.getvalue())
+    modules = {"additional_python_modules": f"s3://{BUCKET}/libraries.gluewheels.zip"}
+    option = {"python_modules_installer_option": "--no-index"}
+    assert run(request(aws, kind="glueetl", **modules, **option), REGION, folder) == SUCCESS
+    with pytest.raises(ConfigurationError, match="with the option '', Glue needs a package index"):
+        run(replace(request(aws, kind="glueetl", **modules), run_id="another"), REGION, folder)
 
 
 @pytest.mark.aws

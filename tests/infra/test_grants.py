@@ -144,7 +144,9 @@ EXPECTED = {
 def test_a_job_has_exactly_the_expected_permissions(tailored: Stacks, name: str):
     job = tailored.one("AWS::Glue::Job", Name=name)
     granted = tailored.role_of(job)
-    code = [job["Properties"]["Command"]["ScriptLocation"], job["Properties"]["DefaultArguments"]["--extra-py-files"]]
+    arguments = job["Properties"]["DefaultArguments"]
+    packed = [arguments[key] for key in ("--extra-py-files", "--additional-python-modules") if key in arguments]
+    code = [job["Properties"]["Command"]["ScriptLocation"], *",".join(packed).split(",")]
     read = granted.pop("ReadCode")
     assert read == {"Action": "s3:GetObject", "Resource": [url.replace("s3://", "arn:aws:s3:::") for url in code]}
     assert all(url.startswith(f"s3://{CODE_BUCKET}/") for url in code)

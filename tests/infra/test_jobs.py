@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import runpy
 import signal
 import sys
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 SHELL = (JOB_CONTROLLER, JOB_PROCESS_TABLE)
 SPARK = (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
 RAW, LAKE = f"cdclake-raw-{ACCOUNT}-{REGION}", f"cdclake-lake-{ACCOUNT}-{REGION}"
+INSTALLS = ("--extra-py-files", "--additional-python-modules")
+"""Glue's arguments that name files to install."""
 OURS = {f"--{value}" for name, value in vars(Argument).items() if name.isupper()}
 """Every argument of cdclake; the others are Glue's."""
 
@@ -51,11 +53,6 @@ def argv(deployed: Stacks, name: str, **more: str) -> list[str]:
     return ["script.py", *(word for pair in arguments.items() for word in pair)]
 
 
-def pins(*names: str) -> str:
-    """Libraries with the versions that the tests use."""
-    return ",".join(f"{name}=={version(name)}" for name in names)
-
-
 def script(deployed: Stacks, name: str) -> str:
     """The path of the script file that is uploaded."""
     return str(deployed.uploaded(job(deployed, name)["Command"]["ScriptLocation"].removeprefix(f"s3://{CODE_BUCKET}/")))
@@ -67,32 +64,48 @@ def test_the_jobs_have_the_names_that_operators_know(default: Stacks):
 
 
 @pytest.mark.parametrize("name", SHELL)
-def test_a_python_shell_job_runs_on_3_9_with_the_wheel_and_the_pinned_boto3(default: Stacks, name: str):
+def test_a_python_shell_job_runs_on_3_9_with_two_wheels(default: Stacks, name: str):
     properties = job(default, name)
     assert properties["Command"]["Name"] == "pythonshell"
     assert properties["Command"]["PythonVersion"] == "3.9"
     assert (properties["GlueVersion"], properties["MaxCapacity"]) == ("3.0", 0.0625)
     arguments = properties["DefaultArguments"]
-    assert arguments["--additional-python-modules"] == pins("boto3")
     assert arguments["library-set"] == "none"
-    wheel = arguments["--extra-py-files"].removeprefix(f"s3://{CODE_BUCKET}/")
-    assert wheel.endswith("-py3-none-any.whl")
-    assert default.uploaded(wheel).name == wheel  # pip parses a wheel's file name
+    package, libraries = (url.rpartition("/")[2] for url in arguments["--extra-py-files"].split(","))
+    assert (package.partition("-")[0], libraries.partition("-")[0]) == ("cdclake", "cdclake_libraries")
+    for wheel in (package, libraries):
+        assert wheel.endswith("-py3-none-any.whl")
+        assert default.uploaded(wheel).name == wheel  # pip parses a wheel's file name
 
 
 @pytest.mark.parametrize("name", SPARK)
-def test_a_spark_job_runs_on_glue_5_1_with_the_zip_and_pinned_libraries(default: Stacks, name: str):
+def test_a_spark_job_runs_on_glue_5_1_with_the_package_and_a_zip_of_wheels(default: Stacks, name: str):
     properties = job(default, name)
     assert (properties["Command"]["Name"], properties["GlueVersion"]) == ("glueetl", "5.1")
     assert (properties["WorkerType"], properties["NumberOfWorkers"]) == ("G.1X", 10)
     arguments = properties["DefaultArguments"]
-    assert arguments["--additional-python-modules"] == pins("boto3", "numpy", "pyarrow", "xxhash")
+    assert arguments["--additional-python-modules"].endswith(".gluewheels.zip")
+    assert arguments["--python-modules-installer-option"] == "--no-index"
     assert arguments["--enable-auto-scaling"] == "true"
     assert arguments["--enable-observability-metrics"] == "true"
     assert arguments["--enable-metrics"] == ""
-    library = arguments["--extra-py-files"].removeprefix(f"s3://{CODE_BUCKET}/")
-    assert library.endswith(".zip")
-    assert default.uploaded(library).is_file()
+    assert arguments["--extra-py-files"].endswith(".zip")
+
+
+@pytest.mark.parametrize("name", [*SHELL, *SPARK])
+def test_a_job_installs_only_uploaded_files_that_its_role_may_read(default: Stacks, tailored: Stacks, name: str):
+    for deployed in (default, tailored):
+        arguments = job(deployed, name)["DefaultArguments"]
+        modules = [arguments[key] for key in INSTALLS if key in arguments]
+        urls = [url for value in modules for url in value.split(",")]
+        assert len(urls) == 2  # the package and its libraries
+        urls.append(job(deployed, name)["Command"]["ScriptLocation"])
+        for url in urls:
+            assert deployed.uploaded(url.removeprefix(f"s3://{CODE_BUCKET}/")).is_file()
+        may_read = deployed.role_of(deployed.one("AWS::Glue::Job", Name=name))["ReadCode"]
+        assert set(may_read["Resource"]) == {url.replace("s3://", "arn:aws:s3:::") for url in urls}
+        others = " ".join(value for key, value in arguments.items() if key not in INSTALLS)
+        assert not re.search(r"==|https?:|pypi|index-url|s3://", others)
 
 
 @pytest.mark.parametrize("name", SPARK)

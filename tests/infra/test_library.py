@@ -24,8 +24,8 @@ from cdclake_infra.library import (
     build_function,
     build_wheel,
     build_zip,
-    pinned,
 )
+from cdclake_infra.wheels import PYTHON_SHELL, SPARK, pins
 from tests.test_architecture import is_within, module_name, product_imports
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cdclake_infra.library import CodeFile
+    from cdclake_infra.wheels import Runtime
 
 # Runs a script's imports, then prints the file of each of its modules.
 IMPORT_SCRIPT = """
@@ -77,11 +78,16 @@ def test_the_python_shell_jobs_import_from_the_wheel(installed: Path, script: st
     assert all(file.startswith(str(installed)) for file in imported_from(installed, JOBS / script))
 
 
-def test_each_library_has_the_pins_that_its_jobs_install(wheel: CodeFile, tmp_path: Path):
-    for library, names in ((wheel, SHELL_LIBRARIES), (build_zip(tmp_path), SPARK_LIBRARIES)):
-        with zipfile.ZipFile(library.path) as archive:
-            pins = json.loads(archive.read(f"cdclake/{PINS_FILE}"))
-        assert ",".join(f"{name}=={version}" for name, version in pins.items()) == pinned(*names)
+@pytest.mark.parametrize(
+    ("build", "runtime", "names"), [(build_wheel, PYTHON_SHELL, SHELL_LIBRARIES), (build_zip, SPARK, SPARK_LIBRARIES)]
+)
+def test_a_package_has_the_versions_of_its_libraries(
+    tmp_path: Path, build: Callable[[Path], CodeFile], runtime: Runtime, names: tuple[str, ...]
+):
+    with zipfile.ZipFile(build(tmp_path).path) as archive:
+        versions = json.loads(archive.read(f"cdclake/{PINS_FILE}"))
+    assert versions == {pin.name: pin.version for pin in pins(runtime) if pin.name in names}
+    assert len(versions) == len(names)
 
 
 @pytest.mark.slow
@@ -175,22 +181,3 @@ def test_the_same_sources_give_the_same_file(tmp_path: Path, build: Callable[[Pa
     assert first.name == second.name
     assert first.path.read_bytes() == second.path.read_bytes()
     assert first.path.stat().st_size < LARGEST_BYTES
-
-
-def test_pinned_versions_are_the_tested_ones():
-    for pin in pinned("boto3", "numpy", "pyarrow", "xxhash").split(","):
-        name, _, version = pin.partition("==")
-        assert importlib.metadata.version(name) == version
-
-
-def test_an_unpinned_library_is_refused():
-    with pytest.raises(ConfigurationError, match="does not pin polars"):
-        pinned("boto3", "polars")
-
-
-@pytest.mark.parametrize("library", ["numpy", "pyarrow", "xxhash"])
-def test_glue_can_install_the_compiled_libraries(library: str):
-    # https://docs.aws.amazon.com/glue/latest/dg/aws-glue-programming-python-libraries.html, for Glue 5.1
-    supported = {"manylinux2014_x86_64", "manylinux_2_28_x86_64", "manylinux_2_34_x86_64"}
-    tags = importlib.metadata.distribution(library).read_text("WHEEL") or ""
-    assert any(tag in tags for tag in supported), tags

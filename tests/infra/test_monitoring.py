@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+from costs.model import ALARMS
+
 from cdclake.control.run.trigger import TriggerOutcome
 from cdclake.model.metrics import Measure
 from cdclake_infra.library import ON_RAW_FILE
@@ -38,6 +40,11 @@ def test_everything_that_needs_action_raises_an_alarm(default: Stacks):
     }
     silent = alarms(default).pop("cdclake-ControllerSilent")
     assert silent["ComparisonOperator"] == "LessThanThreshold"
+
+
+def test_the_cost_estimate_counts_the_alarms_and_dashboards(default: Stacks):
+    assert len(alarms(default)) == ALARMS
+    assert len(default.all("AWS::CloudWatch::Dashboard")) == 1
 
 
 def test_the_handbook_explains_every_alarm(default: Stacks):
