@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.client import BaseClient
 
 from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
@@ -20,6 +22,7 @@ from cdclake.ports import JobState
 from on_raw_file import handler as module
 from on_raw_file.handler import FAILED, Dependencies, handle, handler, new_files, tables_of
 from tests import ROOT
+from tests.lambdas import runtime_sdk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -240,6 +243,27 @@ def test_the_function_registers_a_table_and_later_starts_its_run_on_aws(deployed
     assert call("change_file") == {ORDERS: "collapsed"}
     (run,) = client("glue").get_job_runs(JobName=JOB)["JobRuns"]
     assert parse_item(run["Arguments"]["--item"])[Attribute.PATH] == ORDERS
+
+
+@pytest.mark.aws
+@pytest.mark.usefixtures("own_logging")
+def test_the_botocore_of_lambdas_runtime_knows_every_call(deployed: DynamoState, monkeypatch: pytest.MonkeyPatch):
+    made: dict[str, set[str]] = defaultdict(set)
+    make = BaseClient._make_api_call  # type: ignore[attr-defined]  # its stub has only public methods
+
+    def recorded(sdk: BaseClient, operation: str, parameters: dict[str, Any]) -> Any:
+        made[f"{sdk.meta.service_model.service_name}.{operation}"].update(parameters)
+        return make(sdk, operation, parameters)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", recorded)
+    call("change_file")
+    deployed.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    call("change_file")
+    call("transactions")
+    known = json.loads(runtime_sdk.FILE.read_text(encoding="utf-8"))["parameters"]
+    assert made.keys() == known.keys()
+    unknown = {f"{name}.{one}" for name, parameters in made.items() for one in parameters - set(known[name])}
+    assert unknown == set()
 
 
 @pytest.mark.aws
