@@ -74,8 +74,8 @@ synth: $(VENV)/.test-ready ## Synthesize what `cdk deploy` deploys, with cdk-nag
 deploy-local: $(VENV)/.test-ready $(DEPLOY_VENV)/.ready ## Deploy to a local CloudFormation and run the deployed code; needs no AWS account (two minutes)
 	@PYTHONPATH=glue_jobs:infra:. $(BIN)/python -m deploy_local
 
-costs: $(VENV)/.test-ready ## Print what a deployment costs per month, for three sizes
-	@PYTHONPATH=infra $(BIN)/python -m cdclake_infra.cost
+costs: $(VENV)/.test-ready ## Record hours of a table on a local AWS, and estimate what deployments cost per month (a minute)
+	@PYTHONPATH=glue_jobs:. $(BIN)/python -m costs
 
 docs: $(DOCS_VENV)/.ready ## Build the documents as a site into build/docs; a broken link or anchor is an error
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(DOCS_VENV)/bin/mkdocs build --strict --quiet

@@ -26,7 +26,8 @@ else:
 _STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _IN_EVERY_LINE: Mapping[str, object] = {"run_id": None, "table": None, "change": None}
 _context: ContextVar[Mapping[str, object]] = ContextVar("context", default={})  # noqa: B039 - replaced, never changed
-_CHATTY = ("boto3", "botocore", "urllib3", "py4j")
+CHATTY = ("boto3", "botocore", "urllib3", "py4j")
+"""Loggers of libraries that log every call."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -69,14 +70,14 @@ def configure(level: str = "INFO", stream: TextIO | None = None, **fields: objec
     """Send all logs of the process to one stream as JSON, replacing existing handlers.
 
     Args:
-        level: Minimum level; for libraries that log every call, it is WARNING.
+        level: Minimum level; for `CHATTY` libraries it is WARNING.
         stream: Where to write; None: stderr.
         fields: Fields of every line.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter(**fields))
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    for name in _CHATTY:
+    for name in CHATTY:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
