@@ -1,7 +1,8 @@
 """An operator's session: apply 1,000 updates and 1,000 deletes, count, roll back, count, reapply, count.
 
 The real commands run as processes on the embedded AWS, with real jobs and a versioned lake bucket. All calls of the
-jobs are compared with the permissions of their deployed roles.
+jobs are compared with the permissions of their deployed roles, and those of the commands and of readers with the
+policies in the documents.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import sys
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import boto3
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.devkit.local import EmbeddedAws, deploy
@@ -33,7 +37,7 @@ from tests import ROOT
 from tests.infra.calls import Recorder
 from tests.infra.policies import allowing, as_list
 from tests.infra.reasons import FUNCTION, JOBS, REASONS
-from tests.infra.stacks import Stacks
+from tests.infra.stacks import ACCOUNT, REGION, Stacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +51,18 @@ COMMAND = [sys.executable, "-c", "from cdclake.cli.main import main; main()"]
 ORDERS, TOUCHED = 20_000, 1_000
 CHANGE_FILE = "20240305-100000000.parquet"
 WAIT_SECONDS = 240
+OPERATOR, READER = "operator", "reader"
+"""Access keys of the commands, and of a reader of the lake."""
+PERMISSIONS = (ROOT / "docs" / "permissions.md").read_text(encoding="utf-8")
+OTHER_COMMANDS = (
+    ("status",),
+    ("plan",),
+    ("tables", "list"),
+    ("doctor", TABLE),
+    ("diff", TABLE, "1", "2"),
+    ("repair", TABLE, "--yes"),
+    ("clean-up", TABLE, "--retention-days", "0", "--yes"),
+)
 
 
 class Counts(NamedTuple):
@@ -62,7 +78,7 @@ class Session:
     """A lake with one table of orders, and the commands on it."""
 
     def __init__(self, aws: EmbeddedAws) -> None:
-        self._environment = aws.environment()
+        self._environment = {**aws.environment(), "AWS_ACCESS_KEY_ID": OPERATOR}
         self._s3 = aws.client("s3")
         sample = random.Random(7).sample(range(ORDERS), 2 * TOUCHED)
         self.deletes, self.updates = sample[:TOUCHED], sample[TOUCHED:]
@@ -122,7 +138,7 @@ class Session:
 @pytest.fixture(scope="module")
 def recorder() -> Recorder:
     """Records every call from the start of the session."""
-    return Recorder({*JOBS, FUNCTION})
+    return Recorder({*JOBS, FUNCTION, OPERATOR, READER})
 
 
 @pytest.fixture(scope="module")
@@ -278,3 +294,50 @@ def test_a_role_allows_only_what_a_call_or_a_reason_needs(
     granted = {(name, action) for name, one in roles[caller].items() for action in as_list(one["Action"])}
     assert granted - needed - REASONS[caller].keys() == set()
     assert REASONS[caller].keys() - granted == set()
+
+
+def policy_of(heading: str) -> dict[str, dict[str, Any]]:
+    """The statements of the policy below a heading of the document, with this deployment's names."""
+    _, _, section = PERMISSIONS.partition(f"## {heading}\n")
+    text = section.split("```json\n", 1)[1].split("```", 1)[0]
+    names = {
+        "REGION": REGION,
+        "ACCOUNT": ACCOUNT,
+        "RAW-BUCKET": DEFAULT_DEPLOYMENT.raw_bucket,
+        "LAKE-BUCKET": DEFAULT_DEPLOYMENT.lake_bucket,
+    }
+    for placeholder, name in names.items():
+        text = text.replace(placeholder, name)
+    return {statement["Sid"]: statement for statement in json.loads(text)["Statement"]}
+
+
+def test_the_documented_policy_of_operators_allows_each_call_of_the_commands(
+    calls: set[Call], session: Session, recorder: Recorder
+) -> None:
+    for command in OTHER_COMMANDS:
+        done = session.run(*command)
+        assert "Denied" not in done.stderr
+        assert done.returncode in (0, 1), (command, done.stderr)  # 1: there are findings, or differences
+    own_calls = {call for call in recorder.calls if call.caller == OPERATOR}
+    assert {"s3:GetObject", "dynamodb:UpdateItem", "glue:StartJobRun"} <= {call.action for call in own_calls}
+    assert {call for call in own_calls if not allowing(policy_of("Operators"), call)} == set()
+
+
+def test_the_documented_policy_of_readers_allows_what_a_reader_calls(
+    calls: set[Call], aws: EmbeddedAws, recorder: Recorder
+) -> None:
+    bucket = DEFAULT_DEPLOYMENT.lake_bucket
+    reader = fs.S3FileSystem(
+        access_key=READER,
+        secret_key=READER,
+        endpoint_override=aws.endpoint,
+        region=aws.region,
+        force_virtual_addressing=False,
+    )
+    assert ds.dataset(f"{bucket}/{FOLDER}", filesystem=reader).count_rows() > 0
+    glue = boto3.session.Session(READER, READER, region_name=aws.region).client("glue", endpoint_url=aws.endpoint)
+    table = glue.get_table(DatabaseName=DEFAULT_DEPLOYMENT.catalog_database, Name=TABLE.replace(".", "_"))["Table"]
+    assert table["StorageDescriptor"]["Location"] == f"s3://{bucket}/{FOLDER}"
+    own_calls = {call for call in recorder.calls if call.caller == READER}
+    assert {call.action for call in own_calls} == {"s3:ListBucket", "s3:GetObject", "glue:GetTable"}
+    assert {call for call in own_calls if not allowing(policy_of("Readers"), call)} == set()
