@@ -10,10 +10,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # Three processes on two cores: tests often wait for processes that they started.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 DATABASE_TESTS := CDCLAKE_NEEDS_DATABASES=1 $(BIN)/python -m pytest -q -n 2 --dist load
-PYTHON ?= $(shell for p in python3.11 python3; do \
-	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && echo $$p && break; done)
-JOB_LOCKS := infra/cdclake_infra/locks
+PYTHON ?=
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+JOB_LOCKS := infra/cdclake_infra/locks
 PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py lambdas \
 	$(addprefix glue_jobs/cdclake/,errors.py ports.py raw_listing.py logs.py model commit control adapters)
 
@@ -101,24 +100,22 @@ lock: $(VENV)/.test-ready ## Pin all dependencies again, from pyproject.toml, th
 	@$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header pyproject.toml \
 		--extra spark --extra local --extra cli --extra lambda -o requirements.txt
 	@$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header pyproject.toml \
+		--all-extras -c requirements.txt -o requirements-dev.txt
 	@$(BIN)/uv pip compile --quiet --python-version 3.9 --python-platform x86_64-manylinux2014 --no-header \
 		--generate-hashes pyproject.toml -o $(JOB_LOCKS)/python-shell.txt
 	@$(BIN)/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_34 --no-header \
 		--generate-hashes $(JOB_LOCKS)/spark.in -c requirements.txt -o $(JOB_LOCKS)/spark.txt
-		--all-extras -c requirements.txt -o requirements-dev.txt
 
 clean: ## Remove the virtual environment and caches
 	@rm -rf $(VENV) $(BENCH_VENV) $(DEPLOY_VENV) $(DOCS_VENV) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis build cdk.out dist *.egg-info glue_jobs/*.egg-info
 
 $(VENV)/bin/python:
-	@test -n "$(PYTHON)" || { echo "cdclake needs Python 3.11, and neither python3.11 nor python3 on PATH is that version." \
-		"Install it (Debian: apt-get install python3.11-venv), or name it: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV)
+	@python=$$(tools/find-python.sh $(PYTHON)) && $$python -m venv $(VENV)
 
 $(VENV)/.demo-ready: requirements.txt pyproject.toml | $(VENV)/bin/python
 	@echo "Setting up $(VENV) (once; about a minute or two) ..."
-	@$(PIP_INSTALL) -r requirements.txt
-	@$(PIP_INSTALL) --no-deps --editable .
+	@begin=$$(date +%s) && $(PIP_INSTALL) -r requirements.txt && $(PIP_INSTALL) --no-deps --editable . && \
+		echo "$$($(BIN)/python --version) in $(VENV): ready after $$(( $$(date +%s) - begin )) seconds."
 	@touch $@
 
 $(VENV)/.test-ready: requirements-dev.txt $(VENV)/.demo-ready
@@ -126,20 +123,20 @@ $(VENV)/.test-ready: requirements-dev.txt $(VENV)/.demo-ready
 	@$(PIP_INSTALL) -r requirements-dev.txt
 	@touch $@
 
-$(BENCH_VENV)/.ready: benchmarks/requirements.txt requirements.txt
-	@test -x $(BENCH_VENV)/bin/python || $(PYTHON) -m venv $(BENCH_VENV)
+$(BENCH_VENV)/.ready: benchmarks/requirements.txt requirements.txt | $(VENV)/bin/python
+	@test -x $(BENCH_VENV)/bin/python || $(BIN)/python -m venv $(BENCH_VENV)
 	@echo "Setting up $(BENCH_VENV) (once; about a minute or two) ..."
 	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	@touch $@
 
 $(DEPLOY_VENV)/.ready: deploy_local/requirements.txt | $(VENV)/bin/python
-	@test -x $(DEPLOY_VENV)/bin/python || $(PYTHON) -m venv $(DEPLOY_VENV)
+	@test -x $(DEPLOY_VENV)/bin/python || $(BIN)/python -m venv $(DEPLOY_VENV)
 	@echo "Setting up $(DEPLOY_VENV) (once; seconds) ..."
 	@$(DEPLOY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
 $(DOCS_VENV)/.ready: docs/requirements.txt | $(VENV)/bin/python
-	@test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
+	@test -x $(DOCS_VENV)/bin/python || $(BIN)/python -m venv $(DOCS_VENV)
 	@echo "Setting up $(DOCS_VENV) (once; seconds) ..."
 	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
