@@ -22,6 +22,7 @@ from cdclake_infra import grants
 from cdclake_infra.network import Network
 from cdclake_infra.resource_names import new_table
 from cdclake_infra.uploads import Uploads
+from cdclake_infra.wheels import GLUE_VERSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,8 +62,8 @@ class Jobs(Construct):
         super().__init__(scope, name)
         self._settings = settings
         self._names = names
-        self._uploads = Uploads(self, "Code")
-        self._network = Network(self, "Network", settings=settings) if settings.vpc_id else None
+        self._uploads = Uploads(self, "Code", spark=GLUE_VERSIONS[settings.glue_version])
+        self._network = Network(self, "Network", settings=settings, names=names) if settings.vpc_id else None
         self.controller = self._controller()
         self._process_table()
         self._spark_job(JOB_LOAD_INITIAL, "load_initial.py", settings.load_initial_timeout_minutes)
@@ -178,7 +179,7 @@ class Jobs(Construct):
             description="cdclake: computes, commits and publishes a change of each table",
             role=self._role(job, [script, package, libraries], permissions),
             script=script.code,
-            glue_version=glue.GlueVersion.V5_1,
+            glue_version=glue.GlueVersion[f"V{settings.glue_version.replace('.', '_')}"],
             worker_configuration=glue.WorkerConfiguration(
                 worker_type=glue.WorkerType[settings.worker_type.replace(".", "_")],
                 number_of_workers=settings.most_workers,

@@ -103,20 +103,21 @@ def build_shell_libraries(folder: Path) -> CodeFile:
     return _wheel(folder, LIBRARIES, files)
 
 
-def build_spark_libraries(folder: Path) -> CodeFile:
+def build_spark_libraries(folder: Path, runtime: Runtime) -> CodeFile:
     """Pack the wheels of the Spark jobs as Glue's "zip of wheels", with its file name and layout.
 
     https://docs.aws.amazon.com/glue/latest/dg/aws-glue-programming-python-libraries.html, appendix A
 
     Args:
         folder: Where to write the archive; created if needed.
+        runtime: `SPARK` or `SPARK_4`.
 
     Raises:
         ConfigurationError: A library cannot be downloaded, or differs from its hash.
     """
-    requirements = "".join(f"{pin.name}=={pin.version}\n" for pin in pins(SPARK))
+    requirements = "".join(f"{pin.name}=={pin.version}\n" for pin in pins(runtime))
     files = {"wheels/requirements.txt": requirements.encode()}
-    files.update({f"wheels/{wheel.name}": wheel.read_bytes() for wheel in fetch(SPARK)})
+    files.update({f"wheels/{wheel.name}": wheel.read_bytes() for wheel in fetch(runtime)})
     name = f"{LIBRARIES}-{_digest(files)}.gluewheels"
     return CodeFile(_zip(folder / f"{name}.zip", files, zipfile.ZIP_STORED), name)
 

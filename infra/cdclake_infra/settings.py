@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cdclake.control.jobs.arguments import folder_prefix
 from cdclake.errors import ConfigurationError
 
+from cdclake_infra.wheels import GLUE_VERSIONS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -67,6 +68,7 @@ class Settings:
         most_workers: The maximum number of workers of a Spark run.
         quick_tasks: Whether Spark's Python workers start tasks faster than PySpark does.
         load_initial_timeout_minutes: When Glue stops a full load.
+        glue_version: Glue version of the Spark jobs.
         load_incremental_timeout_minutes: When Glue stops an incremental load.
         table_metrics: Whether to publish metrics per table in addition to those over all tables.
         lag_alarm_minutes: How long a raw file may wait before an alarm; 0: no alarm.
@@ -101,6 +103,7 @@ class Settings:
     load_initial_timeout_minutes: int = 480
     load_incremental_timeout_minutes: int = 120
     table_metrics: bool = True
+    glue_version: str = "5.1"
     lag_alarm_minutes: int = 180
     silence_alarm_hours: int = 3
     dms_task: str = ""
@@ -128,8 +131,9 @@ class Settings:
             meaning = f"set together with the others of {', '.join(network)}: vpc-..., subnet-..., eu-central-1a"
             self._require(name, pattern, meaning, may_be_empty=not any(getattr(self, other) for other in network))
         self._require("schedule", _SCHEDULE, "a Glue schedule with six fields, such as cron(0 * * * ? *)")
-        if self.worker_type not in WORKER_TYPES:
-            raise _invalid("worker_type", self.worker_type, f"one of {', '.join(WORKER_TYPES)}")
+        for name, known in {"worker_type": WORKER_TYPES, "glue_version": tuple(GLUE_VERSIONS)}.items():
+            if getattr(self, name) not in known:
+                raise _invalid(name, getattr(self, name), f"one of {', '.join(known)}")
         self._require_between("lake_retention_days", 1, 36500)
         self._require_between("raw_expiry_days", 0, 36500)
         self._require_between("concurrent_tables", 1, 1000)

@@ -19,6 +19,7 @@ from cdclake_infra.resource_names import bucket_arn
 
 if TYPE_CHECKING:
     from cdclake_infra.library import CodeFile
+    from cdclake_infra.wheels import Runtime
 
 
 class Upload(Construct):
@@ -54,14 +55,14 @@ class Uploads(Construct):
         spark_libraries: Its libraries.
     """
 
-    def __init__(self, scope: Construct, name: str) -> None:
+    def __init__(self, scope: Construct, name: str, *, spark: Runtime) -> None:
         super().__init__(scope, name)
         # Inside the cloud assembly, so that it can be deployed without the sources.
         self._folder = _assembly(self) / "code"
         self.shell_package = Upload(self, "ShellPackage", file=build_wheel(self._folder))
         self.shell_libraries = Upload(self, "ShellLibraries", file=build_shell_libraries(self._folder))
         self.spark_package = Upload(self, "SparkPackage", file=build_zip(self._folder))
-        self.spark_libraries = Upload(self, "SparkLibraries", file=build_spark_libraries(self._folder))
+        self.spark_libraries = Upload(self, "SparkLibraries", file=build_spark_libraries(self._folder, spark))
 
     def script(self, name: str) -> Upload:
         """The script of a job, e.g. `controller.py`."""

@@ -29,20 +29,28 @@ class Runtime(NamedTuple):
     """A runtime of jobs.
 
     Attributes:
-        name: Name of its lock, and of its folder in the cache.
+        name: Name of its folder in the cache.
+        lock: Name of its lock. The hashes in a lock are those of wheels for all versions of Python.
         python: Version of Python.
         platforms: Platform tags of the wheels that it can install, the best first.
     """
 
     name: str
+    lock: str
     python: str
     platforms: tuple[str, ...]
 
 
-PYTHON_SHELL = Runtime("python-shell", "3.9", ("any",))
+_AMAZON_LINUX_2023 = ("manylinux_2_34_x86_64", "manylinux_2_28_x86_64", "manylinux2014_x86_64")
+PYTHON_SHELL = Runtime("python-shell", "python-shell", "3.9", ("any",))
 """Pure Python only: the libraries are packed together, so pip does not check their platforms."""
-SPARK = Runtime("spark", "3.11", ("manylinux_2_34_x86_64", "manylinux_2_28_x86_64", "manylinux2014_x86_64"))
+SPARK = Runtime("spark", "spark", "3.11", _AMAZON_LINUX_2023)
 """Glue 5.1: https://docs.aws.amazon.com/glue/latest/dg/aws-glue-programming-python-libraries.html, appendix B."""
+SPARK_4 = SPARK._replace(name="spark-4", python="3.13")
+"""Glue 6.0: https://docs.aws.amazon.com/glue/latest/dg/migrating-version-60.html. Its platform is assumed to be that of
+5.1; of the locked libraries, none needs a newer one than Amazon Linux 2 has.
+"""
+GLUE_VERSIONS = {"5.1": SPARK, "6.0": SPARK_4}
 
 
 class Pin(NamedTuple):
@@ -70,7 +78,7 @@ def pins(runtime: Runtime, locks: Path = LOCKS) -> list[Pin]:
     Raises:
         ConfigurationError: The lock has a line without an exact version or without a hash.
     """
-    file = locks / f"{runtime.name}.txt"
+    file = locks / f"{runtime.lock}.txt"
     text = file.read_text(encoding="utf-8").replace("\\\n", " ")
     found = []
     for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
@@ -102,7 +110,7 @@ def fetch(runtime: Runtime, cache: Path = CACHE, locks: Path = LOCKS) -> list[Pa
     for pin in wanted:
         (wheel, *_) = _cached(pin, runtime, folder)
         if hashlib.sha256(wheel.read_bytes()).hexdigest() not in pin.hashes:
-            message = f"The wheel differs from the hashes of {pin.name} in {locks / runtime.name}.txt"
+            message = f"The wheel differs from the hashes of {pin.name} in {locks / runtime.lock}.txt"
             remedy = "Delete the file to download it again. Do not deploy it"
             raise ConfigurationError(message, remedy=remedy, file=wheel)
         wheels.append(wheel)

@@ -35,6 +35,7 @@ TAILORED = {
     "cdclake:schedule_enabled": False,
     "cdclake:concurrent_tables": 7,
     "cdclake:worker_type": "G.2X",
+    "cdclake:glue_version": "6.0",
     "cdclake:most_workers": 4,
     "cdclake:quick_tasks": False,
     "cdclake:load_initial_timeout_minutes": 600,

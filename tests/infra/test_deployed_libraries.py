@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING
 import pytest
 from deploy_local.job_run import PREINSTALLED_ON_SPARK
 from deploy_local.modules import link_modules
+from packaging.utils import parse_wheel_filename
 
 from cdclake_infra.library import JOBS, build_shell_libraries, build_spark_libraries, build_wheel, build_zip
-from cdclake_infra.wheels import SPARK, pins
+from cdclake_infra.wheels import GLUE_VERSIONS, SPARK, pins
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from cdclake_infra.wheels import Runtime
 
 LARGEST_SHELL_BYTES, LARGEST_SPARK_BYTES = 20_000_000, 100_000_000
 NOWHERE = "http://127.0.0.1:9/simple"
@@ -114,7 +117,7 @@ def test_the_python_shell_jobs_import_the_deployed_libraries_although_glues_are_
 def spark_path(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
     """The path of a Spark job: its package, its installed wheels, and what Glue has."""
     folder = tmp_path_factory.mktemp("spark")
-    with zipfile.ZipFile(build_spark_libraries(folder).path) as archive:
+    with zipfile.ZipFile(build_spark_libraries(folder, SPARK).path) as archive:
         archive.extractall(folder)
     wheels = folder / "wheels"
     pip_install(
@@ -136,14 +139,17 @@ def test_the_spark_jobs_import_the_deployed_libraries(spark_path: Sequence[Path]
 
 
 @pytest.mark.deployment
-def test_the_archive_has_exactly_the_locked_wheels(tmp_path: Path):
-    packed = build_spark_libraries(tmp_path).path
+@pytest.mark.parametrize("runtime", GLUE_VERSIONS.values(), ids=GLUE_VERSIONS)
+def test_the_archive_has_exactly_the_locked_wheels(tmp_path: Path, runtime: Runtime):
+    packed = build_spark_libraries(tmp_path, runtime).path
     hashes = {digest for pin in pins(SPARK) for digest in pin.hashes}
     with zipfile.ZipFile(packed) as archive:
         required, *wheels = archive.namelist()
         assert archive.read(required).decode().split() == [f"{pin.name}=={pin.version}" for pin in pins(SPARK)]
         assert len(wheels) == len(pins(SPARK))
         assert all(hashlib.sha256(archive.read(wheel)).hexdigest() in hashes for wheel in wheels)
+    compiled = [tag for wheel in wheels for tag in parse_wheel_filename(Path(wheel).name)[3] if tag.abi != "none"]
+    assert {tag.interpreter for tag in compiled} == {f"cp{runtime.python.replace('.', '')}"}, wheels
     assert packed.stat().st_size < LARGEST_SPARK_BYTES
 
 

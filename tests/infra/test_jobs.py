@@ -138,8 +138,9 @@ def test_process_tables_timeout_exceeds_those_of_its_jobs(default: Stacks, tailo
     assert [job(tailored, name)["Timeout"] for name in SPARK] == [600, 90]
 
 
-def test_worker_type_and_count_are_settings(tailored: Stacks):
+def test_glue_version_worker_type_and_count_are_settings(tailored: Stacks):
     for name in SPARK:
+        assert job(tailored, name)["GlueVersion"] == "6.0"
         assert (job(tailored, name)["WorkerType"], job(tailored, name)["NumberOfWorkers"]) == ("G.2X", 4)
 
 

@@ -61,6 +61,7 @@ def test_slashes_around_a_prefix_are_optional(text: str):
         ("schedule", "rate(1 hour)"),
         ("schedule", "cron(0 * * * ?)"),
         ("concurrent_tables", "0"),
+        ("glue_version", "5.0"),
         ("worker_type", "Standard"),
         ("most_workers", "1"),
         ("load_initial_timeout_minutes", "0"),

@@ -14,13 +14,13 @@ from packaging.utils import canonicalize_name
 
 from cdclake.errors import ConfigurationError
 from cdclake_infra.library import ROOT
-from cdclake_infra.wheels import PYTHON_SHELL, SPARK, Runtime, fetch, pins
+from cdclake_infra.wheels import GLUE_VERSIONS, PYTHON_SHELL, SPARK, Runtime, fetch, pins
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PURE = Runtime("pure", "3.9", ("any",))
-COMPILED = Runtime("compiled", "3.11", ("manylinux_2_28_x86_64",))
+PURE = Runtime("pure", "pure", "3.9", ("any",))
+COMPILED = Runtime("compiled", "compiled", "3.11", ("manylinux_2_28_x86_64",))
 
 
 def sha256(data: bytes) -> str:
@@ -44,7 +44,7 @@ def write_lock(folder: Path, runtime: Runtime, *wheels: Path) -> None:
         f"{wheel.name.partition('-')[0]}==1.0 \\\n    --hash=sha256:{sha256(wheel.read_bytes())}\n    # via nobody\n"
         for wheel in wheels
     ]
-    (folder / f"{runtime.name}.txt").write_text("".join(lines))
+    (folder / f"{runtime.lock}.txt").write_text("".join(lines))
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def requirements(wheel: Path, python_version: str) -> set[str]:
 
 
 @pytest.mark.deployment
-@pytest.mark.parametrize("runtime", [PYTHON_SHELL, SPARK])
+@pytest.mark.parametrize("runtime", [PYTHON_SHELL, *GLUE_VERSIONS.values()], ids=lambda one: one.name)
 def test_a_lock_contains_all_that_its_libraries_require(runtime: Runtime):
     locked = {pin.name for pin in pins(runtime)}
     for wheel in fetch(runtime):
