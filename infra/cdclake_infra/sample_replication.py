@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aws_cdk import Acknowledgment, Aws, RemovalPolicy, Validations
@@ -57,7 +58,7 @@ class SampleReplication(Construct):
             resource_identifier=SAMPLE_TASK,
             migration_type="full-load-and-cdc",
             replication_instance_arn=instance.ref,
-            source_endpoint_arn=self._source_endpoint(source).ref,
+            source_endpoint_arn=self._source_endpoint(source, settings.sample_certificate).ref,
             target_endpoint_arn=self._target_endpoint(names).ref,
             table_mappings=json.dumps(table_mappings(SCHEMA)),
             replication_task_settings=json.dumps(by_section(task_settings(Source.MYSQL))),
@@ -88,8 +89,14 @@ class SampleReplication(Construct):
             vpc_security_group_ids=[group.security_group_id],
         )
 
-    def _source_endpoint(self, source: SampleSource) -> dms.CfnEndpoint:
-        """The source. The template names a secret; CloudFormation reads the password from Secrets Manager."""
+    def _source_endpoint(self, source: SampleSource, certificate: str) -> dms.CfnEndpoint:
+        """The source. The template names a secret; CloudFormation reads the password from Secrets Manager.
+
+        DMS verifies the database by RDS's certificates. For MySQL it has no TLS without them.
+        https://docs.aws.amazon.com/dms/latest/userguide/CHAP_Security.SSL.html
+        """
+        pem = Path(certificate).read_text(encoding="utf-8")
+        trusted = dms.CfnCertificate(self, "Certificate", certificate_pem=pem)
         secret = source.database.secret
         assert secret is not None  # SampleSource creates it with one
         return dms.CfnEndpoint(
@@ -99,6 +106,8 @@ class SampleReplication(Construct):
             engine_name="mysql",
             server_name=source.database.db_instance_endpoint_address,
             port=MYSQL_PORT,
+            ssl_mode="verify-ca",
+            certificate_arn=trusted.ref,
             username=secret.secret_value_from_json("username").unsafe_unwrap(),
             password=secret.secret_value_from_json("password").unsafe_unwrap(),
         )

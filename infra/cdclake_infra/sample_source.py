@@ -70,7 +70,7 @@ class SampleSource(Construct):
         return vpc
 
     def _database(self) -> rds.DatabaseInstance:
-        binlog = by_name(SOURCES[Source.MYSQL].parameters)
+        parameters = {**by_name(SOURCES[Source.MYSQL].parameters), "require_secure_transport": "1"}
         engine = rds.DatabaseInstanceEngine.mysql(version=rds.MysqlEngineVersion.VER_8_4_9)
         credentials = rds.DatabaseSecret(self, "Secret", username="cdclake")
         _acknowledge(credentials, "secret")
@@ -78,7 +78,7 @@ class SampleSource(Construct):
             self,
             "Database",
             engine=engine,
-            parameter_group=rds.ParameterGroup(self, "Binlog", engine=engine, parameters=binlog),
+            parameter_group=rds.ParameterGroup(self, "Binlog", engine=engine, parameters=parameters),
             credentials=rds.Credentials.from_secret(credentials),
             instance_type=ec2.InstanceType.of(ec2.InstanceClass.T4G, ec2.InstanceSize.MICRO),
             allocated_storage=20,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdclake.control.jobs.arguments import folder_prefix
@@ -78,6 +79,7 @@ class Settings:
         create_dms_roles: Whether the sample stack creates the two roles that DMS looks up by name, once per account.
     """
 
+        sample_certificate: Path of a PEM file with RDS's certificates of the region, for DMS to verify the database.
     raw_prefix: str = ""
     lake_prefix: str = ""
     existing_raw_bucket: str = ""
@@ -112,6 +114,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Reject values that cannot be deployed.
+    sample_certificate: str = ""
 
         Raises:
             ConfigurationError: A value is invalid; the message contains the setting and its valid values.
@@ -151,6 +154,9 @@ class Settings:
             raise _invalid("existing_lake_bucket", self.existing_lake_bucket, "another bucket than the raw bucket")
 
     @classmethod
+        if self.sample_database and not _is_pem(self.sample_certificate):
+            meaning = "the path of a PEM file with RDS's certificates, see docs/deploy.md"
+            raise _invalid("sample_certificate", self.sample_certificate, meaning)
     def from_context(cls, context: Mapping[str, object]) -> Settings:
         """Read the settings; context keys that do not start with `cdclake:` are ignored.
 
@@ -199,6 +205,10 @@ def _read(name: str, value: object, kind: type) -> str | int | bool:
         if text.lower() not in _FLAGS:
             raise _invalid(name, value, "true or false")
         return _FLAGS[text.lower()]
+def _is_pem(path: str) -> bool:
+    return Path(path).is_file() and "-----BEGIN CERTIFICATE-----" in Path(path).read_text(encoding="utf-8")
+
+
     if kind is int:
         if not re.fullmatch(r"\d+", text):
             raise _invalid(name, value, "a whole number")

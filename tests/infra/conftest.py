@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,8 +35,8 @@ TAILORED = {
     "cdclake:schedule": "cron(30 2 * * ? *)",
     "cdclake:schedule_enabled": False,
     "cdclake:concurrent_tables": 7,
-    "cdclake:worker_type": "G.2X",
     "cdclake:glue_version": "6.0",
+    "cdclake:worker_type": "G.2X",
     "cdclake:most_workers": 4,
     "cdclake:quick_tasks": False,
     "cdclake:load_initial_timeout_minutes": 600,
@@ -43,6 +44,14 @@ TAILORED = {
     "cdclake:table_metrics": False,
     "cdclake:lag_alarm_minutes": 0,
     "cdclake:silence_alarm_hours": 24,
+}
+
+
+CERTIFICATE = Path(__file__).parent / "sample_certificate.pem"
+SAMPLE = {"cdclake:sample_database": True, "cdclake:sample_certificate": str(CERTIFICATE)}
+EVERYTHING = {
+    **SAMPLE,
+    **{name: TAILORED[name] for name in ("cdclake:vpc_id", "cdclake:subnet_id", "cdclake:availability_zone")},
 }
 
 

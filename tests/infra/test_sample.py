@@ -7,10 +7,14 @@ import json
 import pytest
 
 from cdclake.control.jobs.arguments import parse_new_table
+from cdclake.errors import ConfigurationError
 from cdclake.model.names import JOB_CONTROLLER
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import CheckedStacks, lint, synthesize
 from cdclake_infra.on_raw_file import FUNCTION
+from cdclake_infra.settings import Settings
+from tests.infra.conftest import CERTIFICATE
+from tests.infra.conftest import SAMPLE as SAMPLE_SETTINGS
 from tests.infra.stacks import ACCOUNT, KEY, REGION, Stacks
 
 SAMPLE = "CdclakeSample"
@@ -20,7 +24,7 @@ SAMPLE = "CdclakeSample"
 def checked_sample(tmp_path_factory: pytest.TempPathFactory) -> CheckedStacks:
     """All stacks including the sample, after cdk-nag."""
     context = {
-        "cdclake:sample_database": True,
+        **SAMPLE_SETTINGS,
         "cdclake:existing_lake_bucket": "acme-lake",
         "cdclake:existing_raw_bucket": "acme-raw",
         "cdclake:existing_state_table": "acme_state",
@@ -65,10 +69,24 @@ def test_the_database_writes_its_binlog_as_dms_requires(sample: Stacks):
         "binlog_format": "ROW",
         "binlog_row_image": "FULL",
         "binlog_checksum": "NONE",
+        "require_secure_transport": "1",
     }
     database = sample.one("AWS::RDS::DBInstance")["Properties"]
     assert database["BackupRetentionPeriod"] == 1
     assert database["StorageEncrypted"] is True
+
+
+def test_dms_verifies_the_database_by_its_certificate(sample: Stacks):
+    ((name, certificate),) = sample.all("AWS::DMS::Certificate").items()
+    assert certificate["Properties"]["CertificatePem"] == CERTIFICATE.read_text(encoding="utf-8")
+    source = sample.one("AWS::DMS::Endpoint", EndpointType="source")["Properties"]
+    assert (source["SslMode"], source["CertificateArn"]) == ("verify-ca", f"<{name}>")
+
+
+@pytest.mark.parametrize("certificate", ["", "absent.pem", __file__])
+def test_a_sample_without_certificates_is_refused(certificate: str):
+    with pytest.raises(ConfigurationError, match=r"cdclake:sample_certificate is .* path of a PEM file"):
+        Settings(sample_database=True, sample_certificate=certificate)
 
 
 def test_the_password_is_generated_and_stored_only_in_secrets_manager(sample: Stacks):
