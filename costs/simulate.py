@@ -221,6 +221,6 @@ class _Pipeline:
             open_bucket=open_store,
             clock=lambda: datetime.now(timezone.utc),
             sleep=lambda _: None,
-            metrics=cloudwatch_metrics(Sentinel.INACTIVE),
+            metrics=cloudwatch_metrics(Sentinel.INACTIVE, name_prefix=""),
             catalog=open_catalog(DATABASE),
         )

@@ -105,10 +105,9 @@ def function(deployment: Deployment) -> str:
     configuration = _function(deployment)
     _require("DeadLetterConfig" in configuration, "the function has no dead-letter queue")
     variables = configuration["Environment"]["Variables"]
-    table, job_name = variables.get("STATE_TABLE", ""), variables.get("PROCESS_TABLE_JOB", "")
-    _require(bool(table and job_name), f"STATE_TABLE or PROCESS_TABLE_JOB is missing: {sorted(variables)}")
+    table = variables.get("STATE_TABLE", "")
+    _require(bool(table), f"STATE_TABLE is missing: {sorted(variables)}")
     _find(deployment, "dynamodb", "describe_table", {"TableName": table}, "STATE_TABLE of the function")
-    _find(deployment, "glue", "get_job", {"JobName": job_name}, "PROCESS_TABLE_JOB of the function")
     _trusts(deployment, configuration["Role"], "lambda.amazonaws.com")
     _may_send(deployment, configuration["Role"], configuration["DeadLetterConfig"]["TargetArn"])
     policy = json.loads(deployment.client("lambda").get_policy(FunctionName=deployment.function)["Policy"])

@@ -27,7 +27,7 @@ from cdclake.model.names import STATE_TABLE, Argument, Sentinel
 def main() -> dict[str, object]:
     """Plan all tables and carry out the plan."""
     logs.configure(run_id=job_run_id(sys.argv))
-    empty = {Argument.PREFIX: "", Argument.TABLES: "", Argument.NEW_TABLE: ""}
+    empty = dict.fromkeys((Argument.PREFIX, Argument.TABLES, Argument.NEW_TABLE, Argument.NAME_PREFIX), "")
     defaults = {Argument.STATE_TABLE: STATE_TABLE, Argument.TABLE_METRICS: Sentinel.ACTIVE, **PackLimits.defaults()}
     arguments = parse_arguments(sys.argv, [Argument.BUCKET], {**empty, **defaults}, may_be_empty=empty)
     bucket, prefix = arguments[Argument.BUCKET], folder_prefix(arguments[Argument.PREFIX])
@@ -39,8 +39,9 @@ def main() -> dict[str, object]:
     )
     now = datetime.now(timezone.utc)
     limits = PackLimits.from_arguments(arguments)
-    summary = execute(plan(inputs, now, only), states, GlueJobs(client("glue")), now, limits)
-    cloudwatch_metrics(arguments[Argument.TABLE_METRICS]).put(controller_metrics(summary.tables, now))
+    name_prefix = arguments[Argument.NAME_PREFIX]
+    summary = execute(plan(inputs, now, only), states, GlueJobs(client("glue"), name_prefix), now, limits)
+    cloudwatch_metrics(arguments[Argument.TABLE_METRICS], name_prefix).put(controller_metrics(summary.tables, now))
     return summary.to_json()
 
 

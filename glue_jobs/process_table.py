@@ -31,11 +31,11 @@ def main() -> dict[str, object]:
     arguments = ProcessTableArguments.parse(sys.argv)
     ports = Ports(
         states=DynamoState(client("dynamodb"), arguments.state_table),
-        jobs=GlueJobs(client("glue")),
+        jobs=GlueJobs(client("glue"), arguments.name_prefix),
         open_bucket=open_store,
         clock=lambda: datetime.now(timezone.utc),
         sleep=time.sleep,
-        metrics=cloudwatch_metrics(arguments.table_metrics),
+        metrics=cloudwatch_metrics(arguments.table_metrics, arguments.name_prefix),
         statistics=DmsStatistics(lambda: client("dms")),
         catalog=open_catalog(arguments.catalog_database),
     )

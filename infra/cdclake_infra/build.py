@@ -54,12 +54,18 @@ class PipelineStack(Stack):
         super().__init__(app, name, description="cdclake: jobs, workflow, function, alarms")
         names = ResourceNames.of(settings)
         jobs = Jobs(self, "Jobs", settings=settings, names=names)
-        Schedule(self, "Schedule", settings=settings, job=jobs.controller)
+        Schedule(self, "Schedule", settings=settings, names=names, job=jobs.controller)
         on_raw_file = OnRawFile(self, "OnRawFile", names=names, notified=settings.start_by_file)
         monitoring = Monitoring(
-            self, "Monitoring", settings=settings, function=on_raw_file.function, undelivered=on_raw_file.undelivered
+            self,
+            "Monitoring",
+            settings=settings,
+            names=names,
+            function=on_raw_file.function,
+            undelivered=on_raw_file.undelivered,
         )
         for output, value in (
+            ("NamePrefix", names.prefix),
             ("RawBucket", names.raw_bucket),
             ("RawPrefix", names.raw_prefix),
             ("LakeBucket", names.lake_bucket),
@@ -121,11 +127,12 @@ def _app(context: Mapping[str, object] | None, outdir: Path | None) -> App:
     )
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     settings = Settings.from_context(app.node.get_all_context())
-    dependents: list[Stack] = [PipelineStack(app, PIPELINE, settings=settings)]
+    prefix = settings.name_prefix
+    dependents: list[Stack] = [PipelineStack(app, f"{prefix}{PIPELINE}", settings=settings)]
     if settings.sample_database:
-        dependents.append(SampleStack(app, SAMPLE, settings=settings))
+        dependents.append(SampleStack(app, f"{prefix}{SAMPLE}", settings=settings))
     if settings.creates_storage:
-        storage = StorageStack(app, STORAGE, settings=settings)
+        storage = StorageStack(app, f"{prefix}{STORAGE}", settings=settings)
         for stack in dependents:
             stack.add_stack_dependency(storage)
     return app

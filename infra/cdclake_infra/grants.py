@@ -161,9 +161,9 @@ def maintain_catalog(names: ResourceNames) -> Grant:
     return Grant("KeepCatalog", actions, arns, "the source databases determine the table names")
 
 
-def start_jobs(*jobs: str) -> Grant:
+def start_jobs(names: ResourceNames, *jobs: str) -> Grant:
     """Start runs of jobs."""
-    return Grant("StartJobs", ("glue:StartJobRun",), tuple(regional_arn("glue", f"job/{job}") for job in jobs))
+    return Grant("StartJobs", ("glue:StartJobRun",), _job_arns(names, jobs))
 
 
 def read_task_statistics() -> Grant:
@@ -176,10 +176,9 @@ def read_task_statistics() -> Grant:
     )
 
 
-def follow_jobs(*jobs: str) -> Grant:
+def follow_jobs(names: ResourceNames, *jobs: str) -> Grant:
     """Read the status of job runs, and stop them."""
-    actions = ("glue:GetJobRun", "glue:BatchStopJobRun")
-    return Grant("FollowJobs", actions, tuple(regional_arn("glue", f"job/{job}") for job in jobs))
+    return Grant("FollowJobs", ("glue:GetJobRun", "glue:BatchStopJobRun"), _job_arns(names, jobs))
 
 
 def write_job_logs(groups: str) -> Grant:
@@ -205,6 +204,10 @@ def put_metrics(namespace: str) -> Grant:
         "the action does not support resources; a condition restricts it to one namespace",
         {"StringEquals": {"cloudwatch:namespace": namespace}},
     )
+
+
+def _job_arns(names: ResourceNames, jobs: Iterable[str]) -> tuple[str, ...]:
+    return tuple(regional_arn("glue", f"job/{names.prefix}{job}") for job in jobs)
 
 
 def _acknowledge_wildcard(created: iam.Role, resource: str, reason: str) -> None:

@@ -81,12 +81,13 @@ class Jobs(Construct):
                 Argument.STATE_TABLE: names.state_table,
                 Argument.NEW_TABLE: new_table(names),
                 Argument.TABLE_METRICS: _flag(self._settings.table_metrics),
+                Argument.NAME_PREFIX: names.prefix,
             },
             permissions=[
-                grants.put_metrics(NAMESPACE),
+                grants.put_metrics(f"{names.prefix}{NAMESPACE}"),
                 grants.list_raw(names),
                 grants.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
-                grants.start_jobs(JOB_PROCESS_TABLE),
+                grants.start_jobs(names, JOB_PROCESS_TABLE),
                 grants.read_task_statistics(),
             ],
             timeout_minutes=CONTROLLER_TIMEOUT_MINUTES,
@@ -107,16 +108,19 @@ class Jobs(Construct):
                 Argument.CATALOG_DATABASE: names.catalog_database,
                 Argument.TIMEOUT_MINUTES: str(timeout_minutes - PROCESS_TABLE_SHUTDOWN_MINUTES),
                 Argument.TABLE_METRICS: _flag(self._settings.table_metrics),
+                Argument.NAME_PREFIX: names.prefix,
             },
             permissions=[
-                grants.put_metrics(NAMESPACE),
+                grants.put_metrics(f"{names.prefix}{NAMESPACE}"),
                 grants.list_raw(names),
                 grants.list_lake(names),
                 grants.write_lake(names),
                 *grants.use_key(names),
                 grants.use_state(names, "GetItem", "UpdateItem"),
-                grants.start_jobs(*LOADS, JOB_PROCESS_TABLE),  # a table with more files is passed on to a new run
-                grants.follow_jobs(*LOADS),
+                grants.start_jobs(
+                    names, *LOADS, JOB_PROCESS_TABLE
+                ),  # a table with more files is passed on to a new run
+                grants.follow_jobs(names, *LOADS),
                 grants.read_task_statistics(),
                 *([grants.maintain_catalog(names)] if names.catalog_database else []),
             ],
@@ -140,7 +144,7 @@ class Jobs(Construct):
         created = glue.PythonShellJob(
             self,
             job,
-            job_name=job,
+            job_name=f"{self._names.prefix}{job}",
             description=description,
             role=self._role(job, [script, *libraries], [grants.write_job_logs(PYTHON_SHELL_LOGS), *permissions]),
             script=script.code,
@@ -175,7 +179,7 @@ class Jobs(Construct):
         created = glue.PySparkEtlJob(
             self,
             job,
-            job_name=job,
+            job_name=f"{self._names.prefix}{job}",
             description="cdclake: computes, commits and publishes a change of each table",
             role=self._role(job, [script, package, libraries], permissions),
             script=script.code,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aws_cdk import aws_lambda as lambda_
     from aws_cdk import aws_sqs as sqs
 
+    from cdclake_infra.resource_names import ResourceNames
     from cdclake_infra.settings import Settings
 
 TOPIC, DASHBOARD = "cdclake-alarms", "cdclake"
@@ -35,16 +36,25 @@ class Monitoring(Construct):
     """
 
     def __init__(
-        self, scope: Construct, name: str, *, settings: Settings, function: lambda_.IFunction, undelivered: sqs.IQueue
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        settings: Settings,
+        names: ResourceNames,
+        function: lambda_.IFunction,
+        undelivered: sqs.IQueue,
     ) -> None:
         super().__init__(scope, name)
+        self._prefix = names.prefix
+        self._namespace = f"{names.prefix}{NAMESPACE}"
         self.topic = self._topic()
         self._action = actions.SnsAction(self.topic)
         waiting = undelivered.metric_approximate_number_of_messages_visible(statistic="Maximum", period=FIVE_MINUTES)
-        failures = _metric(Measure.FAILURES, "Sum", QUARTER_HOUR)
-        lag = _metric(Measure.LAG_SECONDS, "Maximum", HOUR)
-        frozen = _metric(Measure.FROZEN_TABLES, "Maximum", HOUR)
-        quarantined = _metric(Measure.QUARANTINED_ROWS, "Sum", QUARTER_HOUR)
+        failures = self._metric(Measure.FAILURES, "Sum", QUARTER_HOUR)
+        lag = self._metric(Measure.LAG_SECONDS, "Maximum", HOUR)
+        frozen = self._metric(Measure.FROZEN_TABLES, "Maximum", HOUR)
+        quarantined = self._metric(Measure.QUARANTINED_ROWS, "Sum", QUARTER_HOUR)
         errors = function.metric_errors(statistic="Sum", period=QUARTER_HOUR)
         self._alarm("TableFailed", failures, 1, "A table failed: cdclake status shows which one and what to do")
         self._alarm(
@@ -83,7 +93,7 @@ class Monitoring(Construct):
 
     def _topic(self) -> sns.Topic:
         """The topic for operators. `enforce_ssl` gives it a policy, so CloudWatch needs explicit permission."""
-        topic = sns.Topic(self, "Topic", topic_name=TOPIC, enforce_ssl=True)
+        topic = sns.Topic(self, "Topic", topic_name=f"{self._prefix}{TOPIC}", enforce_ssl=True)
         topic.add_to_resource_policy(
             iam.PolicyStatement(
                 sid="Alarms",
@@ -92,7 +102,7 @@ class Monitoring(Construct):
                 resources=[topic.topic_arn],
                 conditions={
                     "StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID},
-                    "ArnLike": {"aws:SourceArn": regional_arn("cloudwatch", "alarm:cdclake-*")},
+                    "ArnLike": {"aws:SourceArn": regional_arn("cloudwatch", f"alarm:{self._prefix}cdclake-*")},
                 },
             )
         )
@@ -102,7 +112,7 @@ class Monitoring(Construct):
         alarm = cloudwatch.Alarm(
             self,
             name,
-            alarm_name=f"cdclake-{name}",
+            alarm_name=f"{self._prefix}cdclake-{name}",
             alarm_description=text,
             metric=metric,
             threshold=threshold,
@@ -117,9 +127,9 @@ class Monitoring(Construct):
         alarm = cloudwatch.Alarm(
             self,
             "ControllerSilent",
-            alarm_name="cdclake-ControllerSilent",
+            alarm_name=f"{self._prefix}cdclake-ControllerSilent",
             alarm_description=f"No Controller run has succeeded for {hours} hours: check its runs and its schedule",
-            metric=_metric(Measure.TABLES, "SampleCount", HOUR),
+            metric=self._metric(Measure.TABLES, "SampleCount", HOUR),
             threshold=1,
             evaluation_periods=hours,
             comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
@@ -130,48 +140,47 @@ class Monitoring(Construct):
     def _dashboard(
         self, function: lambda_.IFunction, failures: list[cloudwatch.IMetric], frozen: cloudwatch.IMetric
     ) -> None:
-        dashboard = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=DASHBOARD)
+        dashboard = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=f"{self._prefix}{DASHBOARD}")
         dashboard.add_widgets(_graph("Failures and undelivered events", failures, _WIDE))
         dashboard.add_widgets(
-            _graph("Age of the oldest waiting raw file", [_metric(Measure.LAG_SECONDS, "Maximum", HOUR)]),
-            _graph("Waiting raw files, maximum per table", [_metric(Measure.LAG_FILES, "Maximum", HOUR)]),
+            _graph("Age of the oldest waiting raw file", [self._metric(Measure.LAG_SECONDS, "Maximum", HOUR)]),
+            _graph("Waiting raw files, maximum per table", [self._metric(Measure.LAG_FILES, "Maximum", HOUR)]),
         )
         dashboard.add_widgets(
-            _graph("Rows read", [_rows("I", "inserts"), _rows("U", "updates"), _rows("D", "deletes")]),
-            _graph("Quarantined rows and frozen tables", [_metric(Measure.QUARANTINED_ROWS, "Sum", HOUR), frozen]),
+            _graph("Rows read", [self._rows("I", "inserts"), self._rows("U", "updates"), self._rows("D", "deletes")]),
+            _graph("Quarantined rows and frozen tables", [self._metric(Measure.QUARANTINED_ROWS, "Sum", HOUR), frozen]),
         )
-        durations = [_metric(Measure.DURATION_SECONDS, statistic, HOUR) for statistic in ("Average", "Maximum")]
+        durations = [self._metric(Measure.DURATION_SECONDS, statistic, HOUR) for statistic in ("Average", "Maximum")]
         counted = (Measure.FILES_REWRITTEN, Measure.NOT_STARTED, Measure.COLUMN_CHANGES)
         dashboard.add_widgets(
             _graph("Processing time per table", durations),
             _graph(
                 "Rewritten data files, tables whose run could not start, changed columns",
-                [_metric(measure, "Sum", HOUR) for measure in counted],
+                [self._metric(measure, "Sum", HOUR) for measure in counted],
             ),
         )
         dashboard.add_widgets(
-            _graph("Outcomes of raw file events", [_outcome(name) for name in OUTCOMES]),
+            _graph("Outcomes of raw file events", [self._outcome(name) for name in OUTCOMES]),
             _graph("Function errors and throttles", [function.metric_errors(), function.metric_throttles()]),
         )
 
+    def _metric(self, measure: Measure, statistic: str, period: Duration) -> cloudwatch.Metric:
+        """A metric over all tables."""
+        return cloudwatch.Metric(
+            namespace=self._namespace, metric_name=measure.title, statistic=statistic, period=period
+        )
 
-def _metric(measure: Measure, statistic: str, period: Duration) -> cloudwatch.Metric:
-    """A metric over all tables."""
-    return cloudwatch.Metric(namespace=NAMESPACE, metric_name=measure.title, statistic=statistic, period=period)
+    def _rows(self, op: str, label: str) -> cloudwatch.Metric:
+        return self._metric(Measure.ROWS, "Sum", HOUR).with_(dimensions_map={Dimension.OP: op}, label=label)
 
-
-def _rows(op: str, label: str) -> cloudwatch.Metric:
-    return _metric(Measure.ROWS, "Sum", HOUR).with_(dimensions_map={Dimension.OP: op}, label=label)
-
-
-def _outcome(name: str) -> cloudwatch.Metric:
-    return cloudwatch.Metric(
-        namespace=NAMESPACE,
-        metric_name=name,
-        dimensions_map={"service": "on_raw_file"},
-        statistic="Sum",
-        period=FIVE_MINUTES,
-    )
+    def _outcome(self, name: str) -> cloudwatch.Metric:
+        return cloudwatch.Metric(
+            namespace=self._namespace,
+            metric_name=name,
+            dimensions_map={"service": "on_raw_file"},
+            statistic="Sum",
+            period=FIVE_MINUTES,
+        )
 
 
 def _graph(title: str, metrics: list[cloudwatch.IMetric], width: int = _HALF) -> cloudwatch.GraphWidget:

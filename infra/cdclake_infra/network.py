@@ -19,6 +19,7 @@ from cdclake_infra.resource_names import regional_arn
 if TYPE_CHECKING:
     from constructs import IConstruct
 
+    from cdclake_infra.resource_names import ResourceNames
     from cdclake_infra.settings import Settings
 
 CONNECTION = "cdclake"
@@ -33,7 +34,7 @@ class Network(Construct):
         connection: The connection that the jobs use.
     """
 
-    def __init__(self, scope: Construct, name: str, *, settings: Settings) -> None:
+    def __init__(self, scope: Construct, name: str, *, settings: Settings, names: ResourceNames) -> None:
         super().__init__(scope, name)
         zone = settings.availability_zone
         vpc = ec2.Vpc.from_vpc_attributes(self, "Vpc", vpc_id=settings.vpc_id, availability_zones=[zone])
@@ -45,10 +46,11 @@ class Network(Construct):
         self._group.connections.allow_internally(ec2.Port.all_tcp(), "Glue: workers of a job speak to each other")
         self._group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "APIs of AWS")
         self._subnet_id = settings.subnet_id
+        self._name = f"{names.prefix}{CONNECTION}"
         self.connection = glue.Connection(
             self,
             "Connection",
-            connection_name=CONNECTION,
+            connection_name=self._name,
             description="cdclake: network of the jobs",
             type=glue.ConnectionType.NETWORK,
             network=glue.ConnectionNetwork.subnet(subnet),
@@ -73,7 +75,7 @@ class Network(Construct):
             Grant(
                 "ReadConnection",
                 ("glue:GetConnection",),
-                (regional_arn("glue", "catalog"), regional_arn("glue", f"connection/{CONNECTION}")),
+                (regional_arn("glue", "catalog"), regional_arn("glue", f"connection/{self._name}")),
             ),
             Grant(
                 "LookAtNetwork",

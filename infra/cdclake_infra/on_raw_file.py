@@ -57,7 +57,7 @@ class OnRawFile(Construct):
         log = logs.LogGroup(
             self,
             "Log",
-            log_group_name=f"/aws/lambda/{FUNCTION}",
+            log_group_name=f"/aws/lambda/{names.prefix}{FUNCTION}",
             retention=logs.RetentionDays.ONE_MONTH,
             removal_policy=RemovalPolicy.DESTROY,
         )
@@ -74,7 +74,7 @@ class OnRawFile(Construct):
                 Grant("WriteLogs", ("logs:CreateLogStream", "logs:PutLogEvents"), (log.log_group_arn,)),
                 Grant("KeepUndelivered", ("sqs:SendMessage",), (undelivered.queue_arn,)),
                 grants.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
-                grants.start_jobs(JOB_PROCESS_TABLE),
+                grants.start_jobs(names, JOB_PROCESS_TABLE),
             ],
         )
         with TemporaryDirectory() as folder:
@@ -82,7 +82,7 @@ class OnRawFile(Construct):
             function = lambda_.Function(
                 self,
                 "Function",
-                function_name=FUNCTION,
+                function_name=f"{names.prefix}{FUNCTION}",
                 description="cdclake: starts the processing of a table when a raw file arrives",
                 runtime=lambda_.Runtime.PYTHON_3_11,
                 handler="handler.handler",
@@ -90,7 +90,7 @@ class OnRawFile(Construct):
                 environment={
                     "RAW_PREFIX": names.raw_prefix,
                     "STATE_TABLE": names.state_table,
-                    "PROCESS_TABLE_JOB": JOB_PROCESS_TABLE,
+                    **({"NAME_PREFIX": names.prefix} if names.prefix else {}),
                     **({"NEW_TABLE": settings} if (settings := new_table(names)) else {}),
                 },
                 role=role,

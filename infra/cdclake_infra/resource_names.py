@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 CATALOG_DATABASE = "cdclake"
 SAMPLE_TASK = "cdclake-sample"
 """Identifier of the sample's DMS task, also in its ARN."""
-LOG_BUCKET = f"cdclake-access-logs-{Aws.ACCOUNT_ID}-{Aws.REGION}"
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,8 @@ class ResourceNames:
     """Names of the buckets, prefixes and tables of a deployment.
 
     Attributes:
+        prefix: What precedes the names of all that is created.
+        log_bucket: The bucket with the access logs of created buckets.
         raw_bucket: The bucket that DMS writes to.
         raw_prefix: Prefix of the schema folders in the raw bucket; empty, or with a trailing slash.
         lake_bucket: The bucket of the lake.
@@ -38,6 +39,8 @@ class ResourceNames:
         dms_task: ARN of the DMS task of new tables; empty: none.
     """
 
+    prefix: str
+    log_bucket: str
     raw_bucket: str
     raw_prefix: str
     lake_bucket: str
@@ -50,14 +53,20 @@ class ResourceNames:
     @classmethod
     def of(cls, settings: Settings) -> ResourceNames:
         """Existing names from the settings; default names for everything that is created."""
-        sample_task = regional_arn("dms", f"task:{SAMPLE_TASK}") if settings.sample_database else ""
+        prefix = settings.name_prefix
+        place = f"{Aws.ACCOUNT_ID}-{Aws.REGION}"
+        sample_task = regional_arn("dms", f"task:{prefix}{SAMPLE_TASK}") if settings.sample_database else ""
+        # Athena takes names with hyphens only in quotes.
+        database = settings.existing_catalog_database or f"{prefix.replace('-', '_')}{CATALOG_DATABASE}"
         return cls(
-            raw_bucket=settings.existing_raw_bucket or f"cdclake-raw-{Aws.ACCOUNT_ID}-{Aws.REGION}",
+            prefix=prefix,
+            log_bucket=f"{prefix}cdclake-access-logs-{place}",
+            raw_bucket=settings.existing_raw_bucket or f"{prefix}cdclake-raw-{place}",
             raw_prefix=settings.raw_prefix,
-            lake_bucket=settings.existing_lake_bucket or f"cdclake-lake-{Aws.ACCOUNT_ID}-{Aws.REGION}",
+            lake_bucket=settings.existing_lake_bucket or f"{prefix}cdclake-lake-{place}",
             lake_prefix=settings.lake_prefix,
-            state_table=settings.existing_state_table or STATE_TABLE,
-            catalog_database=(settings.existing_catalog_database or CATALOG_DATABASE) if settings.catalog else "",
+            state_table=settings.existing_state_table or f"{prefix}{STATE_TABLE}",
+            catalog_database=database if settings.catalog else "",
             kms_key_arn=settings.kms_key_arn,
             dms_task=settings.dms_task or sample_task,
         )

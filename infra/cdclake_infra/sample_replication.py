@@ -54,8 +54,8 @@ class SampleReplication(Construct):
         self.task = dms.CfnReplicationTask(
             self,
             "Task",
-            replication_task_identifier=SAMPLE_TASK,
-            resource_identifier=SAMPLE_TASK,
+            replication_task_identifier=f"{names.prefix}{SAMPLE_TASK}",
+            resource_identifier=f"{names.prefix}{SAMPLE_TASK}",
             migration_type="full-load-and-cdc",
             replication_instance_arn=instance.ref,
             source_endpoint_arn=self._source_endpoint(source, settings.sample_certificate).ref,

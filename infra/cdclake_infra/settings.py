@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from cdclake.control.jobs.arguments import folder_prefix
 from cdclake.errors import ConfigurationError
-
 from cdclake_infra.wheels import GLUE_VERSIONS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -27,6 +27,8 @@ PROCESS_TABLE_MARGIN_MINUTES = 60
 MOST_TIMEOUT_MINUTES = 7 * 24 * 60
 """https://docs.aws.amazon.com/glue/latest/dg/aws-glue-api-jobs-job.html"""
 
+_NAME_PREFIX = re.compile(r"[a-z][a-z0-9-]{0,14}-")
+"""The name of a bucket with account and region may have 63 characters."""
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _DATABASE = re.compile(r"[a-z0-9_-]{1,255}")
@@ -46,6 +48,7 @@ class Settings:
     """The settings with their defaults. A field's name is the name of the context key.
 
     Attributes:
+        name_prefix: What precedes the names of stacks and of all that they create, for several deployments per account.
         raw_prefix: Prefix of the schema folders in the raw bucket: the BucketFolder of the DMS endpoint.
         lake_prefix: Prefix of the schema folders in the lake bucket.
         existing_raw_bucket: Existing bucket that DMS writes to; empty: create one.
@@ -65,21 +68,22 @@ class Settings:
         schedule_enabled: Whether the schedule is active.
         start_by_file: Whether a new raw file starts the processing of its table at once.
         concurrent_tables: How many tables are processed at the same time.
+        glue_version: Glue version of the Spark jobs.
         worker_type: Glue's worker type for the Spark jobs.
         most_workers: The maximum number of workers of a Spark run.
         quick_tasks: Whether Spark's Python workers start tasks faster than PySpark does.
         load_initial_timeout_minutes: When Glue stops a full load.
-        glue_version: Glue version of the Spark jobs.
         load_incremental_timeout_minutes: When Glue stops an incremental load.
         table_metrics: Whether to publish metrics per table in addition to those over all tables.
         lag_alarm_minutes: How long a raw file may wait before an alarm; 0: no alarm.
         silence_alarm_hours: How long the Controller may be silent before an alarm; 0: no alarm.
         dms_task: ARN of the DMS task that new tables get as `DmsTask`; empty: the sample database's task, if any.
         sample_database: Whether to deploy a sample database and its replication with DMS.
+        sample_certificate: Path of a PEM file with RDS's certificates of the region, for DMS to verify the database.
         create_dms_roles: Whether the sample stack creates the two roles that DMS looks up by name, once per account.
     """
 
-        sample_certificate: Path of a PEM file with RDS's certificates of the region, for DMS to verify the database.
+    name_prefix: str = ""
     raw_prefix: str = ""
     lake_prefix: str = ""
     existing_raw_bucket: str = ""
@@ -99,26 +103,28 @@ class Settings:
     schedule_enabled: bool = True
     start_by_file: bool = True
     concurrent_tables: int = 50
+    glue_version: str = "5.1"
     worker_type: str = "G.1X"
     most_workers: int = 10
     quick_tasks: bool = True
     load_initial_timeout_minutes: int = 480
     load_incremental_timeout_minutes: int = 120
     table_metrics: bool = True
-    glue_version: str = "5.1"
     lag_alarm_minutes: int = 180
     silence_alarm_hours: int = 3
     dms_task: str = ""
     sample_database: bool = False
+    sample_certificate: str = ""
     create_dms_roles: bool = True
 
     def __post_init__(self) -> None:
         """Reject values that cannot be deployed.
-    sample_certificate: str = ""
 
         Raises:
             ConfigurationError: A value is invalid; the message contains the setting and its valid values.
         """
+        meaning = "at most 16 of a-z, 0-9 and -, with a letter first and - last, such as staging-"
+        self._require("name_prefix", _NAME_PREFIX, meaning, may_be_empty=True)
         for name in ("raw_prefix", "lake_prefix"):
             self._require(name, _PREFIX, "letters, digits, / and !_.'()=-")
             object.__setattr__(self, name, folder_prefix(getattr(self, name)))
@@ -148,15 +154,15 @@ class Settings:
             most = MOST_TIMEOUT_MINUTES - PROCESS_TABLE_MARGIN_MINUTES - other
             meaning = f"at most {most} with load_incremental_timeout_minutes {other}: ProcessTable waits for both"
             raise _invalid("load_initial_timeout_minutes", self.load_initial_timeout_minutes, meaning)
+        if self.sample_database and not _is_pem(self.sample_certificate):
+            meaning = "the path of a PEM file with RDS's certificates, see docs/deploy.md"
+            raise _invalid("sample_certificate", self.sample_certificate, meaning)
         self._require_between("lag_alarm_minutes", 0, 10080)
         self._require_between("silence_alarm_hours", 0, 24)  # CloudWatch: alarms evaluate at most one day
         if self.existing_raw_bucket and self.existing_raw_bucket == self.existing_lake_bucket:
             raise _invalid("existing_lake_bucket", self.existing_lake_bucket, "another bucket than the raw bucket")
 
     @classmethod
-        if self.sample_database and not _is_pem(self.sample_certificate):
-            meaning = "the path of a PEM file with RDS's certificates, see docs/deploy.md"
-            raise _invalid("sample_certificate", self.sample_certificate, meaning)
     def from_context(cls, context: Mapping[str, object]) -> Settings:
         """Read the settings; context keys that do not start with `cdclake:` are ignored.
 
@@ -199,16 +205,16 @@ class Settings:
             raise _invalid(name, getattr(self, name), f"a number from {minimum} to {maximum}")
 
 
+def _is_pem(path: str) -> bool:
+    return Path(path).is_file() and "-----BEGIN CERTIFICATE-----" in Path(path).read_text(encoding="utf-8")
+
+
 def _read(name: str, value: object, kind: type) -> str | int | bool:
     text = str(value).strip()
     if kind is bool:
         if text.lower() not in _FLAGS:
             raise _invalid(name, value, "true or false")
         return _FLAGS[text.lower()]
-def _is_pem(path: str) -> bool:
-    return Path(path).is_file() and "-----BEGIN CERTIFICATE-----" in Path(path).read_text(encoding="utf-8")
-
-
     if kind is int:
         if not re.fullmatch(r"\d+", text):
             raise _invalid(name, value, "a whole number")

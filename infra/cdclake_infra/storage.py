@@ -13,7 +13,7 @@ from constructs import Construct
 
 from cdclake.model.layout import batches_prefix
 from cdclake.model.names import Attribute
-from cdclake_infra.resource_names import LOG_BUCKET, ResourceNames
+from cdclake_infra.resource_names import ResourceNames
 
 if TYPE_CHECKING:
     from cdclake_infra.settings import Settings
@@ -38,7 +38,7 @@ class Storage(Construct):
         key = kms.Key.from_key_arn(self, "Key", names.kms_key_arn) if names.kms_key_arn else None
         logs = None
         if not (settings.existing_raw_bucket and settings.existing_lake_bucket):
-            logs = self._bucket("AccessLogs", LOG_BUCKET, [s3.LifecycleRule(expiration=ACCESS_LOG_RETENTION)])
+            logs = self._bucket("AccessLogs", names.log_bucket, [s3.LifecycleRule(expiration=ACCESS_LOG_RETENTION)])
         if not settings.existing_raw_bucket:
             self._bucket("Raw", names.raw_bucket, raw_rules(settings.raw_expiry_days), logs, key)
         if not settings.existing_lake_bucket:

@@ -38,10 +38,12 @@ if TYPE_CHECKING:
 
     from cdclake.ports import JobRunner, StateStore
 
-RAW_PREFIX, STATE_TABLE, PROCESS_TABLE_JOB = "RAW_PREFIX", "STATE_TABLE", "PROCESS_TABLE_JOB"
-"""Environment variables: prefix of the schemas' folders in the raw bucket (may be empty), state table, job to start."""
-NEW_TABLE = "NEW_TABLE"
-"""Optional environment variable: settings for newly registered tables, like the Controller's argument."""
+RAW_PREFIX, STATE_TABLE = "RAW_PREFIX", "STATE_TABLE"
+"""Environment variables: prefix of the schemas' folders in the raw bucket (may be empty), state table."""
+NAME_PREFIX, NEW_TABLE = "NAME_PREFIX", "NEW_TABLE"
+"""Optional environment variables, like the Controller's arguments: prefix of the names of jobs and of the metrics'
+namespace, settings for newly registered tables.
+"""
 CLOCK_TOLERANCE = timedelta(seconds=10)
 """How much the clocks of S3 and of a run may differ."""
 FAILED = "failed"
@@ -56,7 +58,6 @@ class Dependencies(NamedTuple):
     states: StateStore
     jobs: JobRunner
     raw_prefix: str
-    process_table_job: str
     new_table: Mapping[str, str] = {}
 
 
@@ -176,7 +177,7 @@ def _process(table: TableState, written_utc: datetime, dependencies: Dependencie
     elif state.last_listed_utc and written_utc + CLOCK_TOLERANCE < state.last_listed_utc:
         outcome = "seen"
     else:
-        outcome = trigger_table(states, dependencies.jobs, path, now, job=dependencies.process_table_job).outcome.value
+        outcome = trigger_table(states, dependencies.jobs, path, now).outcome.value
     log.info(outcome, extra={"change": (state.last_change or None) if state else None})
     return outcome
 
@@ -200,7 +201,7 @@ def _function() -> Callable[[Mapping[str, Any], LambdaContext], dict[str, str]]:
     Powertools configures the logger `cdclake`, and so the loggers of all modules of cdclake.
     """
     logger = Logger(service="cdclake", logger_formatter=_Formatter())
-    metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
+    metrics = Metrics(namespace=f"{os.environ.get(NAME_PREFIX, '')}{NAMESPACE}", service=SERVICE)
     dependencies = _surroundings()
 
     @logger.inject_lambda_context
@@ -221,14 +222,13 @@ def _function() -> Callable[[Mapping[str, Any], LambdaContext], dict[str, str]]:
 
 
 def _surroundings() -> Dependencies:
-    missing = [name for name in (RAW_PREFIX, STATE_TABLE, PROCESS_TABLE_JOB) if name not in os.environ]
+    missing = [name for name in (RAW_PREFIX, STATE_TABLE) if name not in os.environ]
     if missing:
         message = f"The function's environment lacks {', '.join(missing)}"
         raise ConfigurationError(message, remedy="Set it in the function's configuration")
     return Dependencies(
         states=DynamoState(client("dynamodb"), os.environ[STATE_TABLE]),
-        jobs=GlueJobs(client("glue")),
+        jobs=GlueJobs(client("glue"), os.environ.get(NAME_PREFIX, "")),
         raw_prefix=folder_prefix(os.environ[RAW_PREFIX]),
-        process_table_job=os.environ[PROCESS_TABLE_JOB],
         new_table=parse_new_table(os.environ.get(NEW_TABLE, "")),
     )

@@ -77,21 +77,25 @@ class Requests:
         self._refused = refused
 
     def put_metric_data(self, *, Namespace: str, MetricData: Any) -> None:
-        assert Namespace == "cdclake"
+        assert Namespace == "staging-cdclake"
         self.sizes.append(len(MetricData))
         if len(self.sizes) in self._refused:
             raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow down"}}, "PutMetricData")
 
 
+def sink(requests: Requests) -> CloudWatchMetrics:
+    return CloudWatchMetrics(requests, "staging-cdclake", per_table=True)
+
+
 def test_many_metrics_are_split_into_requests_of_the_maximum_size():
     requests = Requests()
-    CloudWatchMetrics(requests, per_table=True).put([rows(1, f"shop.t{number}", "I") for number in range(2000)])
+    sink(requests).put([rows(1, f"shop.t{number}", "I") for number in range(2000)])
     assert requests.sizes == [MAX_PER_REQUEST, MAX_PER_REQUEST, 1]
 
 
 def test_refused_metrics_are_logged_and_the_others_are_sent(caplog: pytest.LogCaptureFixture):
     requests = Requests(1)
-    CloudWatchMetrics(requests, per_table=True).put([rows(1, f"shop.t{number}", "I") for number in range(2000)])
+    sink(requests).put([rows(1, f"shop.t{number}", "I") for number in range(2000)])
     assert len(requests.sizes) == 3
     (record,) = caplog.records
     assert "ThrottlingException" in json.loads(logs.JsonFormatter().format(record))["traceback"]
@@ -99,8 +103,9 @@ def test_refused_metrics_are_logged_and_the_others_are_sent(caplog: pytest.LogCa
 
 @pytest.mark.aws
 @pytest.mark.parametrize(("per_table", "names"), [("true", {(), ("Table",)}), ("false", {()})])
-def test_cloudwatch_receives_the_metrics(aws: None, per_table: str, names: set[tuple[str, ...]]):
-    cloudwatch_metrics(per_table).put([Metric(Measure.LAG_SECONDS, 90.5, "shop.orders")])
-    stored = boto3.client("cloudwatch").list_metrics(Namespace="cdclake")["Metrics"]
+@pytest.mark.parametrize("name_prefix", ["", "staging-"])
+def test_cloudwatch_receives_the_metrics(aws: None, per_table: str, names: set[tuple[str, ...]], name_prefix: str):
+    cloudwatch_metrics(per_table, name_prefix).put([Metric(Measure.LAG_SECONDS, 90.5, "shop.orders")])
+    stored = boto3.client("cloudwatch").list_metrics(Namespace=f"{name_prefix}cdclake")["Metrics"]
     assert {metric["MetricName"] for metric in stored} == {"LagSeconds"}
     assert {tuple(dimension["Name"] for dimension in metric["Dimensions"]) for metric in stored} == names

@@ -14,6 +14,7 @@ LOCATIONS = {"RawBucket": "my-raw", "RawPrefix": "dms/", "LakeBucket": "my-lake"
 
 STACKS = {
     "CdclakePipeline": {**LOCATIONS, "AlarmTopic": "arn:aws:sns:eu-central-1:123456789012:alarms"},
+    "staging-CdclakePipeline": {**LOCATIONS, "NamePrefix": "staging-"},
     "Another": {"AlarmTopic": "topic"},
 }
 
@@ -53,6 +54,13 @@ def deployed(cdclake, aws, monkeypatch):
 def buckets(result):
     assert result.exit_code == 0, result.output
     return [json.loads(line)["item"]["bucket"] for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("chosen", [("--stack", "staging-CdclakePipeline"), ("--name-prefix", "staging-")])
+def test_jobs_have_the_prefix_of_their_deployment(deployed, chosen):
+    result = deployed("run", "--state-table", "my-states", *chosen)
+    assert result.exit_code != 0
+    assert "staging-DMSCDC_Controller" in result.output
 
 
 def test_locations_come_from_the_stack(deployed):

@@ -146,7 +146,7 @@ class Fleet(FolderInstallation):
             }
             for key in keys
         ]
-        dependencies = Dependencies(self.states, self.jobs, PREFIX, JOB_PROCESS_TABLE)
+        dependencies = Dependencies(self.states, self.jobs, PREFIX)
         self._start(lambda: handle({"Records": records}, dependencies, self.clock()))
 
     def run_hourly(self) -> None:

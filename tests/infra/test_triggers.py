@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, STATE_TABLE
+from cdclake.model.names import JOB_CONTROLLER, STATE_TABLE
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize
 from tests.infra.stacks import ACCOUNT, CODE_BUCKET, TASK, Stacks
@@ -21,7 +21,7 @@ HANDLER = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 import handler
-variables = (handler.RAW_PREFIX, handler.STATE_TABLE, handler.PROCESS_TABLE_JOB, handler.NEW_TABLE)
+variables = (handler.RAW_PREFIX, handler.STATE_TABLE, handler.NEW_TABLE)
 print(json.dumps([callable(handler.handler), *variables]))
 """
 
@@ -90,13 +90,12 @@ def test_the_functions_environment_has_its_settings(tailored: Stacks):
     folder = tailored.uploaded(function(tailored)["Code"]["S3Key"])
     command = [sys.executable, "-I", "-c", HANDLER, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/")
-    is_callable, raw_prefix, state_table, job, new_table = json.loads(done.stdout)
+    is_callable, raw_prefix, state_table, new_table = json.loads(done.stdout)
     assert is_callable
     assert function(tailored)["Handler"] == "handler.handler"
     assert function(tailored)["Environment"]["Variables"] == {
         raw_prefix: "dms/erp/",
         state_table: STATE_TABLE,
-        job: JOB_PROCESS_TABLE,
         new_table: json.dumps({"DmsTask": TASK}),
     }
 

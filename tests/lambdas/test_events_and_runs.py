@@ -57,7 +57,7 @@ class Account:
 
     def __post_init__(self) -> None:
         self.jobs = MemoryJobs(self.start)
-        self.dependencies = Dependencies(self.world.states, self.jobs, "dms/", JOB_PROCESS_TABLE)
+        self.dependencies = Dependencies(self.world.states, self.jobs, "dms/")
         self.ports = replace(self.world.ports, jobs=self.jobs)
 
     def start(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:

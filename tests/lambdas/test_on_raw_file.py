@@ -60,7 +60,7 @@ def jobs() -> MemoryJobs:
 
 
 def around(jobs: MemoryJobs, *states: TableState) -> Dependencies:
-    return Dependencies(MemoryState(states), jobs, "dms/", JOB)
+    return Dependencies(MemoryState(states), jobs, "dms/")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_an_event_without_transaction_files_does_not_scan_the_state_table(clock:
         def all(self, path_prefix: str = "") -> Iterator[TableState]:
             raise AssertionError(path_prefix)
 
-    dependencies = Dependencies(NoScan([table("orders/")]), jobs, "dms/", JOB)
+    dependencies = Dependencies(NoScan([table("orders/")]), jobs, "dms/")
     assert outcomes(event("change_file"), dependencies, clock) == {ORDERS: "started"}
 
 
@@ -204,16 +204,20 @@ def test_a_failed_start_is_reported_after_all_tables_were_tried_and_does_not_blo
     assert outcomes(event("many_records"), dependencies, clock) == {ORDERS: "started", ITEMS: "collapsed"}
 
 
+def create_job(name: str) -> None:
+    client("glue").create_job(
+        Name=name,
+        Role="arn:aws:iam::123456789012:role/jobs",
+        Command={"Name": "pythonshell", "ScriptLocation": "s3://code/process_table.py"},
+    )
+
+
 @pytest.fixture
 def deployed(aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[DynamoState]:
     """The function's dependencies on the embedded AWS."""
     create_state_table(client("dynamodb"), "DMSCDC_Controller")
-    client("glue").create_job(
-        Name=JOB,
-        Role="arn:aws:iam::123456789012:role/jobs",
-        Command={"Name": "pythonshell", "ScriptLocation": "s3://code/process_table.py"},
-    )
-    for name, value in {"RAW_PREFIX": "dms", "STATE_TABLE": "DMSCDC_Controller", "PROCESS_TABLE_JOB": JOB}.items():
+    create_job(JOB)
+    for name, value in {"RAW_PREFIX": "dms", "STATE_TABLE": "DMSCDC_Controller"}.items():
         monkeypatch.setenv(name, value)
     module._function.cache_clear()
     yield DynamoState(client("dynamodb"), "DMSCDC_Controller")
@@ -243,6 +247,23 @@ def test_the_function_registers_a_table_and_later_starts_its_run_on_aws(deployed
     assert call("change_file") == {ORDERS: "collapsed"}
     (run,) = client("glue").get_job_runs(JobName=JOB)["JobRuns"]
     assert parse_item(run["Arguments"]["--item"])[Attribute.PATH] == ORDERS
+
+
+@pytest.mark.aws
+@pytest.mark.usefixtures("own_logging")
+def test_in_a_deployment_with_a_prefix_jobs_and_metrics_have_it(
+    deployed: DynamoState, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("NAME_PREFIX", "staging-")
+    create_job(f"staging-{JOB}")
+    call("change_file")
+    deployed.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    capsys.readouterr()
+    assert call("change_file") == {ORDERS: "started"}
+    assert client("glue").get_job_runs(JobName=JOB)["JobRuns"] == []
+    assert len(client("glue").get_job_runs(JobName=f"staging-{JOB}")["JobRuns"]) == 1
+    (embedded,) = json.loads(capsys.readouterr().out.splitlines()[-1])["_aws"]["CloudWatchMetrics"]
+    assert embedded["Namespace"] == "staging-cdclake"
 
 
 @pytest.mark.aws

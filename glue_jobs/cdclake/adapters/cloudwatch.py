@@ -40,25 +40,28 @@ class CloudWatchClient(Protocol):
         ...
 
 
-def cloudwatch_metrics(per_table: str) -> CloudWatchMetrics:
+def cloudwatch_metrics(per_table: str, name_prefix: str) -> CloudWatchMetrics:
     """A sink for the CloudWatch metrics of this account and region.
 
     Args:
         per_table: The job argument `table_metrics`: `true`, or anything else for no.
+        name_prefix: The job argument of that name.
     """
     client = session().client("cloudwatch", config=_CONFIG)
-    return CloudWatchMetrics(client, per_table=per_table == Sentinel.ACTIVE)
+    return CloudWatchMetrics(client, f"{name_prefix}{NAMESPACE}", per_table=per_table == Sentinel.ACTIVE)
 
 
 class CloudWatchMetrics:
     """A `MetricSink` on CloudWatch's PutMetricData.
 
     Args:
+        namespace: The metrics' namespace.
         per_table: Whether to send metrics per table, in addition to those of all tables together.
     """
 
-    def __init__(self, client: CloudWatchClient, *, per_table: bool) -> None:
+    def __init__(self, client: CloudWatchClient, namespace: str, *, per_table: bool) -> None:
         self._client = client
+        self._namespace = namespace
         self._per_table = per_table
 
     def put(self, metrics: Sequence[Metric]) -> None:
@@ -66,7 +69,9 @@ class CloudWatchMetrics:
         data = list(metric_data(metrics, per_table=self._per_table))
         for start in range(0, len(data), MAX_PER_REQUEST):
             try:
-                self._client.put_metric_data(Namespace=NAMESPACE, MetricData=data[start : start + MAX_PER_REQUEST])
+                self._client.put_metric_data(
+                    Namespace=self._namespace, MetricData=data[start : start + MAX_PER_REQUEST]
+                )
             except (BotoCoreError, ClientError):
                 _logger.warning("CloudWatch did not accept metrics", exc_info=True)
 

@@ -45,10 +45,12 @@ class GlueJobs:
 
     Args:
         client: Glue client, see `cdclake.adapters.aws.client`.
+        name_prefix: What precedes each job's name in this deployment.
     """
 
-    def __init__(self, client: GlueClient) -> None:
+    def __init__(self, client: GlueClient, name_prefix: str = "") -> None:
         self._client = client
+        self._name_prefix = name_prefix
 
     def start(self, job: str, arguments: Mapping[str, str]) -> str:
         """See `JobRunner.start`.
@@ -57,6 +59,7 @@ class GlueJobs:
             NoRoomError: The job or the account has its maximum of active runs, or Glue throttles.
             ConfigurationError: The job does not exist, or the caller may not start it.
         """
+        job = self._deployed(job)
         dashed = {f"--{name}": value for name, value in arguments.items()}
         with _errors(job):
             try:
@@ -69,6 +72,7 @@ class GlueJobs:
 
     def get(self, job: str, run_id: str) -> JobRun:
         """See `JobRunner.get`."""
+        job = self._deployed(job)
         with _errors(job, run_id):
             run = self._client.get_job_run(JobName=job, RunId=run_id)["JobRun"]
         state = run.get("JobRunState", "")
@@ -79,10 +83,14 @@ class GlueJobs:
 
     def stop(self, job: str, run_id: str) -> JobRun:
         """See `JobRunner.stop`."""
-        with _errors(job, run_id):
+        deployed = self._deployed(job)
+        with _errors(deployed, run_id):
             # The response lists runs that cannot be stopped; `get` returns their state.
-            self._client.batch_stop_job_run(JobName=job, JobRunIds=[run_id])
+            self._client.batch_stop_job_run(JobName=deployed, JobRunIds=[run_id])
         return self.get(job, run_id)
+
+    def _deployed(self, job: str) -> str:
+        return f"{self._name_prefix}{job}"
 
 
 def _errors(job: str, run_id: str | None = None) -> AbstractContextManager[None]:

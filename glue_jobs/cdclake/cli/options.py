@@ -47,6 +47,7 @@ _FIELD_OF_OUTPUT = {
     "LakeBucket": "lake_bucket",
     "LakePrefix": "lake_prefix",
     "StateTable": "state_table",
+    "NamePrefix": "name_prefix",
 }
 """The field of `Target` for each output of the deployed stack."""
 

@@ -48,6 +48,9 @@ class Target:
         Installation.lake_prefix
     )
     state_table: Annotated[str, _location("state_table", "State table in DynamoDB.")] = Installation.state_table
+    name_prefix: Annotated[str, _location("name_prefix", "Prefix of the names of the Glue jobs, such as staging-.")] = (
+        ""
+    )
 
     @property
     def installation(self) -> Installation:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 NAMESPACE = "cdclake"
+"""Of a deployment whose names have no prefix."""
 
 
 class Unit(Enum):

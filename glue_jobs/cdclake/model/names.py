@@ -241,5 +241,7 @@ class Argument:
     """ProcessTable only: database of the Glue Data Catalog for the lake tables; empty for none."""
     TABLES = "tables"
     """Controller only: comma-separated `schema.table` names to limit the run to."""
+    NAME_PREFIX = "name_prefix"
+    """Controller and ProcessTable: prefix of the names of all jobs, and of the namespace of metrics; may be empty."""
     TABLE_METRICS = "table_metrics"
     """`false`: only metrics of all tables together; otherwise also metrics of each table."""

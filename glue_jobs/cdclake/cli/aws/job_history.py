@@ -23,20 +23,26 @@ class StartedRun(NamedTuple):
 
 
 class GlueJobHistory:
-    """`JobHistory` from Glue's job runs."""
+    """`JobHistory` from Glue's job runs.
 
-    def __init__(self, client: GlueClient) -> None:
+    Args:
+        client: Glue client.
+        name_prefix: What precedes each job's name in this deployment.
+    """
+
+    def __init__(self, client: GlueClient, name_prefix: str = "") -> None:
         self._client = client
+        self._controller, self._process_table = f"{name_prefix}{JOB_CONTROLLER}", f"{name_prefix}{JOB_PROCESS_TABLE}"
 
     def since(self, controller_run_id: str) -> list[StartedRun]:
         """See `JobHistory.since`."""
-        controller = self._client.get_job_run(JobName=JOB_CONTROLLER, RunId=controller_run_id)["JobRun"]
+        controller = self._client.get_job_run(JobName=self._controller, RunId=controller_run_id)["JobRun"]
         runs = sorted(self._runs(controller["StartedOn"]), key=lambda run: run["StartedOn"], reverse=True)
         return [StartedRun(path, run["Id"]) for run in runs for path in _paths(run.get("Arguments", {}))]
 
     def _runs(self, moment: datetime) -> Iterator[JobRunTypeDef]:
         """Runs that started after a moment, or have not ended. Glue lists months of runs, newest first: stop early."""
-        for page in self._client.get_paginator("get_job_runs").paginate(JobName=JOB_PROCESS_TABLE):
+        for page in self._client.get_paginator("get_job_runs").paginate(JobName=self._process_table):
             recent = [run for run in page["JobRuns"] if run["StartedOn"] >= moment or "CompletedOn" not in run]
             if not recent:
                 return

@@ -54,7 +54,7 @@ class Services:
     @cached_property
     def jobs(self) -> GlueJobs:
         """The Glue jobs."""
-        return GlueJobs(self._client("glue"))
+        return GlueJobs(self._client("glue"), self._target.name_prefix)
 
     @cached_property
     def statistics(self) -> DmsStatistics:
@@ -64,7 +64,7 @@ class Services:
     @cached_property
     def job_history(self) -> GlueJobHistory:
         """The runs of the ProcessTable job."""
-        return GlueJobHistory(self._client("glue"))
+        return GlueJobHistory(self._client("glue"), self._target.name_prefix)
 
     def catalog(self, database: str) -> GlueCatalog:
         """A database of the Glue Data Catalog."""

@@ -26,6 +26,7 @@ class ProcessTableArguments(NamedTuple):
         table_metrics: The value of the argument of that name.
         timeout_seconds: The run's time.
         catalog_database: Catalog database for the lake tables; empty for none.
+        name_prefix: Prefix of the names of jobs and metrics.
     """
 
     paths: Sequence[str]
@@ -35,6 +36,7 @@ class ProcessTableArguments(NamedTuple):
     table_metrics: str
     timeout_seconds: int
     catalog_database: str
+    name_prefix: str
 
     @classmethod
     def parse(cls, argv: Sequence[str]) -> ProcessTableArguments:
@@ -49,9 +51,10 @@ class ProcessTableArguments(NamedTuple):
             Argument.STATE_TABLE: STATE_TABLE,
             Argument.TABLE_METRICS: Sentinel.ACTIVE,
             Argument.CATALOG_DATABASE: "",
+            Argument.NAME_PREFIX: "",
             Argument.TIMEOUT_MINUTES: str(DEFAULT_TIMEOUT_SECONDS // _SECONDS),
         }
-        may_be_empty = [Argument.OUT_PREFIX, Argument.CATALOG_DATABASE]
+        may_be_empty = [Argument.OUT_PREFIX, Argument.CATALOG_DATABASE, Argument.NAME_PREFIX]
         values = parse_arguments(argv, [Argument.OUT_BUCKET], optional, may_be_empty)
         if values[Argument.PATHS]:
             paths = parse_paths(values[Argument.PATHS])
@@ -69,4 +72,5 @@ class ProcessTableArguments(NamedTuple):
             table_metrics=values[Argument.TABLE_METRICS],
             timeout_seconds=int(minutes) * _SECONDS,
             catalog_database=values[Argument.CATALOG_DATABASE].strip(),
+            name_prefix=values[Argument.NAME_PREFIX],
         )

@@ -64,7 +64,6 @@ def trigger_table(
     path: str,
     now: datetime,
     *,
-    job: str = JOB_PROCESS_TABLE,
     even_if_requested: bool = False,
 ) -> TriggerResult:
     """Trigger a run for one table; see `trigger_tables`.
@@ -73,7 +72,7 @@ def trigger_table(
         JobRunError: The run could not be started.
         UnknownTableError: The table is not registered.
     """
-    result = trigger_tables(states, jobs, [path], now, job=job, even_if_requested=even_if_requested)[path]
+    result = trigger_tables(states, jobs, [path], now, even_if_requested=even_if_requested)[path]
     if result.error:
         raise result.error
     return result
@@ -85,14 +84,12 @@ def trigger_tables(
     paths: Sequence[str],
     now: datetime,
     *,
-    job: str = JOB_PROCESS_TABLE,
     even_if_requested: bool = False,
 ) -> dict[str, TriggerResult]:
     """Trigger one run for several tables. Returns the result of each, by path.
 
     Args:
         paths: Keys of the tables' items.
-        job: Name of the ProcessTable job.
         even_if_requested: Do not rely on an existing mark. The Controller runs so rarely that one run too many is the
             better risk.
     """
@@ -117,18 +114,18 @@ def trigger_tables(
             log.exception("could not trigger a run", extra={"table": _name(path)})
             results[path] = _failed(states, path, error, marked)
     if due:
-        started = _start(states, jobs, job, due, marked)
+        started = _start(states, jobs, due, marked)
         results.update(started)
     return results
 
 
 def _start(
-    states: StateStore, jobs: JobRunner, job: str, due: Sequence[TableState], marked: set[str]
+    states: StateStore, jobs: JobRunner, due: Sequence[TableState], marked: set[str]
 ) -> dict[str, TriggerResult]:
     single = len(due) == 1
     tables = {Argument.ITEM: item_json(due[0].item)} if single else {Argument.PATHS: paths_json([s.path for s in due])}
     try:
-        run_id = jobs.start(job, tables)
+        run_id = jobs.start(JOB_PROCESS_TABLE, tables)
     except Exception as error:  # noqa: BLE001 - returned to the caller for each table
         return {state.path: _failed(states, state.path, error, marked) for state in due}
     return {state.path: TriggerResult(TriggerOutcome.STARTED, run_id) for state in due}

@@ -165,7 +165,6 @@ def _create_function(aws: EmbeddedAws, deployment: LocalDeployment, role: str, f
             "Variables": {
                 "RAW_PREFIX": deployment.raw_prefix,
                 "STATE_TABLE": deployment.state_table,
-                "PROCESS_TABLE_JOB": JOB_PROCESS_TABLE,
                 "NEW_TABLE": NEW_TABLE,
             }
         },
