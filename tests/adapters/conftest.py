@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from boto3.s3.transfer import TransferConfig
@@ -16,6 +16,7 @@ from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.memory import MemoryState, MemoryStore
 from cdclake.adapters.s3 import S3Store
 from cdclake.model.names import JOB_LOAD_INITIAL
+from tests.versioned_bucket import VersionedBucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,11 +63,13 @@ def suspended_s3(s3: S3Client) -> S3Client:
     return s3
 
 
-@pytest.fixture(params=["memory", "folder", *S3_STORES])
+@pytest.fixture(params=["memory", "folder", "versioned bucket", *S3_STORES])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     """Each kind of object store, empty."""
     if request.param == "memory":
         return MemoryStore()
+    if request.param == "versioned bucket":
+        return S3Store(cast("S3Client", VersionedBucket()), BUCKET)
     if request.param == "folder":
         return FolderStore(tmp_path)
     return S3Store(request.getfixturevalue(request.param), BUCKET)

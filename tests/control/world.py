@@ -39,15 +39,20 @@ from cdclake.raw_listing import list_raw_files
 from tests.builders import SCHEMA, change_record, ended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from cdclake.adapters.memory import ManualClock
     from cdclake.control.plan.decision import Decision
     from cdclake.control.plan.packing import PackLimits
     from cdclake.control.plan.summary import Summary
+    from cdclake.model.change import StagedFile
     from cdclake.model.rawfiles import ListedObject
+    from cdclake.model.snapshot import DataFile, Snapshot
     from cdclake.model.table import TableName
-    from cdclake.ports import Clock
+    from cdclake.ports import Clock, ObjectStore
+
+    Rewritten = tuple[Sequence[StagedFile], Sequence[str], Sequence[DataFile]]
+    """The staged files of a change, the paths that it retires, and the table's files after it."""
 
 RAW, LAKE, LAKE_PREFIX = "raw-bucket", "lake-bucket", "lake/"
 ORDERS = f"{RAW}/dms/shop/orders/"
@@ -100,6 +105,7 @@ class World:
         before_start: Called before each start of a job; an exception prevents the start.
         during_job: Called while a Spark job runs.
         after_job: Called when a Spark job has listed and committed.
+        rewrite: Stages the files of a change.
         states_of_job: State of a Spark job at each poll.
         applied: Change files in the order in which the Spark jobs applied them, with repetitions.
     """
@@ -107,7 +113,7 @@ class World:
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
         self.raw = RawBucket(clock)
-        self.lake = MemoryStore(clock)
+        self.lake: ObjectStore = MemoryStore(clock)
         self.states = MemoryState()
         self.jobs = MemoryJobs(self.run_job)
         self.metrics = MemoryMetrics()
@@ -121,6 +127,7 @@ class World:
         self.after_job: Callable[[], None] = lambda: None
         self.states_of_job: list[JobState] = [JobState.SUCCEEDED]
         self.statistics = Statistics()
+        self.rewrite: Callable[[ChangeLog, Snapshot], Rewritten] = lambda _log, before: ([], [], before.files)
 
     @property
     def plan_inputs(self) -> PlanInputs:
@@ -148,8 +155,8 @@ class World:
         clients = (self.states, self.jobs, self.open_bucket, self.clock, self.sleep)
         return Ports(*clients, self.metrics, self.statistics, self.random)
 
-    def open_bucket(self, bucket: str) -> MemoryStore:
-        return {RAW: self.raw, LAKE: self.lake}[bucket]
+    def open_bucket(self, bucket: str) -> ObjectStore:
+        return self.raw if bucket == RAW else self.lake
 
     @staticmethod
     def random() -> float:
@@ -284,10 +291,12 @@ class World:
             self.applied += [file.relative for file in due]
             after = mark_applied(start, due, hours)
         number = before.change + 1
+        staged, retired, files_after = self.rewrite(log, before)
         key = log.write_snapshot(
             replace(
                 after,
                 change=number,
+                files=tuple(files_after),
                 schema=SCHEMA,
                 primary_key=state.settings.primary_key,
                 partition_key=state.settings.partition_key,
@@ -302,6 +311,8 @@ class World:
             run_id=f"jr-{number}",
             fencing_token=token,
             snapshot_key=key,
+            added=tuple(staged),
+            retired=tuple(retired),
         )
         log.commit(record)
         if and_publish:

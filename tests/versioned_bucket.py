@@ -1,0 +1,162 @@
+"""A bucket with versioning on, in memory: for tests that make more requests than moto can answer in their time."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections import defaultdict
+from datetime import datetime, timezone
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from botocore.exceptions import ClientError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from cdclake.ports import Clock
+
+_CODES = {404: "NoSuchKey", 412: "PreconditionFailed"}
+
+
+class _Version(NamedTuple):
+    """A version of an object, or a delete marker: `data` is None."""
+
+    id: str
+    data: bytes | None
+    modified_utc: datetime
+    metadata: Mapping[str, str]
+
+    @property
+    def etag(self) -> str:
+        return f'"{hashlib.md5(self.data or b"", usedforsecurity=False).hexdigest()}"'
+
+
+class VersionedBucket:
+    """boto3's S3 client for one bucket, as far as `S3Store` uses it. `S3Store` passes its contract on it as on moto."""
+
+    def __init__(self, clock: Clock = lambda: datetime.now(timezone.utc)) -> None:
+        self._clock = clock
+        self._versions: dict[str, list[_Version]] = defaultdict(list)
+        """Versions of each key, the newest last."""
+        self._ids = count(1)
+
+    @property
+    def stored_bytes(self) -> int:
+        """The bytes of all versions."""
+        return sum(len(version.data or b"") for versions in self._versions.values() for version in versions)
+
+    @property
+    def current_bytes(self) -> int:
+        """The bytes of the objects that a reader sees."""
+        return sum(len(version.data or b"") for _, version in self._live(""))
+
+    def get_bucket_versioning(self, **_: Any) -> dict[str, str]:
+        return {"Status": "Enabled"}
+
+    def put_object(
+        self,
+        *,
+        Key: str,
+        Body: bytes,
+        IfNoneMatch: str = "",
+        IfMatch: str = "",
+        Metadata: Mapping[str, str] | None = None,
+        **_: Any,
+    ) -> None:
+        current = self._current(Key)
+        if IfMatch and current is None:
+            raise _error(404)
+        if (IfNoneMatch and current) or (IfMatch and current and current.etag != IfMatch):
+            raise _error(412)
+        self._add(Key, Body, Metadata or {})
+
+    def get_object(self, *, Key: str, **_: Any) -> dict[str, Any]:
+        found = self._found(Key)
+        return {"Body": io.BytesIO(found.data or b""), "ETag": found.etag}
+
+    def head_object(self, *, Key: str, **_: Any) -> dict[str, Any]:
+        found = self._found(Key)
+        return {"VersionId": found.id, "Metadata": found.metadata, "ContentLength": len(found.data or b"")}
+
+    def copy(self, source: Mapping[str, str], _bucket: str, target: str, **_: Any) -> None:
+        wanted = source.get("VersionId")
+        versions = [one for one in self._versions.get(source["Key"], []) if one.id == wanted and one.data is not None]
+        found = versions[0] if versions else self._found(source["Key"])
+        self._add(target, found.data or b"", found.metadata)
+
+    def delete_object(self, *, Key: str, **_: Any) -> None:
+        self._add(Key, None, {})
+
+    def delete_objects(self, *, Delete: Mapping[str, Any], **_: Any) -> dict[str, Any]:
+        for one in Delete["Objects"]:
+            key, version_id = one["Key"], one.get("VersionId")
+            if version_id is None:
+                self._add(key, None, {})
+                continue
+            self._versions[key] = [version for version in self._versions[key] if version.id != version_id]
+            if not self._versions[key]:
+                del self._versions[key]
+        return {}
+
+    def get_paginator(self, operation: str) -> _Pages:
+        return _Pages(self, operation)
+
+    def list_objects_v2(self, prefix: str, start_after: str, delimiter: str) -> dict[str, Any]:
+        contents, folders = [], set()
+        for key, version in self._live(prefix):
+            folder, separator, _ = key[len(prefix) :].partition(delimiter) if delimiter else ("", "", "")
+            if separator:
+                folders.add(f"{prefix}{folder}{delimiter}")
+            elif key > start_after:
+                size, modified = len(version.data or b""), version.modified_utc
+                contents.append({"Key": key, "Size": size, "LastModified": modified, "ETag": version.etag})
+        return {"Contents": contents, "CommonPrefixes": [{"Prefix": folder} for folder in sorted(folders)]}
+
+    def list_object_versions(self, prefix: str) -> dict[str, Any]:
+        listed: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+        for key in self._keys(prefix):
+            for newer, version in enumerate(reversed(self._versions[key])):
+                entry = {"Key": key, "VersionId": version.id, "IsLatest": newer == 0}
+                listed[version.data is None].append(entry)
+        return {"Versions": listed[False], "DeleteMarkers": listed[True]}
+
+    def _add(self, key: str, data: bytes | None, metadata: Mapping[str, str]) -> None:
+        self._versions[key].append(_Version(f"version-{next(self._ids)}", data, self._clock(), metadata))
+
+    def _current(self, key: str) -> _Version | None:
+        versions = self._versions.get(key)
+        return versions[-1] if versions and versions[-1].data is not None else None
+
+    def _found(self, key: str) -> _Version:
+        found = self._current(key)
+        if found is None:
+            raise _error(404)
+        return found
+
+    def _keys(self, prefix: str) -> list[str]:
+        return sorted((key for key in self._versions if key.startswith(prefix)), key=str.encode)
+
+    def _live(self, prefix: str) -> Iterator[tuple[str, _Version]]:
+        for key in self._keys(prefix):
+            current = self._current(key)
+            if current:
+                yield key, current
+
+
+class _Pages(NamedTuple):
+    """A paginator, whose only page has everything."""
+
+    bucket: VersionedBucket
+    operation: str
+
+    def paginate(self, *, Prefix: str, StartAfter: str = "", Delimiter: str = "", **_: Any) -> Iterator[dict[str, Any]]:
+        if self.operation == "list_object_versions":
+            yield self.bucket.list_object_versions(Prefix)
+        else:
+            yield self.bucket.list_objects_v2(Prefix, StartAfter, Delimiter)
+
+
+def _error(status: int) -> ClientError:
+    error = {"Error": {"Code": _CODES[status], "Message": ""}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(error, "")  # type: ignore[arg-type]  # the rest of the response is not used
