@@ -17,7 +17,7 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py lambdas \
 	$(addprefix glue_jobs/cdclake/,errors.py ports.py raw_listing.py logs.py model commit control adapters)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sample-db quick test test-all test-aws test-databases mutation-check test-thorough crash bench bench-quick bench-controller synth deploy-local costs docs reference check lint types check-39 lock clean screenshots
+.PHONY: help demo sample-db quick test test-all test-aws test-spark4 test-databases mutation-check test-thorough crash bench bench-quick bench-controller synth deploy-local smoke-aws costs docs reference check lint types check-39 lock clean screenshots
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ costs: $(VENV)/.test-ready ## Record hours of a table on a local AWS, and estima
 
 docs: $(DOCS_VENV)/.ready ## Build the documents as a site into build/docs; a broken link or anchor is an error
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(DOCS_VENV)/bin/mkdocs build --strict --quiet
+smoke-aws: $(VENV)/.test-ready ## Deploy to the AWS account of this shell for an hour, run, measure, and remove everything (about a dollar)
+	@PYTHONPATH=glue_jobs:infra:. $(BIN)/python -m smoke_aws
+
 	@echo "Open build/docs/index.html"
 
 reference: $(VENV)/.test-ready ## Write docs/reference from the code

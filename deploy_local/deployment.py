@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cdclake.errors import ConfigurationError
 from cdclake_infra.build import PIPELINE
@@ -14,25 +14,46 @@ from cdclake_infra.schedule import TRIGGER
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from deploy_local.emulator import Emulator
-
 _ERROR_LINES = 3
 
 
+class Services(Protocol):
+    """The AWS services of an account: the emulator's, or real ones.
+
+    Attributes:
+        folder: Folder for logs.
+    """
+
+    folder: Path
+
+    def client(self, service: str) -> Any:  # noqa: ANN401 - boto3 creates client classes at run time
+        """A boto3 client, shared between calls."""
+        ...
+
+    def new_client(self, service: str) -> Any:  # noqa: ANN401 - as above
+        """A new boto3 client, which the caller closes."""
+        ...
+
+
 class Deployment:
-    """The deployment on a running emulator."""
+    """A deployment.
 
-    function = FUNCTION
+    Args:
+        services: Where it is.
+        name_prefix: The setting of that name.
+    """
 
-    def __init__(self, emulator: Emulator) -> None:
-        self.client = emulator.client
-        self.new_client = emulator.new_client
-        self.logs: Path = emulator.folder
+    def __init__(self, services: Services, name_prefix: str = "") -> None:
+        self.client = services.client
+        self.new_client = services.new_client
+        self.logs = services.folder
+        self.name_prefix = name_prefix
+        self.function = f"{name_prefix}{FUNCTION}"
 
     @cached_property
     def outputs(self) -> dict[str, str]:
         """The outputs of the pipeline stack."""
-        (stack,) = self.client("cloudformation").describe_stacks(StackName=PIPELINE)["Stacks"]
+        (stack,) = self.client("cloudformation").describe_stacks(StackName=f"{self.name_prefix}{PIPELINE}")["Stacks"]
         return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
 
     @property
@@ -57,7 +78,7 @@ class Deployment:
 
     def trigger(self) -> dict[str, Any]:
         """The schedule's trigger."""
-        response: dict[str, Any] = self.client("glue").get_trigger(Name=TRIGGER)["Trigger"]
+        response: dict[str, Any] = self.client("glue").get_trigger(Name=f"{self.name_prefix}{TRIGGER}")["Trigger"]
         return response
 
     def scheduled_job(self) -> str:
@@ -79,7 +100,7 @@ class Deployment:
         Raises:
             ConfigurationError: The function has none.
         """
-        configuration = self.client("lambda").get_function_configuration(FunctionName=FUNCTION)
+        configuration = self.client("lambda").get_function_configuration(FunctionName=self.function)
         arn = configuration.get("DeadLetterConfig", {}).get("TargetArn", "")
         if not arn:
             raise ConfigurationError("The function has no dead-letter queue", remedy="Correct on_raw_file.py")
@@ -94,7 +115,7 @@ class Deployment:
 
     def function_error(self) -> str:
         """The last lines of the function's log, which contain an error."""
-        group = f"/aws/lambda/{FUNCTION}"
+        group = f"/aws/lambda/{self.function}"
         pages = self.client("logs").get_paginator("filter_log_events").paginate(logGroupName=group)
         lines = [event["message"].strip() for page in pages for event in page["events"]]
         return " | ".join(lines[-_ERROR_LINES:])

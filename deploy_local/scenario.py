@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.dynamodb import DynamoState
@@ -40,8 +40,20 @@ OUTSIDE_KEY = "elsewhere/stranger/LOAD00000001.parquet"
 """Key of a file that looks like a table's, but lies outside the raw prefix."""
 BROKEN, FAILURE_ALARM = "product", "cdclake-TableFailed"
 EQUAL = "Lake and catalog equal the source"
-_EVENT_SECONDS, _JOB_SECONDS = 120, 480
-_POLL_SECONDS = 0.5
+
+
+class Patience(NamedTuple):
+    """How long to wait for what happens by itself.
+
+    Attributes:
+        event_seconds: For an event.
+        job_seconds: For runs of jobs.
+        poll_seconds: Between two looks.
+    """
+
+    event_seconds: float = 120
+    job_seconds: float = 480
+    poll_seconds: float = 0.5
 
 
 class Scenario:
@@ -50,10 +62,14 @@ class Scenario:
     Args:
         raw_prefix: Prefix of the schema folders in the raw bucket.
         lake_prefix: Prefix of the schema folders in the lake bucket.
+        patience: How long to wait.
     """
 
-    def __init__(self, deployment: Deployment, raw_prefix: str, lake_prefix: str) -> None:
+    def __init__(
+        self, deployment: Deployment, raw_prefix: str, lake_prefix: str, patience: Patience | None = None
+    ) -> None:
         self._deployment = deployment
+        self._patience = patience or Patience()
         self._raw_prefix, self._lake_prefix = raw_prefix, lake_prefix
         self._shop = SampleShop(_now, orders=MIN_ORDERS)
         self._times = ChangeFileTimes(_now)
@@ -68,8 +84,12 @@ class Scenario:
         self._s3.put_object(Bucket=self._deployment.raw_bucket, Key=OUTSIDE_KEY, Body=b"")
         self._upload(self._shop.full_load())
         paths = {self._path(table) for table in TABLES}
-        self._wait(lambda: {state.path for state in self._state.all()} >= paths, "tables to register", _EVENT_SECONDS)
-        self._wait(self._is_idle, "the events of the full load to be processed", _EVENT_SECONDS)
+        self._wait(
+            lambda: {state.path for state in self._state.all()} >= paths,
+            "tables to register",
+            self._patience.event_seconds,
+        )
+        self._wait(self._is_idle, "the events of the full load to be processed", self._patience.event_seconds)
         registered = {state.path: state.active for state in self._state.all()}
         if registered != dict.fromkeys(paths, False):
             message = f"Expected {', '.join(sorted(paths))}, all inactive, but the state table contains {registered}"
@@ -82,13 +102,13 @@ class Scenario:
             self._state.set_attributes(self._path(table), {**attributes_of(table), **NO_QUIET_TIME})
         job = self._deployment.scheduled_job()
         self._glue.start_job_run(JobName=job)
-        self._wait(self._is_idle, f"{job} and its runs to end", _JOB_SECONDS)
+        self._wait(self._is_idle, f"{job} and its runs to end", self._patience.job_seconds)
         rows = self._compare("the full load")
         return f"{job} loaded {rows} rows; runs: {self._runs_text()}. {EQUAL}"
 
     def change(self) -> str:
         """Change files arrive: their events start runs, without the Controller."""
-        before = len(self._runs(JOB_CONTROLLER))
+        before = len(self.runs(JOB_CONTROLLER))
         files = self._shop.round_one()
         self._upload(files)
         applied = {file.key.rpartition("/")[2] for file in files}
@@ -97,8 +117,8 @@ class Scenario:
             last = {state.item.get(Attribute.LAST_INCREMENTAL_FILE, "") for state in self._state.all()}
             return {file.rpartition("/")[2] for file in last} == applied and self._is_idle()
 
-        self._wait(done, "the change files to be applied", _JOB_SECONDS)
-        if len(self._runs(JOB_CONTROLLER)) != before:
+        self._wait(done, "the change files to be applied", self._patience.job_seconds)
+        if len(self.runs(JOB_CONTROLLER)) != before:
             raise IntegrityError("The Controller ran unexpectedly", remedy="Check its triggers")
         rows = self._compare("the changes")
         return f"{len(files)} change files applied without the Controller: {rows} rows. {EQUAL}"
@@ -106,13 +126,16 @@ class Scenario:
     def fail(self) -> str:
         """An unreadable file arrives: the state table shows the error, and an alarm notifies the operator."""
         mailbox = self._deployment.subscribe_to_alarms()
+        alarm = f"{self._deployment.name_prefix}{FAILURE_ALARM}"
         name, path = self._shop.name_of(BROKEN), self._path(BROKEN)
         settings = TABLES[BROKEN].change_settings
         file = change_path(settings, self._times.next())
         key = f"{self._raw_prefix}{table_folder(settings, name)}{file}"
         self._may_fail = True
         self._s3.put_object(Bucket=self._deployment.raw_bucket, Key=key, Body=b"not a Parquet file")
-        self._wait(lambda: self._last_error(path) != "" and self._is_idle(), f"{name} to fail", _JOB_SECONDS)
+        self._wait(
+            lambda: self._last_error(path) != "" and self._is_idle(), f"{name} to fail", self._patience.job_seconds
+        )
         if file not in self._last_error(path):
             message = f"The error of {name} should contain {file}, but is: {self._last_error(path)}"
             raise IntegrityError(message, remedy="See the log of LoadIncremental")
@@ -120,10 +143,10 @@ class Scenario:
 
         def alarm_received() -> bool:
             received.extend(self._deployment.received_alarms(mailbox))
-            return FAILURE_ALARM in received
+            return alarm in received
 
-        self._wait(alarm_received, f"{FAILURE_ALARM} to go off", _EVENT_SECONDS)
-        return f"{name} failed, and its error contains the file; {FAILURE_ALARM} went off and notified its topic"
+        self._wait(alarm_received, f"{alarm} to go off", self._patience.event_seconds)
+        return f"{name} failed, and its error contains the file; {alarm} went off and notified its topic"
 
     def undeliverable(self) -> str:
         """An event that the function cannot process ends in the dead-letter queue."""
@@ -134,7 +157,9 @@ class Scenario:
         broken = b'{"Records": [{"eventName": "ObjectCreated:Put"}]}'
         client = self._deployment.client("lambda")
         client.invoke(FunctionName=self._deployment.function, InvocationType="Event", Payload=broken)
-        self._wait(lambda: self._deployment.undelivered() == 1, "the invalid event in the queue", _EVENT_SECONDS)
+        self._wait(
+            lambda: self._deployment.undelivered() == 1, "the invalid event in the queue", self._patience.event_seconds
+        )
         return "no event had failed; an invalid event ended in the queue"
 
     def _upload(self, files: Iterable[DmsFile]) -> None:
@@ -152,7 +177,7 @@ class Scenario:
             if time.monotonic() > deadline:
                 message = f"Timeout after {seconds:g} seconds, waiting for {what}; {self._undelivered_text()}"
                 raise JobRunError(message, remedy=f"See the logs in {self._deployment.logs}")
-            time.sleep(_POLL_SECONDS)
+            time.sleep(self._patience.poll_seconds)
 
     def _no_run_failed(self) -> bool:
         """Always true: otherwise it raises, unless a failure is expected.
@@ -177,14 +202,15 @@ class Scenario:
 
     def _all_runs(self) -> Iterator[dict[str, Any]]:
         for job in JOBS:
-            yield from self._runs(job)
+            yield from self.runs(job)
 
-    def _runs(self, job: str) -> list[dict[str, Any]]:
-        pages = self._glue.get_paginator("get_job_runs").paginate(JobName=job)
+    def runs(self, job: str) -> list[dict[str, Any]]:
+        """All runs of a job, as Glue describes them."""
+        pages = self._glue.get_paginator("get_job_runs").paginate(JobName=f"{self._deployment.name_prefix}{job}")
         return [run for page in pages for run in page["JobRuns"]]
 
     def _runs_text(self) -> str:
-        return ", ".join(f"{len(runs)} of {job.partition('_')[2]}" for job in JOBS if (runs := self._runs(job)))
+        return ", ".join(f"{len(runs)} of {job.partition('_')[2]}" for job in JOBS if (runs := self.runs(job)))
 
     def _compare(self, step: str) -> int:
         """Compare every table with its source; returns the total number of rows.

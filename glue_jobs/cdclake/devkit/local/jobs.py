@@ -52,11 +52,14 @@ class JobRunState(str, Enum):
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     TIMEOUT = "TIMEOUT"
+    ERROR = "ERROR"
+    """Glue gave up, as on EXPIRED; here no run ends so."""
+    EXPIRED = "EXPIRED"
 
     @property
     def ended(self) -> bool:
         """Whether the run is over."""
-        return self in {JobRunState.STOPPED, JobRunState.SUCCEEDED, JobRunState.FAILED, JobRunState.TIMEOUT}
+        return self not in {JobRunState.STARTING, JobRunState.WAITING, JobRunState.RUNNING, JobRunState.STOPPING}
 
 
 @dataclass(eq=False)

@@ -47,20 +47,22 @@ def load_tables(
     """
     url = parse_arguments(argv, (), {Argument.BATCH: ""})[Argument.BATCH]
     if not url:
-        return _load_single(load, argv)
+        return _load_single(load, argv, backend)
     bucket, key = _bucket_and_key(url)
     run_id = [f"--{Argument.JOB_RUN_ID}", job_run_id(argv)]
 
     def load_one(table: Mapping[str, str]) -> dict[str, Any]:
-        return _load_and_log(load, [*to_argv(table), *run_id])
+        return _load_and_log(load, [*to_argv(table), *run_id], backend)
 
     return run_batch(open_store(bucket), key, load_one, lambda: is_spark_alive(backend()))
 
 
-def _load_single(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str]) -> dict[str, Any]:
+def _load_single(
+    load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str], backend: Callable[[], Backend]
+) -> dict[str, Any]:
     """Load one table, and write its error where the caller looks for it."""
     try:
-        return _load_and_log(load, argv)
+        return _load_and_log(load, argv, backend)
     except StoppedError:
         raise
     except CdclakeError as error:
@@ -76,7 +78,9 @@ def _bucket_and_key(url: str) -> tuple[str, str]:
     return bucket, key
 
 
-def _load_and_log(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str]) -> dict[str, Any]:
+def _load_and_log(
+    load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str], backend: Callable[[], Backend]
+) -> dict[str, Any]:
     """Load one table, and log when it starts and ends. All log lines in between name the table."""
     arguments = parse_arguments(argv, (Argument.OUT_PATH, Argument.FOLDER))
     layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
@@ -86,7 +90,8 @@ def _load_and_log(load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequenc
         change = summary.get("change") or summary.get("newest_change") or None
         reason = summary.get("kind") or summary.get("reason")
         books = {name: count for name, count in (summary.get("books") or {}).items() if count}
-        log.info("ended", extra={"change": change, "reason": reason, "books": books})
+        outcome = {"change": change, "reason": reason, "books": books, "parallelism": backend().parallelism}
+        log.info("ended", extra=outcome)
         return summary
 
 

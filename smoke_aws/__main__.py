@@ -1,0 +1,169 @@
+"""`make smoke-aws`: an hour on the account whose credentials this shell has."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+from deploy_local.deployment import Deployment
+from deploy_local.scenario import JOBS, Patience, Scenario
+
+from cdclake.control.jobs.entry import error_line
+from cdclake.errors import CdclakeError, ConfigurationError
+from cdclake_infra.library import ROOT
+from cdclake_infra.settings import CONTEXT_PREFIX, Settings
+from smoke_aws.account import AwsAccount
+from smoke_aws.measure import Measured, measure, table
+from smoke_aws.removal import delete_logs, empty_bucket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+CDK = ("npx", "--yes", "aws-cdk@2.1148.1")
+NAME_PREFIX = "smoke-"
+PATIENCE = Patience(event_seconds=300, job_seconds=1800, poll_seconds=5)
+"""Glue may take minutes to start a worker."""
+BUCKETS = ("raw", "lake", "access-logs")
+
+
+class Smoke:
+    """A deployment that lives for one test.
+
+    Args:
+        account: Where to deploy.
+        settings: The deployment's settings, as context of the CDK.
+        cdk: Runs the `cdk` command with these words.
+    """
+
+    def __init__(self, account: AwsAccount, settings: dict[str, str], cdk: Callable[[Sequence[str]], None]) -> None:
+        self._account, self._cdk = account, cdk
+        self._settings = Settings.from_context(settings)
+        self._context = [word for name, value in settings.items() for word in ("--context", f"{name}={value}")]
+        self.deployment = Deployment(account, self._settings.name_prefix)
+
+    def run(self, report: Callable[[str, str], None]) -> list[Measured]:
+        """Deploy, replicate the sample shop, and compare the lake with it. Returns what was measured.
+
+        Raises:
+            CdclakeError: A step failed.
+        """
+        self._cdk(["deploy", "--all", "--require-approval", "never", *self._context])
+        scenario = Scenario(self.deployment, self._settings.raw_prefix, self._settings.lake_prefix, PATIENCE)
+        for name, step in (
+            ("new tables", scenario.register),
+            ("schedule", scenario.load),
+            ("file events", scenario.change),
+        ):
+            report(name, step())
+        logs = self._account.client("logs")
+        return [measure(run, logs) for job in JOBS for run in reversed(scenario.runs(job))]
+
+    def remove(self, report: Callable[[str, str], None]) -> None:
+        """Delete the stacks with their data, and the logs of the runs. What is not there is no error."""
+        prefix, place = self._settings.name_prefix, f"{self._account.number}-{self._account.region}"
+        glue, s3 = self._account.client("glue"), self._account.client("s3")
+        runs = []
+        for job in JOBS:
+            try:
+                pages = glue.get_paginator("get_job_runs").paginate(JobName=f"{prefix}{job}")
+                runs += [run["Id"] for page in pages for run in page["JobRuns"]]
+            except glue.exceptions.EntityNotFoundException:
+                continue
+        streams = delete_logs(self._account.client("logs"), runs)
+        objects = sum(empty_bucket(s3, f"{prefix}cdclake-{bucket}-{place}") for bucket in BUCKETS)
+        self._cdk(["destroy", "--all", "--force", *self._context])
+        report("removed", f"the stacks, {objects} versions of objects, {streams} log streams of {len(runs)} runs")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the test; returns the exit code."""
+    options = _parser().parse_args(argv)
+    folder = ROOT / "build" / "smoke-aws"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        account = AwsAccount(folder)
+        smoke = Smoke(account, context_of(options.context), partial(_run_cdk, account.region))
+        if not (options.yes or _agreed(account)):
+            return 1
+        return _test(smoke, account, keep=options.keep, only_remove=options.remove)
+    except (CdclakeError, BotoCoreError, ClientError) as error:
+        sys.stderr.write(f"FAILED: {error_line(error)}\n")
+        return 1
+
+
+def context_of(words: Sequence[str]) -> dict[str, str]:
+    """The context of the CDK: that of the test, and `key=value` words that add to it.
+
+    Raises:
+        ConfigurationError: A word has no `=`.
+    """
+    wrong = [word for word in words if "=" not in word]
+    if wrong:
+        message = f"'{wrong[0]}' is no setting"
+        raise ConfigurationError(message, remedy="Write --context cdclake:worker_type=G.2X")
+    own = {"name_prefix": NAME_PREFIX, "delete_data_with_stacks": "true", "schedule_enabled": "false"}
+    chosen = dict(word.split("=", 1) for word in words)
+    return {**{f"{CONTEXT_PREFIX}{name}": value for name, value in own.items()}, **chosen}
+
+
+def _test(smoke: Smoke, account: AwsAccount, *, keep: bool, only_remove: bool) -> int:
+    measured: list[Measured] = []
+    try:
+        if not only_remove:
+            measured = smoke.run(_report)
+    finally:
+        if keep:
+            _report("kept", "remove it with --remove")
+        else:
+            smoke.remove(_report)
+    if measured:
+        results = account.folder / "results.json"
+        results.write_text(json.dumps([run._asdict() for run in measured], indent=1), encoding="utf-8")
+        sys.stdout.write(f"\n{table(measured)}\n\nAll steps passed; figures in {results}\n")
+    return 0
+
+
+def _agreed(account: AwsAccount) -> bool:
+    sys.stdout.write(
+        f"This deploys cdclake to account {account.number} in {account.region} under names that begin with "
+        f"{NAME_PREFIX}, runs it for about an hour, and removes it. It costs about a dollar.\nContinue? [y/N] "
+    )
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _run_cdk(region: str, words: Sequence[str]) -> None:
+    """Run the `cdk` command.
+
+    Raises:
+        ConfigurationError: It failed; its output says why.
+    """
+    environment = {**os.environ, "AWS_REGION": region, "CDK_DEFAULT_REGION": region}
+    done = subprocess.run([*CDK, *words], cwd=ROOT, env=environment, check=False)
+    if done.returncode:
+        message = f"cdk {words[0]} failed"
+        raise ConfigurationError(message, remedy="See above; bootstrap the account if it says so")
+
+
+def _report(name: str, text: str) -> None:
+    sys.stdout.write(f"  ok  {name:<12} {text}\n")
+    sys.stdout.flush()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m smoke_aws", description=__doc__)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--keep", action="store_true", help="keep the deployment")
+    parser.add_argument("--remove", action="store_true", help="only remove what an earlier test left")
+    parser.add_argument("--context", action="append", default=[], metavar="KEY=VALUE", help="a setting, as for cdk")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

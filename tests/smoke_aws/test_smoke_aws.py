@@ -1,0 +1,142 @@
+"""The parts of `make smoke-aws` that need no account: what it measures, and that it removes what it created."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from smoke_aws.__main__ import Smoke, context_of
+from smoke_aws.account import AwsAccount
+from smoke_aws.measure import BYTES_PER_EVENT, Measured, measure, table
+from smoke_aws.removal import empty_bucket
+
+from cdclake.errors import ConfigurationError, JobRunError
+from smoke_aws import __main__ as smoke_aws
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+pytestmark = pytest.mark.aws
+
+RUN_ID = "jr_0123"
+STARTED = datetime(2026, 3, 5, 10, tzinfo=timezone.utc)
+RUN = {
+    "JobName": "smoke-DMSCDC_LoadInitial",
+    "Id": RUN_ID,
+    "StartedOn": STARTED,
+    "CompletedOn": STARTED + timedelta(seconds=100),
+    "ExecutionTime": 64,
+    "DPUSeconds": 128.0,
+}
+LINE = json.dumps({"message": "ended", "parallelism": 8})
+PLACE = "123456789012-eu-central-1"
+
+
+def write_log(group: str, stream: str, *lines: str) -> None:
+    logs = boto3.client("logs")
+    if not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]:
+        logs.create_log_group(logGroupName=group)
+    logs.create_log_stream(logGroupName=group, logStreamName=stream)
+    now_ms = int(datetime.now(timezone.utc).timestamp() * 1000)
+    events = [{"timestamp": now_ms, "message": line} for line in lines]
+    logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)
+
+
+def test_a_run_is_measured_by_its_times_and_its_logs(aws: None) -> None:
+    write_log("/aws-glue/jobs/error", f"{RUN_ID}-driver", "größe", f"26/03/05 10:00:00 INFO {LINE}")
+    write_log("/aws-glue/jobs/logs-v2", RUN_ID, "abc")
+    write_log("/aws-glue/jobs/output", "jr_9999", "of another run")
+    bytes_ = len("größe".encode()) + len(f"26/03/05 10:00:00 INFO {LINE}") + 3 + 3 * BYTES_PER_EVENT
+    measured = measure(RUN, boto3.client("logs"))
+    assert measured == Measured("smoke-DMSCDC_LoadInitial", RUN_ID, 36.0, 64, 128.0, 8, bytes_)
+    assert f"| smoke-DMSCDC_LoadInitial | 36 | 64 | 128 | 8 | {bytes_} |" in table([measured])
+
+
+def test_a_python_shell_run_has_no_tasks(aws: None) -> None:
+    write_log("/aws-glue/python-jobs/output", RUN_ID, '{"message": "planned"}')
+    run = {name: value for name, value in RUN.items() if name != "DPUSeconds"}
+    measured = measure(run, boto3.client("logs"))
+    assert (measured.parallelism, measured.dpu_seconds) == (None, None)
+    assert table([measured]).splitlines()[-1].count("|  |") == 1
+
+
+@pytest.fixture
+def bucket(aws: None) -> str:
+    """A bucket with versions and delete markers, more than one page of them."""
+    s3 = boto3.client("s3")
+    name = f"smoke-cdclake-lake-{PLACE}"
+    s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+    for number in range(1005):
+        s3.put_object(Bucket=name, Key=f"{number % 1000}", Body=b"x")
+    s3.delete_object(Bucket=name, Key="0")
+    return name
+
+
+@pytest.mark.slow
+def test_a_bucket_is_emptied_of_all_versions(bucket: str) -> None:
+    s3 = boto3.client("s3")
+    assert empty_bucket(s3, bucket) == 1006
+    s3.delete_bucket(Bucket=bucket)
+    assert empty_bucket(s3, bucket) == 0
+
+
+class Commands:
+    """Records what the `cdk` command is asked for, and may fail."""
+
+    def __init__(self, fails: str = "") -> None:
+        self.words: list[list[str]] = []
+        self._fails = fails
+
+    def __call__(self, words: Sequence[str]) -> None:
+        self.words.append(list(words))
+        if words[0] == self._fails:
+            raise ConfigurationError("cdk failed")
+
+
+def new_smoke(folder: Path, commands: Commands) -> tuple[Smoke, AwsAccount]:
+    account = AwsAccount(folder)
+    return Smoke(account, context_of(["cdclake:worker_type=G.2X"]), commands), account
+
+
+def test_what_was_deployed_is_removed_although_a_step_failed(aws: None, tmp_path: Path) -> None:
+    commands = Commands(fails="deploy")
+    smoke, account = new_smoke(tmp_path, commands)
+    with pytest.raises(ConfigurationError):
+        smoke_aws._test(smoke, account, keep=False, only_remove=False)
+    deploy, destroy = commands.words
+    assert (deploy[0], destroy[0]) == ("deploy", "destroy")
+    assert "cdclake:name_prefix=smoke-" in deploy
+    assert "cdclake:delete_data_with_stacks=true" in destroy
+    assert "cdclake:worker_type=G.2X" in deploy
+
+
+def test_a_deployment_can_be_kept_and_removed_later(aws: None, tmp_path: Path, capsys: Any) -> None:
+    commands = Commands()
+    smoke, account = new_smoke(tmp_path, commands)
+
+    def fails(_report: object) -> list[Measured]:
+        raise JobRunError("a step failed")
+
+    smoke.run = fails  # type: ignore[method-assign, assignment]
+    with pytest.raises(JobRunError):
+        smoke_aws._test(smoke, account, keep=True, only_remove=False)
+    assert commands.words == []
+    assert smoke_aws._test(smoke, account, keep=False, only_remove=True) == 0
+    assert [words[0] for words in commands.words] == ["destroy"]
+    assert "removed" in capsys.readouterr().out
+
+
+def test_without_agreement_nothing_is_deployed(aws: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smoke_aws, "_run_cdk", lambda *_: pytest.fail("cdk was called"))
+    monkeypatch.setattr(smoke_aws, "_agreed", lambda _: False)
+    assert smoke_aws.main([]) == 1
+
+
+def test_a_wrong_setting_is_refused(capsys: Any) -> None:
+    with pytest.raises(ConfigurationError, match="is no setting"):
+        context_of(["worker_type"])
