@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from cdclake.control.run.item_sync import is_emptied, lake_attributes
+from cdclake.model.layout import HISTORY
 from cdclake.model.names import Attribute
 from cdclake.model.versions import DELETED, OPERATION
 from tests.crash.runner import LAYOUT
@@ -13,12 +14,15 @@ from tests.crash.sandbox import COLUMNS
 from tests.lake.table import by_key
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableState
     from cdclake.oracle import LakeRow
     from tests.crash.sandbox import View
+
+TABLE, TABLE_HISTORY = "shop_orders", "shop_orders_history"
+"""Names in the catalog."""
 
 
 def check_readers(before: View, now: View) -> None:
@@ -99,6 +103,20 @@ def check_clean(view: View) -> None:
     control = {key for key in view.objects if not key.startswith(elsewhere)}
     assert not [key for key in control if key.startswith(LAYOUT.staging_folder)], "staging is not empty"
     assert sorted(control - known) == [], "the clean-up left unneeded objects"
+
+
+def check_catalog(view: View, folders: Mapping[str, set[str]] | None) -> None:
+    """The catalog has the partitions of the table and of its history."""
+    if folders is None:
+        return
+    paths = {path.removeprefix(HISTORY) for path in view.visible if path.startswith(HISTORY)}
+    own = {path for path in view.visible if not path.startswith(HISTORY)}
+    expected = {table: {_folder(path) for path in files} for table, files in ((TABLE, own), (TABLE_HISTORY, paths))}
+    assert folders == expected, "the catalog has other partitions than the lake"
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def check_item(view: View, state: TableState) -> None:

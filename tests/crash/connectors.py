@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from cdclake.adapters.aws import client
+from cdclake.adapters.catalog import open_catalog
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.memory import MemoryState
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cdclake.adapters.filesystem import FileSystemSpec
-    from cdclake.ports import JobRunner, ObjectStore, StateStore
+    from cdclake.ports import Catalog, JobRunner, ObjectStore, StateStore
 
-RAW, LAKE = "raw-bucket", "lake-bucket"
+RAW, LAKE, DATABASE = "raw-bucket", "lake-bucket", "lake"
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Ports:
 
     Attributes:
         around_jobs: Injects faults into a job runner.
+        catalog: The catalog of the lake tables; None: there is none.
     """
 
     raw: ObjectStore
@@ -45,6 +47,7 @@ class Ports:
     lake_fs: FileSystemSpec
     states: StateStore
     around_jobs: Callable[[JobRunner], JobRunner]
+    catalog: Catalog | None = None
 
 
 class Connector(Protocol):
@@ -79,7 +82,7 @@ class FolderConnector:
 
 @dataclass(frozen=True)
 class AwsConnector:
-    """Buckets and a state table at an endpoint, which injects the faults."""
+    """Buckets, a state table and a catalog at an endpoint, which injects the faults."""
 
     environment: tuple[tuple[str, str], ...]
 
@@ -98,6 +101,7 @@ def _connect(connector: AwsConnector) -> Ports:
         lake_fs=lake_filesystem(LAKE),
         states=DynamoState(client("dynamodb"), STATE_TABLE),
         around_jobs=lambda jobs: jobs,
+        catalog=open_catalog(DATABASE),
     )
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import contextmanager
+from copy import deepcopy
 from datetime import timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import boto3
+import moto.glue.models as glue_models
 import moto.s3.models as s3_models
 import pytest
 from botocore.retries.standard import ExponentialBackoff
@@ -27,7 +29,7 @@ from cdclake.adapters.memory import ManualClock
 from cdclake.devkit.local.environment import DEFAULT_REGION, child_environment
 from cdclake.devkit.local.web import http_server
 from cdclake.model.names import STATE_TABLE
-from tests.crash.connectors import LAKE, RAW, AwsConnector, FolderConnector
+from tests.crash.connectors import DATABASE, LAKE, RAW, AwsConnector, FolderConnector
 from tests.crash.wire import FaultyWire
 
 if TYPE_CHECKING:
@@ -55,6 +57,10 @@ class Environment(Protocol):
 
     def lake_objects(self) -> dict[str, bytes]:
         """All objects of the lake by key, read without the product's stores."""
+        ...
+
+    def catalog_folders(self) -> dict[str, set[str]] | None:
+        """The partitions of each table in the catalog, as folders such as `city=Ulm`; None if there is no catalog."""
         ...
 
     def age_temporary_files(self) -> None:
@@ -95,6 +101,9 @@ class FolderEnvironment:
         lake = self._root / "lake"
         return {path.relative_to(lake).as_posix(): path.read_bytes() for path in lake.rglob("*") if path.is_file()}
 
+    def catalog_folders(self) -> None:
+        """See `Environment.catalog_folders`. A folder has no catalog."""
+
     def age_temporary_files(self) -> None:
         for path in (self._root / "lake" / TEMPORARY_FOLDER).glob("*"):
             days_ago = path.stat().st_mtime - 2 * TEMPORARY_LIFETIME.total_seconds()
@@ -116,7 +125,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 class AwsEnvironment:
-    """An environment in the embedded AWS.
+    """An environment in the embedded AWS, which follows the rules of `cdclake.devkit.strict_aws`.
 
     Args:
         wire: Injects faults into its requests.
@@ -136,6 +145,7 @@ class AwsEnvironment:
         if versioned:
             s3.put_bucket_versioning(Bucket=LAKE, VersioningConfiguration={"Status": "Enabled"})
         create_state_table(aws.client("dynamodb"), STATE_TABLE)
+        aws.client("glue").create_database(DatabaseInput={"Name": DATABASE})
 
     @property
     def connector(self) -> AwsConnector:
@@ -149,6 +159,16 @@ class AwsEnvironment:
         objects = {key: versions[-1] for key, versions in _versions(LAKE).items() if versions}
         return {key: found.value for key, found in objects.items() if isinstance(found, s3_models.FakeKey)}
 
+    def catalog_folders(self) -> dict[str, set[str]]:
+        glue = aws.client("glue")
+        folders = {}
+        for table in glue.get_tables(DatabaseName=DATABASE)["TableList"]:
+            names = [column["Name"] for column in table.get("PartitionKeys", [])]
+            pages = glue.get_paginator("get_partitions").paginate(DatabaseName=DATABASE, TableName=table["Name"])
+            values = [partition["Values"] for page in pages for partition in page["Partitions"]]
+            folders[table["Name"]] = {"/".join(map("=".join, zip(names, one, strict=True))) for one in values}
+        return folders
+
     def age_temporary_files(self) -> None:
         """See `Environment.age_temporary_files`. S3 has no temporary files."""
 
@@ -156,6 +176,7 @@ class AwsEnvironment:
         self._time = self.clock()
         self._saved = {bucket: _read(bucket) for bucket in (RAW, LAKE)}
         self._items = aws.client("dynamodb").scan(TableName=STATE_TABLE, ConsistentRead=True)["Items"]
+        self._databases = deepcopy(_catalog().databases)
 
     def restore(self) -> None:
         """See `Environment.restore`. Versions get new ids."""
@@ -164,6 +185,7 @@ class AwsEnvironment:
             _write(bucket, saved)
         for item in self._items:
             aws.client("dynamodb").put_item(TableName=STATE_TABLE, Item=item)
+        _catalog().databases = deepcopy(self._databases)
 
 
 @contextmanager
@@ -209,6 +231,10 @@ class _Version(NamedTuple):
 
 def _backend() -> Any:
     return s3_models.s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+
+
+def _catalog() -> Any:
+    return glue_models.glue_backends[DEFAULT_ACCOUNT_ID][DEFAULT_REGION]
 
 
 def _versions(bucket: str) -> dict[str, list[Any]]:

@@ -110,6 +110,7 @@ class Runner:
             clock=self._now,
             sleep=lambda _: None,
             metrics=MemoryMetrics(),
+            catalog=self._ports.catalog,
         )
         return control.process_table(PATH, LAKE, "", self._spec.run_id, ports)
 
@@ -162,7 +163,9 @@ class Runner:
     def _lake_table(self) -> RegisteredTable:
         state = self._ports.states.get(PATH)
         assert state is not None
-        return RegisteredTable(self._ports.states, state, self.log, self._spec.run_id, self._now)
+        catalog = self._ports.catalog
+        open_catalog = (lambda _database: catalog) if catalog else None
+        return RegisteredTable(self._ports.states, state, self.log, self._spec.run_id, self._now, open_catalog)
 
     def _table_run(self, **fields: Any) -> TableRun:
         """The run of this specification, with some fields set."""

@@ -215,7 +215,7 @@ class _Trial:
             sandbox.runner().activate()
             sandbox.runner().process_table()
         checks.check_table(sandbox.view(), self._expected)
-        checks.check_item(sandbox.view(), sandbox.state())
+        self._check_books()
         if undo:
             self._undo_and_reapply()
 
@@ -240,4 +240,10 @@ class _Trial:
         if self._scenario.deactivates:
             while sandbox.view().visible.keys() != self._before.visible.keys():
                 sandbox.runner().reapply()
+        self._check_books()
+
+    def _check_books(self) -> None:
+        """Item and catalog agree with the lake."""
+        sandbox = self._sandbox
         checks.check_item(sandbox.view(), sandbox.state())
+        checks.check_catalog(sandbox.view(), sandbox.environment.catalog_folders())

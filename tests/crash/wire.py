@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tests.crash.faults import Point
 
 _QUIET_SECONDS = 0.005
-_READS = frozenset({"DescribeTable", "GetItem", "Query", "Scan"})
-"""Read operations on the state table."""
+_READS = frozenset({"DescribeTable", "GetItem", "Query", "Scan", "GetDatabase", "GetTable", "GetPartitions"})
+"""Read operations on the state table and the catalog."""
 _MESSAGE = "injected by a test"
 
 
