@@ -21,6 +21,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_files_make_targets_and_links_in_a_document_exist(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
+    assert "<<<<<<<" not in text, "a conflict of a merge is left"
     paths = re.findall(r"`((?:tests|docs|benchmarks|infra|sample_db|glue_jobs|lambdas)/[\w./-]+)`", text)
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
     targets = re.findall(r"(?:`|^)make ([a-z0-9-]+)", text, re.MULTILINE)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
-from awsglue.utils import getResolvedOptions
 
 from cdclake import logs
 from cdclake.adapters.stores import open_store
@@ -16,6 +15,7 @@ from cdclake.control.jobs.arguments import item_json, parse_arguments
 from cdclake.control.run.spark_batch import batch_key, progress_key, read_progress
 from cdclake.errors import BadRowError, ConfigurationError
 from cdclake.lake.operations.job import load_tables, relative_file, table_run
+from cdclake.lake.spark.in_process import InProcessBackend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,8 @@ def command_line(raw: str, lake: str, **more: str) -> list[str]:
 def test_arguments_are_parsed_like_glue() -> None:
     argv = command_line("raw-bucket", "s3://lake-bucket/shop", primaryKey="id, code")
     argv[argv.index("--bucket") : argv.index("--bucket") + 2] = ["--bucket=raw-bucket"]
-    glue = getResolvedOptions(argv, [*WALKTHROUGH, "primaryKey"])
+    glues_library = pytest.importorskip("awsglue.utils", reason="It is for Python 3.11 alone")
+    glue = glues_library.getResolvedOptions(argv, [*WALKTHROUGH, "primaryKey"])
     ours = parse_arguments(argv, [*WALKTHROUGH, "primaryKey"])
     assert ours == {name: glue[name] for name in ours}
 
@@ -106,7 +107,7 @@ def test_a_load_logs_its_start_and_end_and_names_its_table_in_between(
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     logs.configure(run_id="jr_1")
-    load_tables(command_line("raw-bucket", "s3://lake-bucket/shop"), load, lambda: pytest.fail("no Spark is needed"))
+    load_tables(command_line("raw-bucket", "s3://lake-bucket/shop"), load, lambda: InProcessBackend(parallelism=8))
     root.handlers[:] = handlers
     root.setLevel(level)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
