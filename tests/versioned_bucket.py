@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections import defaultdict
+from bisect import bisect_left, insort
 from datetime import datetime, timezone
-from itertools import count
+from itertools import count, islice, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from botocore.exceptions import ClientError
@@ -33,23 +33,20 @@ class _Version(NamedTuple):
 
 
 class VersionedBucket:
-    """boto3's S3 client for one bucket, as far as `S3Store` uses it. `S3Store` passes its contract on it as on moto."""
+    """boto3's S3 client for one bucket, as far as `S3Store` uses it. `S3Store` passes its contract on it as on moto.
+
+    Attributes:
+        stored_bytes: The bytes of all versions.
+    """
 
     def __init__(self, clock: Clock = lambda: datetime.now(timezone.utc)) -> None:
         self._clock = clock
-        self._versions: dict[str, list[_Version]] = defaultdict(list)
+        self._versions: dict[str, list[_Version]] = {}
         """Versions of each key, the newest last."""
+        self._sorted: list[str] = []
+        """The keys. Python compares texts by code point, which is the order of their UTF-8 bytes."""
         self._ids = count(1)
-
-    @property
-    def stored_bytes(self) -> int:
-        """The bytes of all versions."""
-        return sum(len(version.data or b"") for versions in self._versions.values() for version in versions)
-
-    @property
-    def current_bytes(self) -> int:
-        """The bytes of the objects that a reader sees."""
-        return sum(len(version.data or b"") for _, version in self._live(""))
+        self.stored_bytes = 0
 
     def get_bucket_versioning(self, **_: Any) -> dict[str, str]:
         return {"Status": "Enabled"}
@@ -94,9 +91,7 @@ class VersionedBucket:
             if version_id is None:
                 self._add(key, None, {})
                 continue
-            self._versions[key] = [version for version in self._versions[key] if version.id != version_id]
-            if not self._versions[key]:
-                del self._versions[key]
+            self._remove(key, version_id)
         return {}
 
     def get_paginator(self, operation: str) -> _Pages:
@@ -122,7 +117,20 @@ class VersionedBucket:
         return {"Versions": listed[False], "DeleteMarkers": listed[True]}
 
     def _add(self, key: str, data: bytes | None, metadata: Mapping[str, str]) -> None:
-        self._versions[key].append(_Version(f"version-{next(self._ids)}", data, self._clock(), metadata))
+        if key not in self._versions:
+            insort(self._sorted, key)
+        version = _Version(f"version-{next(self._ids)}", data, self._clock(), metadata)
+        self._versions.setdefault(key, []).append(version)
+        self.stored_bytes += len(data or b"")
+
+    def _remove(self, key: str, version_id: str) -> None:
+        versions = self._versions.get(key, [])
+        for version in [one for one in versions if one.id == version_id]:
+            versions.remove(version)
+            self.stored_bytes -= len(version.data or b"")
+            if not versions:
+                del self._versions[key]
+                del self._sorted[bisect_left(self._sorted, key)]
 
     def _current(self, key: str) -> _Version | None:
         versions = self._versions.get(key)
@@ -135,7 +143,8 @@ class VersionedBucket:
         return found
 
     def _keys(self, prefix: str) -> list[str]:
-        return sorted((key for key in self._versions if key.startswith(prefix)), key=str.encode)
+        begin = bisect_left(self._sorted, prefix)
+        return list(takewhile(lambda key: key.startswith(prefix), islice(self._sorted, begin, None)))
 
     def _live(self, prefix: str) -> Iterator[tuple[str, _Version]]:
         for key in self._keys(prefix):

@@ -4,7 +4,7 @@ The time at which a file was written does not tell whether it is new: S3 reports
 copies may keep the time of their original. The lake knows the files of the late window by name, but the planner does
 not read it, and the lake forgets older ones. So each run stores a digest and counts in the table's item.
 
-* The digest is of the names and sizes of the files that every scan lists, see `cdclake.control.plan.raw_scan.in_tail`.
+* The digest is of the names and sizes of the files that every scan lists, see `raw_scan.is_in_tail`.
   If it differs, a run must find out why.
 * Each name falls into one of 32 cells by its hash. A cell holds the number of its names and the sum of their hashes. If
   it has one name more than before, the difference of the sums is the hash of that name. If it has several names more,
@@ -18,7 +18,7 @@ from base64 import b64decode, b64encode
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdclake.control.plan.raw_scan import in_tail
+from cdclake.control.plan.raw_scan import is_in_tail
 from cdclake.model.rawfiles import file_order
 
 if TYPE_CHECKING:
@@ -65,8 +65,9 @@ class KnownFiles(NamedTuple):
         end = file_order(after)
         known = [file for file in changes if file.order <= end]
         tail = blake2b(digest_size=_DIGEST_BYTES)
+        in_tail = is_in_tail(state)
         for file in known:
-            if in_tail(state, file):
+            if in_tail(file):
                 tail.update(f"{file.relative}\0{file.size_bytes}\n".encode())
         return cls(after, tail.hexdigest(), _cells(known))
 

@@ -30,7 +30,7 @@ from cdclake.model.snapshot import Snapshot
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from cdclake.model.rawfiles import ListedObject, RawFile, RawFiles
@@ -145,17 +145,21 @@ def _tail_begin(state: TableState) -> str:
     return start_after(state.checked_watermark, stamp)
 
 
-def in_tail(state: TableState, file: RawFile) -> bool:
+def is_in_tail(state: TableState) -> Callable[[RawFile], bool]:
     """Whether every scan lists a change file up to the watermark. Depends on nothing but the table's item.
 
     Raises:
         ConfigurationError: An attribute of the state is invalid; names it.
     """
-    begin = _tail_begin(state)
-    if file.transactions:
-        return file.order >= _tail_stamp(state)
+    begin, stamp = _tail_begin(state), _tail_stamp(state)
     end = "" if _reads_transactions(state) else state.checked_watermark
-    return not begin or begin < file.relative <= end
+
+    def in_tail(file: RawFile) -> bool:
+        if file.transactions:
+            return file.order >= stamp
+        return not begin or begin < file.relative <= end
+
+    return in_tail
 
 
 def _reads_transactions(state: TableState) -> bool:
