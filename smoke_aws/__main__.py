@@ -39,11 +39,23 @@ class Smoke:
         account: Where to deploy.
         settings: The deployment's settings, as context of the CDK.
         cdk: Runs the `cdk` command with these words.
+
+    Raises:
+        ConfigurationError: The deployment would not be one of its own.
     """
 
     def __init__(self, account: AwsAccount, settings: dict[str, str], cdk: Callable[[Sequence[str]], None]) -> None:
         self._account, self._cdk = account, cdk
         self._settings = Settings.from_context(settings)
+        if not self._settings.name_prefix.startswith(NAME_PREFIX):
+            message = (
+                f"The name_prefix of a smoke test must begin with {NAME_PREFIX}, because it deletes its deployment"
+            )
+            raise ConfigurationError(message, remedy="Leave it out of --context")
+        existing = [name for name in settings if name.startswith(f"{CONTEXT_PREFIX}existing_")]
+        if existing:
+            message = f"A smoke test writes raw files and tables, so it uses nothing that exists: {', '.join(existing)}"
+            raise ConfigurationError(message, remedy="Leave it out of --context")
         self._context = [word for name, value in settings.items() for word in ("--context", f"{name}={value}")]
         self.deployment = Deployment(account, self._settings.name_prefix)
 

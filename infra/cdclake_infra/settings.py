@@ -27,8 +27,8 @@ PROCESS_TABLE_MARGIN_MINUTES = 60
 MOST_TIMEOUT_MINUTES = 7 * 24 * 60
 """https://docs.aws.amazon.com/glue/latest/dg/aws-glue-api-jobs-job.html"""
 
-_NAME_PREFIX = re.compile(r"[a-z][a-z0-9-]{0,14}-")
-"""The name of a bucket with account and region may have 63 characters."""
+_NAME_PREFIX = re.compile(r"(?=.{2,16}$)[a-z][a-z0-9]*(-[a-z0-9]+)*-")
+"""A bucket's name with account and region may have 63 characters, and a DMS task's no two hyphens together."""
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _DATABASE = re.compile(r"[a-z0-9_-]{1,255}")
@@ -123,7 +123,7 @@ class Settings:
         Raises:
             ConfigurationError: A value is invalid; the message contains the setting and its valid values.
         """
-        meaning = "at most 16 of a-z, 0-9 and -, with a letter first and - last, such as staging-"
+        meaning = "at most 16 of a-z, 0-9 and single hyphens, a letter first and a hyphen last, such as staging-"
         self._require("name_prefix", _NAME_PREFIX, meaning, may_be_empty=True)
         for name in ("raw_prefix", "lake_prefix"):
             self._require(name, _PREFIX, "letters, digits, / and !_.'()=-")

@@ -65,6 +65,8 @@ def test_slashes_around_a_prefix_are_optional(text: str):
         ("worker_type", "Standard"),
         ("name_prefix", "acme"),
         ("name_prefix", "Acme-"),
+        ("name_prefix", "acme--"),
+        ("name_prefix", "-"),
         ("name_prefix", "acme-corporation-"),
         ("most_workers", "1"),
         ("load_initial_timeout_minutes", "0"),

@@ -137,6 +137,16 @@ def test_without_agreement_nothing_is_deployed(aws: None, monkeypatch: pytest.Mo
     assert smoke_aws.main([]) == 1
 
 
+@pytest.mark.parametrize(
+    "setting", ["name_prefix=", "name_prefix=staging-", "existing_raw_bucket=acme-raw", "existing_state_table=states"]
+)
+def test_only_a_deployment_of_its_own_is_removed(aws: None, tmp_path: Path, setting: str) -> None:
+    commands = Commands()
+    with pytest.raises(ConfigurationError, match="smoke test"):
+        Smoke(AwsAccount(tmp_path), context_of([f"cdclake:{setting}"]), commands)
+    assert commands.words == []
+
+
 def test_a_wrong_setting_is_refused(capsys: Any) -> None:
     with pytest.raises(ConfigurationError, match="is no setting"):
         context_of(["worker_type"])
