@@ -16,11 +16,12 @@ from deploy_local.scenario import JOBS, Patience, Scenario
 
 from cdclake.control.jobs.entry import error_line
 from cdclake.errors import CdclakeError, ConfigurationError
+from cdclake_infra.build import context_of_cdk_json
 from cdclake_infra.library import ROOT
 from cdclake_infra.settings import CONTEXT_PREFIX, Settings
 from smoke_aws.account import AwsAccount
 from smoke_aws.measure import Measured, measure, table
-from smoke_aws.removal import delete_logs, empty_bucket
+from smoke_aws.removal import delete_logs, empty_bucket, stop_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +31,18 @@ NAME_PREFIX = "smoke-"
 PATIENCE = Patience(event_seconds=300, job_seconds=1800, poll_seconds=5)
 """Glue may take minutes to start a worker."""
 BUCKETS = ("raw", "lake", "access-logs")
+REMOVAL_TRIES = 3
+OWN_SETTINGS = {
+    "name_prefix": NAME_PREFIX,
+    "raw_prefix": "dms",
+    "lake_prefix": "tables",
+    "delete_data_with_stacks": "true",
+    "schedule_enabled": "false",
+    "start_by_file": "true",
+    "catalog": "true",
+    "sample_database": "false",
+}
+"""What the test relies on, whatever cdk.json says."""
 
 
 class Smoke:
@@ -46,16 +59,12 @@ class Smoke:
 
     def __init__(self, account: AwsAccount, settings: dict[str, str], cdk: Callable[[Sequence[str]], None]) -> None:
         self._account, self._cdk = account, cdk
-        self._settings = Settings.from_context(settings)
-        if not self._settings.name_prefix.startswith(NAME_PREFIX):
-            message = (
-                f"The name_prefix of a smoke test must begin with {NAME_PREFIX}, because it deletes its deployment"
-            )
-            raise ConfigurationError(message, remedy="Leave it out of --context")
-        existing = [name for name in settings if name.startswith(f"{CONTEXT_PREFIX}existing_")]
+        merged = {**context_of_cdk_json(), **settings}  # as the cdk command does
+        self._settings = Settings.from_context(merged)
+        existing = [name for name, value in merged.items() if name.startswith(f"{CONTEXT_PREFIX}existing_") and value]
         if existing:
             message = f"A smoke test writes raw files and tables, so it uses nothing that exists: {', '.join(existing)}"
-            raise ConfigurationError(message, remedy="Leave it out of --context")
+            raise ConfigurationError(message, remedy="Leave it out of cdk.json and --context")
         self._context = [word for name, value in settings.items() for word in ("--context", f"{name}={value}")]
         self.deployment = Deployment(account, self._settings.name_prefix)
 
@@ -77,20 +86,25 @@ class Smoke:
         return [measure(run, logs) for job in JOBS for run in reversed(scenario.runs(job))]
 
     def remove(self, report: Callable[[str, str], None]) -> None:
-        """Delete the stacks with their data, and the logs of the runs. What is not there is no error."""
-        prefix, place = self._settings.name_prefix, f"{self._account.number}-{self._account.region}"
-        glue, s3 = self._account.client("glue"), self._account.client("s3")
-        runs = []
-        for job in JOBS:
+        """Stop all runs, delete the stacks with their data, then the logs of the runs. What is not there is no error.
+
+        Raises:
+            CdclakeError: The stacks could not be deleted.
+        """
+        runs = stop_runs(self._account.client("glue"), [f"{NAME_PREFIX}{job}" for job in JOBS], PATIENCE.poll_seconds)
+        place, objects = f"{self._account.number}-{self._account.region}", 0
+        for tries_left in reversed(range(REMOVAL_TRIES)):  # S3 may deliver access logs after a bucket was emptied
+            s3 = self._account.client("s3")
+            objects += sum(empty_bucket(s3, f"{NAME_PREFIX}cdclake-{bucket}-{place}") for bucket in BUCKETS)
             try:
-                pages = glue.get_paginator("get_job_runs").paginate(JobName=f"{prefix}{job}")
-                runs += [run["Id"] for page in pages for run in page["JobRuns"]]
-            except glue.exceptions.EntityNotFoundException:
-                continue
+                self._cdk(["destroy", "--all", "--force", *self._context])
+                break
+            except CdclakeError:
+                if not tries_left:
+                    raise
+        report("removed", f"the stacks, and {objects} versions of objects")
         streams = delete_logs(self._account.client("logs"), runs)
-        objects = sum(empty_bucket(s3, f"{prefix}cdclake-{bucket}-{place}") for bucket in BUCKETS)
-        self._cdk(["destroy", "--all", "--force", *self._context])
-        report("removed", f"the stacks, {objects} versions of objects, {streams} log streams of {len(runs)} runs")
+        report("removed", f"{streams} log streams of {len(runs)} runs")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,27 +127,31 @@ def context_of(words: Sequence[str]) -> dict[str, str]:
     """The context of the CDK: that of the test, and `key=value` words that add to it.
 
     Raises:
-        ConfigurationError: A word has no `=`.
+        ConfigurationError: A word has no `=`, or names a setting of the test.
     """
-    wrong = [word for word in words if "=" not in word]
+    own = {f"{CONTEXT_PREFIX}{name}": value for name, value in OWN_SETTINGS.items()}
+    wrong = [word for word in words if "=" not in word or word.partition("=")[0] in own]
     if wrong:
-        message = f"'{wrong[0]}' is no setting"
+        message = f"'{wrong[0]}' is no setting that a smoke test can have"
         raise ConfigurationError(message, remedy="Write --context cdclake:worker_type=G.2X")
-    own = {"name_prefix": NAME_PREFIX, "delete_data_with_stacks": "true", "schedule_enabled": "false"}
-    chosen = dict(word.split("=", 1) for word in words)
-    return {**{f"{CONTEXT_PREFIX}{name}": value for name, value in own.items()}, **chosen}
+    return {**dict(word.split("=", 1) for word in words), **own}
 
 
 def _test(smoke: Smoke, account: AwsAccount, *, keep: bool, only_remove: bool) -> int:
     measured: list[Measured] = []
+    error: Exception | None = None
     try:
         if not only_remove:
             measured = smoke.run(_report)
-    finally:
-        if keep:
-            _report("kept", "remove it with --remove")
-        else:
-            smoke.remove(_report)
+    except Exception as failure:  # noqa: BLE001 - raised after the removal
+        sys.stderr.write(f"FAILED: {error_line(failure)}\n")
+        error = failure
+    if keep:
+        _report("kept", "remove it with --remove")
+    else:
+        smoke.remove(_report)
+    if error:
+        raise error
     if measured:
         results = account.folder / "results.json"
         results.write_text(json.dumps([run._asdict() for run in measured], indent=1), encoding="utf-8")

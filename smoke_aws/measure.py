@@ -97,6 +97,6 @@ def _parallelism(lines: list[str]) -> int | None:
     """What the job itself logs at the end of a table."""
     for line in lines:
         if '"parallelism"' in line:
-            entry = json.loads(line[line.index("{") :])
+            entry, _ = json.JSONDecoder().raw_decode(line[line.index("{") :])
             return int(entry["parallelism"])
     return None

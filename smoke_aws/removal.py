@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
-from cdclake.errors import IntegrityError
+from cdclake.devkit.local.jobs import JobRunState
+from cdclake.errors import IntegrityError, JobRunError
 from smoke_aws.measure import log_streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+MAX_STOPPED = 25
+"""Runs per request. https://docs.aws.amazon.com/glue/latest/webapi/API_BatchStopJobRun.html"""
+STOP_POLLS = 120
 
 
 def empty_bucket(s3: Any, bucket: str) -> int:  # noqa: ANN401 - boto3's client
@@ -33,6 +39,41 @@ def _first_versions(s3: Any, bucket: str) -> list[dict[str, str]]:  # noqa: ANN4
         return []
     entries = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
     return [{"Key": entry["Key"], "VersionId": entry["VersionId"]} for entry in entries]
+
+
+def stop_runs(glue: Any, jobs: Iterable[str], poll_seconds: float) -> list[str]:  # noqa: ANN401 - boto3's client
+    """Stop all active runs of jobs, and wait until they have ended; returns the ids of all runs.
+
+    Args:
+        glue: Client of Glue.
+        jobs: Names of jobs; one that is not there has no runs.
+        poll_seconds: Pause between two looks.
+
+    Raises:
+        JobRunError: A run does not end.
+    """
+    ids = []
+    for job in jobs:
+        for _ in range(STOP_POLLS):
+            runs = _runs(glue, job)
+            active = [run["Id"] for run in runs if not JobRunState(run["JobRunState"]).ended]
+            if not active:
+                break
+            glue.batch_stop_job_run(JobName=job, JobRunIds=active[:MAX_STOPPED])
+            time.sleep(poll_seconds)
+        else:
+            raise JobRunError(
+                "A run could not be stopped", remedy="Stop it in the Glue console", job=job, run=active[0]
+            )
+        ids += [run["Id"] for run in runs]
+    return ids
+
+
+def _runs(glue: Any, job: str) -> list[dict[str, Any]]:  # noqa: ANN401 - boto3's client
+    try:
+        return [run for page in glue.get_paginator("get_job_runs").paginate(JobName=job) for run in page["JobRuns"]]
+    except glue.exceptions.EntityNotFoundException:
+        return []
 
 
 def delete_logs(logs: Any, run_ids: Iterable[str]) -> int:  # noqa: ANN401 - boto3's client

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import boto3
 import pytest
 from smoke_aws.__main__ import Smoke, context_of
 from smoke_aws.account import AwsAccount
 from smoke_aws.measure import BYTES_PER_EVENT, Measured, measure, table
-from smoke_aws.removal import empty_bucket
+from smoke_aws.removal import empty_bucket, stop_runs
 
 from cdclake.errors import ConfigurationError, JobRunError
 from smoke_aws import __main__ as smoke_aws
@@ -137,9 +138,7 @@ def test_without_agreement_nothing_is_deployed(aws: None, monkeypatch: pytest.Mo
     assert smoke_aws.main([]) == 1
 
 
-@pytest.mark.parametrize(
-    "setting", ["name_prefix=", "name_prefix=staging-", "existing_raw_bucket=acme-raw", "existing_state_table=states"]
-)
+@pytest.mark.parametrize("setting", ["name_prefix=", "delete_data_with_stacks=false", "existing_raw_bucket=acme-raw"])
 def test_only_a_deployment_of_its_own_is_removed(aws: None, tmp_path: Path, setting: str) -> None:
     commands = Commands()
     with pytest.raises(ConfigurationError, match="smoke test"):
@@ -147,6 +146,48 @@ def test_only_a_deployment_of_its_own_is_removed(aws: None, tmp_path: Path, sett
     assert commands.words == []
 
 
+def test_settings_in_cdk_json_count_too(aws: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"cdclake:existing_lake_bucket": "acme-lake", "cdclake:raw_prefix": "erp"}
+    monkeypatch.setattr(smoke_aws, "context_of_cdk_json", lambda: settings)
+    with pytest.raises(ConfigurationError, match="existing_lake_bucket"):
+        new_smoke(tmp_path, Commands())
+    del settings["cdclake:existing_lake_bucket"]
+    smoke, _ = new_smoke(tmp_path, Commands())
+    assert smoke._settings.raw_prefix == "dms/"
+
+
+def test_active_runs_are_stopped_before_anything_is_removed() -> None:
+    runs = {"smoke-a": ["RUNNING", "SUCCEEDED"], "smoke-b": ["STARTING"]}
+    glue = Mock()
+    glue.exceptions.EntityNotFoundException = KeyError
+
+    def paginate(JobName: str) -> list[dict[str, Any]]:
+        found = [{"Id": f"{JobName}-{number}", "JobRunState": state} for number, state in enumerate(runs[JobName])]
+        return [{"JobRuns": found}]
+
+    def stop(JobName: str, JobRunIds: list[str]) -> None:
+        for run_id in JobRunIds:
+            runs[JobName][int(run_id[-1])] = "STOPPED"
+
+    glue.get_paginator.return_value.paginate = paginate
+    glue.batch_stop_job_run = stop
+    assert stop_runs(glue, ["smoke-a", "smoke-b", "absent"], 0) == ["smoke-a-0", "smoke-a-1", "smoke-b-0"]
+    assert runs == {"smoke-a": ["STOPPED", "SUCCEEDED"], "smoke-b": ["STOPPED"]}
+
+
+def test_a_bucket_that_fills_again_is_emptied_again(aws: None, tmp_path: Path) -> None:
+    class Fails(Commands):
+        def __call__(self, words: Sequence[str]) -> None:
+            self.words.append(list(words))
+            if len(self.words) == 1:
+                raise ConfigurationError("cdk destroy failed")
+
+    commands = Fails()
+    smoke, _ = new_smoke(tmp_path, commands)
+    smoke.remove(lambda *_: None)
+    assert [words[0] for words in commands.words] == ["destroy", "destroy"]
+
+
 def test_a_wrong_setting_is_refused(capsys: Any) -> None:
-    with pytest.raises(ConfigurationError, match="is no setting"):
+    with pytest.raises(ConfigurationError, match="is no setting that"):
         context_of(["worker_type"])
