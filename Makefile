@@ -42,7 +42,7 @@ test-all: check ## Run what CI runs: also browser, databases, long tests, docume
 test-databases: $(VENV)/.test-ready ## Replay 200 histories of SQL on MariaDB and PostgreSQL: the lake must equal them (two minutes)
 	@$(DATABASE_TESTS) tests/databases/test_mariadb.py tests/databases/test_postgresql.py
 
-test-spark4: $(SPARK4_VENV)/.ready ## Run the tests that start Spark on Spark 4.1, as Glue 6.0 has it; needs Java 17 or 21 (minutes)
+test-spark4: $(SPARK4_VENV)/.ready ## Run the tests of the lake that start Spark on Spark 4.1, as Glue 6.0 has it; needs Java 17 or 21 (minutes)
 	@$(SPARK4_VENV)/bin/python -m pytest -q -n 2 --dist loadfile -m spark tests/lake
 	@$(SPARK4_VENV)/bin/python -m pytest -q tests/lake/spark
 

@@ -27,8 +27,10 @@ PROCESS_TABLE_MARGIN_MINUTES = 60
 MOST_TIMEOUT_MINUTES = 7 * 24 * 60
 """https://docs.aws.amazon.com/glue/latest/dg/aws-glue-api-jobs-job.html"""
 
-_NAME_PREFIX = re.compile(r"(?=.{2,16}$)[a-z][a-z0-9]*(-[a-z0-9]+)*-")
-"""A bucket's name with account and region may have 63 characters, and a DMS task's no two hyphens together."""
+_NAME_PREFIX = re.compile(r"(?!sthree-|amzn-s3-demo-)(?=.{2,15}$)[a-z][a-z0-9]*(-[a-z0-9]+)*-")
+"""A bucket's name with account and region may have 63 characters, and a DMS task's no two hyphens together. S3 keeps
+some prefixes for itself: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
+"""
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _DATABASE = re.compile(r"[a-z0-9_-]{1,255}")
@@ -123,7 +125,7 @@ class Settings:
         Raises:
             ConfigurationError: A value is invalid; the message contains the setting and its valid values.
         """
-        meaning = "at most 16 of a-z, 0-9 and single hyphens, a letter first and a hyphen last, such as staging-"
+        meaning = "at most 15 of a-z, 0-9 and single hyphens, a letter first and a hyphen last, such as staging-"
         self._require("name_prefix", _NAME_PREFIX, meaning, may_be_empty=True)
         for name in ("raw_prefix", "lake_prefix"):
             self._require(name, _PREFIX, "letters, digits, / and !_.'()=-")
@@ -140,6 +142,8 @@ class Settings:
             meaning = f"set together with the others of {', '.join(network)}: vpc-..., subnet-..., eu-central-1a"
             self._require(name, pattern, meaning, may_be_empty=not any(getattr(self, other) for other in network))
         self._require("schedule", _SCHEDULE, "a Glue schedule with six fields, such as cron(0 * * * ? *)")
+        if self.glue_version.isdecimal():  # JSON has no 6.0
+            object.__setattr__(self, "glue_version", f"{self.glue_version}.0")
         for name, known in {"worker_type": WORKER_TYPES, "glue_version": tuple(GLUE_VERSIONS)}.items():
             if getattr(self, name) not in known:
                 raise _invalid(name, getattr(self, name), f"one of {', '.join(known)}")
@@ -206,7 +210,8 @@ class Settings:
 
 
 def _is_pem(path: str) -> bool:
-    return Path(path).is_file() and "-----BEGIN CERTIFICATE-----" in Path(path).read_text(encoding="utf-8")
+    content = Path(path).read_bytes() if Path(path).is_file() else b""
+    return content.isascii() and b"-----BEGIN CERTIFICATE-----" in content and b"PRIVATE KEY" not in content
 
 
 def _read(name: str, value: object, kind: type) -> str | int | bool:

@@ -59,8 +59,9 @@ def buckets(result):
 @pytest.mark.parametrize("chosen", [("--stack", "staging-CdclakePipeline"), ("--name-prefix", "staging-")])
 def test_jobs_have_the_prefix_of_their_deployment(deployed, chosen):
     for bucket in ("my-raw", "my-lake", "cdclake-raw", "cdclake-lake"):
-        location = {"LocationConstraint": "eu-central-1"}
-        boto3.client("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration=location)
+        boto3.client("s3").create_bucket(
+            Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+        )
     result = deployed("run", "--state-table", "my-states", *chosen)
     assert result.exit_code != 0
     assert "staging-DMSCDC_Controller" in result.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -83,8 +84,11 @@ def test_dms_verifies_the_database_by_its_certificate(sample: Stacks):
     assert (source["SslMode"], source["CertificateArn"]) == ("verify-ca", f"<{name}>")
 
 
-@pytest.mark.parametrize("certificate", ["", "absent.pem", __file__])
-def test_a_sample_without_certificates_is_refused(certificate: str):
+@pytest.mark.parametrize("content", [None, b"", b"\xff-----BEGIN CERTIFICATE-----", b"-----BEGIN PRIVATE KEY-----"])
+def test_a_sample_without_certificates_is_refused(tmp_path: Path, content: bytes | None):
+    certificate = str(tmp_path / "rds.pem")
+    if content is not None:
+        Path(certificate).write_bytes(content)
     with pytest.raises(ConfigurationError, match=r"cdclake:sample_certificate is .* path of a PEM file"):
         Settings(sample_database=True, sample_certificate=certificate)
 

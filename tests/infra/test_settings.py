@@ -67,7 +67,8 @@ def test_slashes_around_a_prefix_are_optional(text: str):
         ("name_prefix", "Acme-"),
         ("name_prefix", "acme--"),
         ("name_prefix", "-"),
-        ("name_prefix", "acme-corporation-"),
+        ("name_prefix", "acme-department-"),
+        ("name_prefix", "sthree-"),
         ("most_workers", "1"),
         ("load_initial_timeout_minutes", "0"),
         ("load_incremental_timeout_minutes", "10081"),
@@ -87,6 +88,11 @@ def test_half_a_network_is_refused(missing: str):
     assert Settings(**network).vpc_id  # type: ignore[arg-type]  # all three are str
     with pytest.raises(ConfigurationError, match=f"cdclake:{missing} is ''"):
         Settings(**{**network, missing: ""})  # type: ignore[arg-type]  # all three are str
+
+
+@pytest.mark.parametrize("value", ["6.0", 6.0, 6, "6"])
+def test_a_glue_version_may_be_a_number(value: object):
+    assert Settings.from_context({"cdclake:glue_version": value}).glue_version == "6.0"
 
 
 def test_an_unknown_setting_is_refused_with_the_nearest_name():

@@ -48,9 +48,7 @@ class Target:
         Installation.lake_prefix
     )
     state_table: Annotated[str, _location("state_table", "State table in DynamoDB.")] = Installation.state_table
-    name_prefix: Annotated[str, _location("name_prefix", "Prefix of the names of the Glue jobs, such as staging-.")] = (
-        ""
-    )
+    name_prefix: Annotated[str, _location("name_prefix", "Prefix of the jobs' names; --stack finds all.")] = ""
 
     @property
     def installation(self) -> Installation:
