@@ -43,6 +43,7 @@ OWN_SETTINGS = {
     "sample_database": "false",
 }
 """What the test relies on, whatever cdk.json says."""
+_EXPECTED = (CdclakeError, BotoCoreError, ClientError)
 
 
 class Smoke:
@@ -93,8 +94,8 @@ class Smoke:
         """
         runs = stop_runs(self._account.client("glue"), [f"{NAME_PREFIX}{job}" for job in JOBS], PATIENCE.poll_seconds)
         place, objects = f"{self._account.number}-{self._account.region}", 0
+        s3 = self._account.client("s3")
         for tries_left in reversed(range(REMOVAL_TRIES)):  # S3 may deliver access logs after a bucket was emptied
-            s3 = self._account.client("s3")
             objects += sum(empty_bucket(s3, f"{NAME_PREFIX}cdclake-{bucket}-{place}") for bucket in BUCKETS)
             try:
                 self._cdk(["destroy", "--all", "--force", *self._context])
@@ -118,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not (options.yes or _agreed(account)):
             return 1
         return _test(smoke, account, keep=options.keep, only_remove=options.remove)
-    except (CdclakeError, BotoCoreError, ClientError) as error:
+    except _EXPECTED as error:
         sys.stderr.write(f"FAILED: {error_line(error)}\n")
         return 1
 
@@ -139,24 +140,23 @@ def context_of(words: Sequence[str]) -> dict[str, str]:
 
 def _test(smoke: Smoke, account: AwsAccount, *, keep: bool, only_remove: bool) -> int:
     measured: list[Measured] = []
-    error: Exception | None = None
+    failed = False
     try:
         if not only_remove:
             measured = smoke.run(_report)
-    except Exception as failure:  # noqa: BLE001 - raised after the removal
-        sys.stderr.write(f"FAILED: {error_line(failure)}\n")
-        error = failure
-    if keep:
-        _report("kept", "remove it with --remove")
-    else:
-        smoke.remove(_report)
-    if error:
-        raise error
+    except _EXPECTED as error:
+        failed = True
+        sys.stderr.write(f"FAILED: {error_line(error)}\n")  # before the removal, which may fail too
+    finally:
+        if keep:
+            _report("kept", "remove it with --remove")
+        else:
+            smoke.remove(_report)
     if measured:
         results = account.folder / "results.json"
         results.write_text(json.dumps([run._asdict() for run in measured], indent=1), encoding="utf-8")
         sys.stdout.write(f"\n{table(measured)}\n\nAll steps passed; figures in {results}\n")
-    return 0
+    return int(failed)
 
 
 def _agreed(account: AwsAccount) -> bool:

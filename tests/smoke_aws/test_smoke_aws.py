@@ -107,8 +107,7 @@ def new_smoke(folder: Path, commands: Commands) -> tuple[Smoke, AwsAccount]:
 def test_what_was_deployed_is_removed_although_a_step_failed(aws: None, tmp_path: Path) -> None:
     commands = Commands(fails="deploy")
     smoke, account = new_smoke(tmp_path, commands)
-    with pytest.raises(ConfigurationError):
-        smoke_aws._test(smoke, account, keep=False, only_remove=False)
+    assert smoke_aws._test(smoke, account, keep=False, only_remove=False) == 1
     deploy, destroy = commands.words
     assert (deploy[0], destroy[0]) == ("deploy", "destroy")
     assert "cdclake:name_prefix=smoke-" in deploy
@@ -124,8 +123,7 @@ def test_a_deployment_can_be_kept_and_removed_later(aws: None, tmp_path: Path, c
         raise JobRunError("a step failed")
 
     smoke.run = fails  # type: ignore[method-assign, assignment]
-    with pytest.raises(JobRunError):
-        smoke_aws._test(smoke, account, keep=True, only_remove=False)
+    assert smoke_aws._test(smoke, account, keep=True, only_remove=False) == 1
     assert commands.words == []
     assert smoke_aws._test(smoke, account, keep=False, only_remove=True) == 0
     assert [words[0] for words in commands.words] == ["destroy"]
