@@ -27,7 +27,7 @@ RUNS = [
     (TAKEOVER, 2),
 ]
 FAILS = pytest.mark.xfail(
-    strict=True,
+    strict=False,  # requests of several threads may come in another order, so that another one is hit
     raises=JobRunError,
     reason="pyarrow's S3 client does not repeat a read if the error it got is longer than the range that it asked for: "
     "the Spark task or the next run does",
