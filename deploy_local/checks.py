@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from botocore.exceptions import ClientError
 
 from cdclake.errors import IntegrityError
-from cdclake.model.metrics import NAMESPACE
+from cdclake.model.metrics import namespace
 from cdclake.model.names import Argument, Attribute
 from deploy_local.job_run import EXTRA_FILES, EXTRA_MODULES
 
@@ -137,19 +137,20 @@ def alarms(deployment: Deployment) -> str:
 
 def metrics(deployment: Deployment) -> str:
     """The jobs have published every metric that an alarm watches, with the same namespace and dimensions."""
-    pages = deployment.client("cloudwatch").get_paginator("list_metrics").paginate(Namespace=NAMESPACE)
+    own = namespace(deployment.name_prefix)
+    pages = deployment.client("cloudwatch").get_paginator("list_metrics").paginate(Namespace=own)
     published = {_metric(metric["MetricName"], metric["Dimensions"]) for page in pages for metric in page["Metrics"]}
     watched = {
         _metric(alarm["MetricName"], alarm["Dimensions"]): alarm["AlarmName"]
         for alarm in _alarms(deployment)
-        if alarm["Namespace"] == NAMESPACE
+        if alarm["Namespace"] == own
     }
     missing = [alarm for metric, alarm in watched.items() if metric not in published]
     _require(not missing, f"no job has published the metrics of {', '.join(missing)}")
     not_ok = [
         f"{alarm['AlarmName']} is {alarm['StateValue']}"
         for alarm in _alarms(deployment)
-        if alarm["Namespace"] == NAMESPACE and alarm["StateValue"] != "OK"
+        if alarm["Namespace"] == own and alarm["StateValue"] != "OK"
     ]
     _require(not not_ok, f"no run failed, but {'; '.join(not_ok)}")
     return f"the jobs published {len(published)} metrics; {len(watched)} alarms have their metric and are OK"

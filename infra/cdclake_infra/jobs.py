@@ -9,7 +9,7 @@ from aws_cdk import aws_glue as glue
 from constructs import Construct
 
 from cdclake.lake.spark.worker import VARIABLE
-from cdclake.model.metrics import NAMESPACE
+from cdclake.model.metrics import namespace
 from cdclake.model.names import (
     JOB_CONTROLLER,
     JOB_LOAD_INCREMENTAL,
@@ -84,7 +84,7 @@ class Jobs(Construct):
                 Argument.NAME_PREFIX: names.prefix,
             },
             permissions=[
-                grants.put_metrics(f"{names.prefix}{NAMESPACE}"),
+                grants.put_metrics(namespace(names.prefix)),
                 grants.list_raw(names),
                 grants.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
                 grants.start_jobs(names, JOB_PROCESS_TABLE),
@@ -111,15 +111,14 @@ class Jobs(Construct):
                 Argument.NAME_PREFIX: names.prefix,
             },
             permissions=[
-                grants.put_metrics(f"{names.prefix}{NAMESPACE}"),
+                grants.put_metrics(namespace(names.prefix)),
                 grants.list_raw(names),
                 grants.list_lake(names),
                 grants.write_lake(names),
                 *grants.use_key(names),
                 grants.use_state(names, "GetItem", "UpdateItem"),
-                grants.start_jobs(
-                    names, *LOADS, JOB_PROCESS_TABLE
-                ),  # a table with more files is passed on to a new run
+                # A table with more files is passed on to a new run.
+                grants.start_jobs(names, *LOADS, JOB_PROCESS_TABLE),
                 grants.follow_jobs(names, *LOADS),
                 grants.read_task_statistics(),
                 *([grants.maintain_catalog(names)] if names.catalog_database else []),

@@ -11,7 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from cdclake.model.metrics import NAMESPACE, Dimension, Measure
+from cdclake.model.metrics import Dimension, Measure, namespace
 from cdclake_infra.resource_names import regional_arn
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Monitoring(Construct):
     ) -> None:
         super().__init__(scope, name)
         self._prefix = names.prefix
-        self._namespace = f"{names.prefix}{NAMESPACE}"
+        self._namespace = namespace(names.prefix)
         self.topic = self._topic()
         self._action = actions.SnsAction(self.topic)
         waiting = undelivered.metric_approximate_number_of_messages_visible(statistic="Maximum", period=FIVE_MINUTES)

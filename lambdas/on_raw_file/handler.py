@@ -27,7 +27,7 @@ from cdclake.control.jobs.arguments import folder_prefix, parse_new_table
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.run.trigger import trigger_table
 from cdclake.errors import ConfigurationError, JobRunError
-from cdclake.model.metrics import NAMESPACE, Unit
+from cdclake.model.metrics import Unit, namespace
 from cdclake.model.rawfiles import is_transactions_key, split_raw_key
 from cdclake.model.table import TableState
 
@@ -201,7 +201,7 @@ def _function() -> Callable[[Mapping[str, Any], LambdaContext], dict[str, str]]:
     Powertools configures the logger `cdclake`, and so the loggers of all modules of cdclake.
     """
     logger = Logger(service="cdclake", logger_formatter=_Formatter())
-    metrics = Metrics(namespace=f"{os.environ.get(NAME_PREFIX, '')}{NAMESPACE}", service=SERVICE)
+    metrics = Metrics(namespace=namespace(os.environ.get(NAME_PREFIX, "")), service=SERVICE)
     dependencies = _surroundings()
 
     @logger.inject_lambda_context

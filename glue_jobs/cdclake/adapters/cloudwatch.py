@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from cdclake import logs
 from cdclake.adapters.aws import session
-from cdclake.model.metrics import NAMESPACE
+from cdclake.model.metrics import namespace
 from cdclake.model.names import Sentinel
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def cloudwatch_metrics(per_table: str, name_prefix: str) -> CloudWatchMetrics:
         name_prefix: The job argument of that name.
     """
     client = session().client("cloudwatch", config=_CONFIG)
-    return CloudWatchMetrics(client, f"{name_prefix}{NAMESPACE}", per_table=per_table == Sentinel.ACTIVE)
+    return CloudWatchMetrics(client, namespace(name_prefix), per_table=per_table == Sentinel.ACTIVE)
 
 
 class CloudWatchMetrics:

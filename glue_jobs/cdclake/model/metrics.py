@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-NAMESPACE = "cdclake"
-"""Of a deployment whose names have no prefix."""
+
+def namespace(name_prefix: str) -> str:
+    """Namespace of the metrics of a deployment, given the prefix of its names."""
+    return f"{name_prefix}cdclake"
 
 
 class Unit(Enum):
