@@ -44,7 +44,7 @@ test-databases: $(VENV)/.test-ready ## Replay 200 histories of SQL on MariaDB an
 
 test-spark4: $(SPARK4_VENV)/.ready ## Run the tests of the lake that start Spark on Spark 4.1, as Glue 6.0 has it; needs Java 17 or 21 (minutes)
 	@$(SPARK4_VENV)/bin/python -m pytest -q -n 2 --dist loadfile -m spark tests/lake
-	@$(SPARK4_VENV)/bin/python -m pytest -q tests/lake/spark
+	@$(SPARK4_VENV)/bin/python -m pytest -q -m "not spark" tests/lake/spark
 
 test-aws: $(VENV)/.test-ready ## Test what talks to AWS against a local one as strict as AWS, with faults and expiring credentials (four minutes)
 	@$(PYTEST) -q -p tests.aws_strict.summary -m "aws and not (spark or long or deployment)" tests/aws_strict tests/adapters tests/control
