@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from cdclake.errors import ConfigurationError
+from cdclake.model.iceberg.field_ids import NO_FIELD_IDS, FieldIds
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.schema import Schema
 from cdclake.model.stored_json import FORMAT, read_stored
@@ -50,6 +51,7 @@ class DataFile:
         key_max: Largest leading key.
         deleted: Number of soft-deleted rows.
         key_columns: Number of key columns in these bounds: all, but only the first in files of earlier versions.
+        has_field_ids: Whether its columns have `FieldIds`; not in adopted files, and in those of earlier versions.
     """
 
     path: str
@@ -60,6 +62,7 @@ class DataFile:
     key_max: KeyValue = None
     deleted: int = 0
     key_columns: int = 1
+    has_field_ids: bool = False
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> DataFile:
@@ -127,6 +130,7 @@ class History:
         primary_key: Key columns of its versions.
         loads: Numbers of the changes that are full loads, ascending. Positions are comparable from one to the next.
         since: Number of the change since which it contains every change; None while it is not kept.
+        field_ids: Of the columns in its files.
     """
 
     schema: Schema
@@ -135,6 +139,7 @@ class History:
     closed: tuple[DataFile, ...] = ()
     loads: tuple[int, ...] = ()
     since: int | None = None
+    field_ids: FieldIds = NO_FIELD_IDS
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -146,7 +151,8 @@ class History:
         """Inverse of `to_json`."""
         opened, closed = (tuple(DataFile.from_json(file) for file in data[name]) for name in ("open", "closed"))
         schema = Schema.from_json(data["schema"])
-        return cls(schema, tuple(data["primary_key"]), opened, closed, tuple(data["loads"]), data["since"])
+        ids = FieldIds(**data.get("field_ids", {}))
+        return cls(schema, tuple(data["primary_key"]), opened, closed, tuple(data["loads"]), data["since"], ids)
 
     def to_json(self) -> dict[str, Any]:
         """JSON data; files as they are."""
@@ -187,6 +193,7 @@ class Snapshot:
             change, or of the change's first file with the column if that is later. Updates of files up to it did not
             send the column, unless their positions show that they did. Columns are missing that earlier versions added,
             or that changes added while `MissingColumns` was `null`.
+        field_ids: Of the columns in its files.
     """
 
     change: int = 0
@@ -210,6 +217,7 @@ class Snapshot:
     source: Schema | None = None
     identities: Mapping[str, str] = field(default_factory=dict, hash=False)
     added: Mapping[str, str] = field(default_factory=dict, hash=False)
+    field_ids: FieldIds = NO_FIELD_IDS
 
     @property
     def all_files(self) -> tuple[DataFile, ...]:
@@ -259,6 +267,7 @@ class Snapshot:
         read["files"] = tuple(DataFile.from_json(file) for file in read["files"])
         read["tombstones"] = tuple(TombstoneFile.from_json(file) for file in read["tombstones"])
         read["source"] = Schema.from_json(read["source"]) if read.get("source") else None
+        read["field_ids"] = FieldIds(**read.get("field_ids", {}))
         history = read.get("history")
         read["history"] = History.from_json(history) if history else None
         for name in ("primary_key", "partition_key", "applied_files", "full_load_files"):

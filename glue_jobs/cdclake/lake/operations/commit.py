@@ -49,6 +49,7 @@ def _snapshot_after(
         forgotten=max(facts.forgotten, result.forgotten),
         history=result.history,
         added=shape.added if run.settings.keep_missing_columns else facts.added,
+        field_ids=shape.with_field_ids(before.field_ids, before.schema).field_ids,
     )
 
 

@@ -308,6 +308,7 @@ def compute(
     """
     seconds = {"list": round(time.perf_counter() - started, 3)}
     full_load, change = loaded_utc is not None, before.change + 1
+    shape = shape.with_field_ids(before.field_ids, before.schema)
     files = () if full_load else with_leading_bounds(_with_partitions(before, shape), len(shape.primary_key))
     type_changes = has_type_change(before.schema, shape.schema)
     if type_changes:

@@ -11,6 +11,7 @@ from cdclake.commit.table_files import log_of_sibling, visible_history
 from cdclake.errors import ConfigurationError, LakeFilesError
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.scd2.tasks import HistoryPlan
+from cdclake.lake.scd2.versions import history_field_ids
 from cdclake.lake.storage.key_ranges import without_key_ranges
 from cdclake.lake.storage.keys import with_leading_bounds
 from cdclake.model.layout import HISTORY, HISTORY_SUFFIX
@@ -88,6 +89,7 @@ def plan_history(
         now_utc=now_utc,
         rewrite_all=rewrite_all,
         locations=replace(locations, table_prefix=run.layout.history_prefix, staging=locations.staging + "history-"),
+        field_ids=history_field_ids(shape, existing),
     )
 
 
@@ -119,6 +121,7 @@ def history_after(
         closed=_after(existing.closed if existing else (), closed),
         loads=plan.loads,
         since=plan.change if plan.compare_all or not existing else existing.since,
+        field_ids=plan.field_ids,
     )
 
 

@@ -142,7 +142,7 @@ def history_context(
         plan=plan,
         tombstone_plan=NO_TOMBSTONES,
         files={i: files[i] for i in plan.task_of_file},
-        shape=file_shape(request.shape),
+        shape=replace(file_shape(request.shape), field_ids=history.field_ids),
         locations=replace(history.locations, staging=history.locations.staging + kind),
         full_load=False,
         max_bad_rows=0,

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.storage.shape import TableShape
+    from cdclake.model.iceberg.field_ids import FieldIds
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
 
 
@@ -66,6 +67,7 @@ class HistoryPlan:
         now_utc: The current time.
         rewrite_all: Whether every data file must be rewritten because the type of a column changes.
         locations: Where to read and write; the table's folder is the history's.
+        field_ids: Of the columns in its files after the change.
     """
 
     change: int
@@ -80,6 +82,7 @@ class HistoryPlan:
     now_utc: datetime
     rewrite_all: bool
     locations: Locations
+    field_ids: FieldIds
 
     @property
     def files(self) -> tuple[DataFile, ...]:

@@ -22,6 +22,7 @@ from cdclake.lake.storage.partitions import NO_ROWS, PartitionedRows, by_partiti
 from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.types import TIMESTAMP
 from cdclake.lake.storage.wide_rows import take
+from cdclake.model.iceberg.field_ids import NO_FIELD_IDS
 from cdclake.model.position import ARRIVED, FULL_LOAD_POSITION, ROW_PATTERN
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import DELETE, OP_COLUMN, Schema
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cdclake.lake.storage.shape import TableShape
+    from cdclake.model.iceberg.field_ids import FieldIds
+    from cdclake.model.snapshot import History
 
 VERSION_FILE = "_cdc_place"
 """Index of the data file that contains a version, files of open versions first; null for a new version."""
@@ -74,9 +77,27 @@ class VersionChanges:
 
 
 def keyed_shape(table: TableShape) -> TableShape:
-    """Shape of a history's data files, with the key of the table."""
-    columns = Schema((*table.schema, *OWN_COLUMNS))
-    return replace(table, schema=columns, partition_key=(YEAR, MONTH), partial=False, complete=True, soft_delete=False)
+    """Shape of a history's data files, with the key of the table and without field ids."""
+    return replace(
+        table,
+        schema=Schema((*table.schema, *OWN_COLUMNS)),
+        partition_key=(YEAR, MONTH),
+        partial=False,
+        complete=True,
+        soft_delete=False,
+        field_ids=NO_FIELD_IDS,
+    )
+
+
+def history_field_ids(table: TableShape, before: History | None) -> FieldIds:
+    """Field ids of a history's files after a change.
+
+    Args:
+        table: The table after it.
+        before: The history before it; None if there is none.
+    """
+    columns = Schema((*before.schema, *OWN_COLUMNS)) if before else Schema()
+    return keyed_shape(table).with_field_ids(before.field_ids if before else NO_FIELD_IDS, columns).field_ids
 
 
 def file_shape(table: TableShape) -> TableShape:

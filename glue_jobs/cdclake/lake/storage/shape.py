@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,8 +12,9 @@ from cdclake.errors import IntegrityError
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, key_of, key_range, leading_key_of, row_keys
 from cdclake.lake.storage.partitions import partition_column
 from cdclake.lake.storage.types import arrow_schema, to_arrow
+from cdclake.model.iceberg.field_ids import NO_FIELD_IDS, FieldIds
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.schema import DELETE, OP_COLUMN, Schema
+from cdclake.model.schema import DELETE, OP_COLUMN, Column, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +40,7 @@ class TableShape:
         order_type: See `Snapshot.order_type`.
         leading: Number of key columns in the leading key; None for all.
         added: See `Snapshot.added`; empty if updates do not keep the values of columns that their file lacks.
+        field_ids: Of the columns, to be written into data files; empty to write none.
     """
 
     schema: Schema
@@ -50,6 +52,7 @@ class TableShape:
     order_type: str = ""
     leading: int | None = None
     added: Mapping[str, str] = field(default_factory=dict, hash=False)
+    field_ids: FieldIds = NO_FIELD_IDS
 
     @property
     def stored(self) -> pa.Schema:
@@ -60,6 +63,16 @@ class TableShape:
 
     def _own_columns(self) -> tuple[str, ...]:
         return () if self.complete else (OP_COLUMN, POSITION)
+
+    def with_field_ids(self, before: FieldIds, schema: Schema) -> TableShape:
+        """The same shape with field ids.
+
+        Args:
+            before: The ids before the change that makes this shape.
+            schema: The columns before it.
+        """
+        own = tuple(Column(name, "string") for name in self._own_columns())
+        return replace(self, field_ids=before.after((*schema, *own), (*self.schema, *own)))
 
     @property
     def in_flight(self) -> pa.Schema:

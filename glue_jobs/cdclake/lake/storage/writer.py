@@ -26,6 +26,8 @@ COMPRESSION = "snappy"  # every Parquet reader supports it
 ROW_GROUP_ROWS = 1 << 19
 ROW_GROUP_BYTES = 128 << 20
 """In Arrow, before compression: whoever rewrites a file reads its row groups one by one."""
+_FIELD_ID = "PARQUET:field_id"
+"""pyarrow writes this metadata of a column as its `field_id`, not as metadata."""
 SAMPLE_ROWS = 1 << 13
 MAX_DISTINCT_SHARE = 1 / 3
 """If more of a sample is distinct, the column is written without a dictionary, which would save little."""
@@ -92,7 +94,7 @@ class DataFileWriter:
     def _write_rows(self, max_rows: int) -> None:
         if self._writer is None:
             self._sink = new_file(self._fs, self._staged_keys[len(self.written)])
-            self._schema = self._buffered[0].schema
+            self._schema = self._with_field_ids(self._buffered[0].schema)
             self._writer = pq.ParquetWriter(
                 self._sink,
                 self._schema,
@@ -109,6 +111,12 @@ class DataFileWriter:
         self._buffered_rows = rest.num_rows
         self._buffered_bytes = rest.nbytes
 
+    def _with_field_ids(self, schema: pa.Schema) -> pa.Schema:
+        ids = self._shape.field_ids
+        if not ids:
+            return schema
+        return pa.schema([column.with_metadata({_FIELD_ID: str(ids.of(column.name))}) for column in schema])
+
     def close(self) -> None:
         """Finish the current file, if any."""
         if self._buffered_rows:
@@ -122,7 +130,10 @@ class DataFileWriter:
             self._sink.close()
         low, high = (min(self._bounds), max(self._bounds)) if self._bounds else (None, None)  # type: ignore[type-var]
         columns = len(self._shape.leading_columns) or 1
-        self.written.append(DataFile(key, self._rows, size_bytes, self._partition, low, high, self._deleted, columns))
+        has_ids = bool(self._shape.field_ids)
+        self.written.append(
+            DataFile(key, self._rows, size_bytes, self._partition, low, high, self._deleted, columns, has_ids)
+        )
         self._writer, self._sink, self._rows, self._deleted, self._bounds = None, None, 0, 0, []
 
 

@@ -129,13 +129,14 @@ def _candidates(log: ChangeLog, head: int, keys: RowKeys) -> Matches:
     candidates, seen = Matches(), set[str]()
     for record, snapshot in retained_snapshots(log, head):
         staged = {file.path: file.staged_key for file in record.added}
-        table = TableShape(snapshot.schema, snapshot.primary_key, snapshot.partition_key)
+        table = TableShape(snapshot.schema, snapshot.primary_key, snapshot.partition_key, field_ids=snapshot.field_ids)
         kinds: list[tuple[tuple[DataFile, ...], TableShape, KeyFilter | None]] = [
             (snapshot.files, table, keys.filter_for(table))
         ]
         if snapshot.history:
             versions = TableShape(snapshot.history.schema, snapshot.history.primary_key, ())
-            kinds.append((snapshot.history.files, file_shape(versions), keys.filter_for(keyed_shape(versions))))
+            shape = replace(file_shape(versions), field_ids=snapshot.history.field_ids)
+            kinds.append((snapshot.history.files, shape, keys.filter_for(keyed_shape(versions))))
         for files, shape, key_filter in kinds:
             for file in files:
                 if file.path in seen:
