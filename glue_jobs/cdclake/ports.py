@@ -47,6 +47,10 @@ class ObjectStore(ObjectReader, Protocol):
     restored. A data file that is live or retired is retained.
     """
 
+    def url(self, key: str) -> str:
+        """The URL by which readers find an object."""
+        ...
+
     def key_fault(self, key: str) -> str:
         """Why the store can hold no object of that key; empty if it can. Such an object counts as absent."""
         ...

@@ -69,6 +69,10 @@ class FolderStore:
         """See `ObjectReader.list_level`."""
         return one_level(prefix, (entry.key for entry in self._entries(prefix)))
 
+    def url(self, key: str) -> str:
+        """See `ObjectStore.url`."""
+        return f"file://{self.root}/{key}"
+
     def key_fault(self, key: str) -> str:
         """See `ObjectStore.key_fault`. File systems limit each name; a whole key has S3's limit."""
         longest = max(len(os.fsencode(name)) for name in key.split("/"))

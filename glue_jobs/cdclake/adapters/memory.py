@@ -60,6 +60,10 @@ class MemoryStore:
         self._objects: dict[str, _Stored] = {}
         self._lock = Lock()
 
+    def url(self, key: str) -> str:
+        """See `ObjectStore.url`."""
+        return f"memory://{key}"
+
     def key_fault(self, key: str) -> str:
         """See `ObjectStore.key_fault`. As on S3."""
         return s3_key_fault(key)

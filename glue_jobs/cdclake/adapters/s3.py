@@ -115,6 +115,10 @@ class S3Store:
                     return None
                 raise
 
+    def url(self, key: str) -> str:
+        """See `ObjectStore.url`."""
+        return f"s3://{self.bucket}/{key}"
+
     def key_fault(self, key: str) -> str:
         """See `ObjectStore.key_fault`."""
         return s3_key_fault(key)

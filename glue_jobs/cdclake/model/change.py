@@ -178,6 +178,8 @@ class ChangeRecord:
         missing_columns: Columns of the table that some of its change files lacked.
         bytes_read: Size of the raw files read, and of the data files replaced.
         bytes_added: Size of the new data files.
+        iceberg: Whether the table is an Iceberg table after it.
+        switched: Whether it became one, or is none any more.
         seconds: Duration of each phase up to the commit; `ChangeLog.seconds` has the later phases.
     """
 
@@ -201,6 +203,8 @@ class ChangeRecord:
     missing_columns: tuple[str, ...] = ()
     bytes_read: int = 0
     bytes_added: int = 0
+    iceberg: bool = False
+    switched: bool = False
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property

@@ -18,6 +18,10 @@ HISTORY_SUFFIX = "_history"
 """Suffix of the history's folder, next to the table's folder."""
 MAX_KEY_BYTES = 1024
 """Of S3. https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
+ICEBERG = "_iceberg/"
+"""Folder of an Iceberg table within the table's folder, and prefix of the paths of its data files. Its name hides it
+from readers of the folder."""
+_METADATA_NAME = re.compile(r"v(\d+)\.metadata\.json")
 _DATA_NAME = re.compile(r"\d{12,}-\d{5,}\.parquet")
 
 
@@ -170,6 +174,44 @@ class LakeLayout:
     def staging_prefix(self, change: int, run_id: str) -> str:
         """Folder for the files of a change that is not committed yet."""
         return f"{self.staging_folder}{change:0{CHANGE_DIGITS}d}-{run_id}/"
+
+    @property
+    def iceberg_prefix(self) -> str:
+        """Folder of the Iceberg table: its data files and its metadata."""
+        return self.table_prefix + ICEBERG
+
+    def iceberg_data_prefix(self, change: int, run_id: str) -> str:
+        """Folder of the data files of a change of an Iceberg table. They stay where tasks write them."""
+        return f"{self.iceberg_prefix}data/{change:0{CHANGE_DIGITS}d}-{run_id}/"
+
+    @property
+    def iceberg_metadata_folder(self) -> str:
+        """Folder of manifests and metadata. Names of all but the version hint contain a change number."""
+        return f"{self.iceberg_prefix}metadata/"
+
+    def manifest_prefix(self, change: int, run_id: str) -> str:
+        """Beginning of the keys of the manifests of a change, and of its manifest list."""
+        return f"{self.iceberg_metadata_folder}{change:0{CHANGE_DIGITS}d}-{run_id}"
+
+    def iceberg_metadata_key(self, change: int) -> str:
+        """Key of the metadata after a change, named as catalogs without a server expect it."""
+        return f"{self.iceberg_metadata_folder}v{change}.metadata.json"
+
+    def is_iceberg_metadata(self, key: str) -> bool:
+        """Whether a key has the form that `iceberg_metadata_key` returns."""
+        return bool(_METADATA_NAME.fullmatch(key.removeprefix(self.iceberg_metadata_folder)))
+
+    def iceberg_change(self, key: str) -> int | None:
+        """Number of the change that made a file of the Iceberg table; None if another program made it."""
+        name = key.removeprefix(self.iceberg_prefix).partition("/")[2]
+        metadata = _METADATA_NAME.fullmatch(name)
+        number = metadata[1] if metadata else name[:CHANGE_DIGITS]
+        return int(number) if number.isdigit() else None
+
+    @property
+    def version_hint_key(self) -> str:
+        """Key of the object with the number of the newest metadata, which readers without a catalog open first."""
+        return self.iceberg_metadata_folder + "version-hint.text"
 
     def tombstones_key(self, change: int, run_id: str) -> str:
         """Key of the tombstones that a run writes, without the suffix of the task."""

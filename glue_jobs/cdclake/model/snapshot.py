@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.iceberg.field_ids import NO_FIELD_IDS, FieldIds
+from cdclake.model.iceberg.table import IcebergFiles
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.schema import Schema
 from cdclake.model.stored_json import FORMAT, read_stored
@@ -194,6 +195,7 @@ class Snapshot:
             send the column, unless their positions show that they did. Columns are missing that earlier versions added,
             or that changes added while `MissingColumns` was `null`.
         field_ids: Of the columns in its files.
+        iceberg: The manifests of its files; None if the table is no Iceberg table.
     """
 
     change: int = 0
@@ -218,6 +220,7 @@ class Snapshot:
     identities: Mapping[str, str] = field(default_factory=dict, hash=False)
     added: Mapping[str, str] = field(default_factory=dict, hash=False)
     field_ids: FieldIds = NO_FIELD_IDS
+    iceberg: IcebergFiles | None = None
 
     @property
     def all_files(self) -> tuple[DataFile, ...]:
@@ -268,6 +271,7 @@ class Snapshot:
         read["tombstones"] = tuple(TombstoneFile.from_json(file) for file in read["tombstones"])
         read["source"] = Schema.from_json(read["source"]) if read.get("source") else None
         read["field_ids"] = FieldIds(**read.get("field_ids", {}))
+        read["iceberg"] = IcebergFiles.from_json(read["iceberg"]) if read.get("iceberg") else None
         history = read.get("history")
         read["history"] = History.from_json(history) if history else None
         for name in ("primary_key", "partition_key", "applied_files", "full_load_files"):

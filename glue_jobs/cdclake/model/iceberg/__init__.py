@@ -1,1 +1,1 @@
-"""What a table is as an Apache Iceberg table: ids of columns, types and metadata. Pure data."""
+"""What a table is as an Apache Iceberg table: ids and types of columns, and manifests. Pure data."""

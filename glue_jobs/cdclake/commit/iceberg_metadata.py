@@ -1,0 +1,207 @@
+"""The metadata of an Iceberg table, which a reader opens first: columns, partitions, and the snapshots it may read.
+
+One snapshot per change, whose id and sequence number are the number of the change. Ids of schemas and partition specs
+are numbers of changes too, so none is ever used twice. The format is version 2 of https://iceberg.apache.org/spec/.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from cdclake.errors import IntegrityError
+from cdclake.model.iceberg.field_ids import iceberg_type
+from cdclake.model.layout import HISTORY
+from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.schema import INTEGER_TYPES, OP_COLUMN, Column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from cdclake.model.change import ChangeRecord
+    from cdclake.model.iceberg.table import IcebergFiles
+    from cdclake.model.snapshot import Snapshot
+
+Json = dict[str, Any]
+
+FORMAT_VERSION: Final = 2
+MAX_SNAPSHOTS = 1000
+"""Readers can go back so many changes. Each costs 500 bytes of the metadata, which every reader opens and every change
+writes again."""
+PARTITION_FIELD_BASE = 1000
+"""Ids of partition fields begin with it: https://iceberg.apache.org/spec/#partition-specs."""
+_PARTITION_TYPES = frozenset({*INTEGER_TYPES, "string", "boolean"})
+"""DuckDB 1.4.4 finds no rows where a partition column of another type is less or greater than a value. Such a column is
+none of the spec; its bounds in each file tell readers as much."""
+_MAIN = "main"
+_PROPERTIES = {
+    # Others must neither delete data files, which rollbacks need, nor write.
+    "gc.enabled": "false",
+    "write.metadata.delete-after-commit.enabled": "false",
+    "cdclake.managed": "true",
+}
+
+
+def table_schema(snapshot: Snapshot, schema_id: int) -> Json:
+    """The columns of a table in its data files, `Op` and the position included."""
+    columns = (*snapshot.schema, Column(OP_COLUMN, "string"), Column(POSITION, "string"))
+    fields = [
+        {
+            "id": snapshot.field_ids.of(column.name),
+            "name": column.name,
+            "required": False,
+            "type": iceberg_type(column.type),
+        }
+        for column in columns
+    ]
+    return {"type": "struct", "schema-id": schema_id, "fields": fields}
+
+
+def partition_spec(snapshot: Snapshot, spec_id: int) -> Json:
+    """The partition columns of a table, each by its value."""
+    fields = []
+    for column in partition_columns(snapshot):
+        source = snapshot.field_ids.of(column.name)
+        field_id = PARTITION_FIELD_BASE + source
+        fields.append({"source-id": source, "field-id": field_id, "name": column.name, "transform": "identity"})
+    return {"spec-id": spec_id, "fields": fields}
+
+
+def partition_columns(snapshot: Snapshot) -> list[Column]:
+    """The partition columns that are in the partition spec."""
+    found = (snapshot.schema.find(name) for name in snapshot.partition_key)
+    return [column for column in found if column and column.type in _PARTITION_TYPES]
+
+
+def same_fields(one: Json, other: Json) -> bool:
+    """Whether two schemas or partition specs differ at most in their ids."""
+    return bool(one["fields"] == other["fields"])
+
+
+def table_metadata(
+    snapshot: Snapshot,
+    record: ChangeRecord,
+    location: str,
+    manifest_list_url: str,
+    previous: Mapping[str, Any] | None,
+) -> Json:
+    """The metadata after a change.
+
+    Args:
+        snapshot: The table after the change, with its `iceberg`.
+        record: The change.
+        location: URL of the folder of the Iceberg table, without a trailing slash.
+        manifest_list_url: URL of the snapshot's manifest list.
+        previous: The metadata after the change before; None if the table was no Iceberg table then.
+    """
+    files = _files(snapshot)
+    created_ms = round(datetime.fromisoformat(record.created_utc).timestamp() * 1000)
+    before = previous or {}
+    # Readers refuse times that decrease: https://iceberg.apache.org/spec/#table-metadata-fields
+    created_ms = max(created_ms, before.get("last-updated-ms", 0))
+    current = before.get("current-snapshot-id")
+    added: Json = {
+        "snapshot-id": record.change,
+        **({"parent-snapshot-id": current} if current else {}),
+        "sequence-number": record.change,
+        "timestamp-ms": created_ms,
+        "manifest-list": manifest_list_url,
+        "summary": _summary(snapshot, record),
+        "schema-id": files.schema_id,
+    }
+    schemas = _with(before.get("schemas", ()), "schema-id", table_schema(snapshot, files.schema_id))
+    snapshots = [*_with_known_columns(before.get("snapshots", ()), schemas), added][-MAX_SNAPSHOTS:]
+    used = {one["schema-id"] for one in snapshots}
+    specs = _with(before.get("partition-specs", ()), "spec-id", partition_spec(snapshot, files.spec_id))
+    return _with_log(
+        {
+            "format-version": FORMAT_VERSION,
+            "table-uuid": before.get("table-uuid")
+            or str(uuid.uuid5(uuid.NAMESPACE_URL, f"{location}#{record.change}")),
+            "location": location,
+            "last-sequence-number": record.change,
+            "last-updated-ms": created_ms,
+            "last-column-id": max(before.get("last-column-id", 0), snapshot.field_ids.last),
+            "schemas": [one for one in schemas if one["schema-id"] in used],
+            "current-schema-id": files.schema_id,
+            "partition-specs": specs,
+            "default-spec-id": files.spec_id,
+            "last-partition-id": max(
+                (field["field-id"] for spec in specs for field in spec["fields"]), default=PARTITION_FIELD_BASE - 1
+            ),
+            "sort-orders": [{"order-id": 0, "fields": []}],
+            "default-sort-order-id": 0,
+            "properties": _PROPERTIES,
+            "current-snapshot-id": record.change,
+            "refs": {_MAIN: {"snapshot-id": record.change, "type": "branch"}},
+            "snapshots": snapshots,
+            "metadata-log": [],
+        }
+    )
+
+
+def _with_known_columns(snapshots: Iterable[Json], schemas: Sequence[Json]) -> list[Json]:
+    """The snapshots in which no name means another column than in the newest schema, the last one.
+
+    Some readers look up a filter's columns in the newest schema, whichever snapshot they read (pyiceberg 0.12 does). In
+    the others, such a filter would find nothing.
+    """
+    ids = {schema["schema-id"]: {one["name"].lower(): one["id"] for one in schema["fields"]} for schema in schemas}
+    newest = ids[schemas[-1]["schema-id"]]
+    known = {
+        number for number, names in ids.items() if all(newest.get(name, one) == one for name, one in names.items())
+    }
+    return [one for one in snapshots if one["schema-id"] in known]
+
+
+def without_expired(metadata: Mapping[str, Any], first_retained: int) -> Json:
+    """The metadata without the snapshots of changes before one, whose data files are about to be deleted."""
+    current = metadata["current-snapshot-id"]
+    kept = [
+        one for one in metadata["snapshots"] if one["snapshot-id"] >= first_retained or one["snapshot-id"] == current
+    ]
+    used = {one["schema-id"] for one in kept}
+    schemas = [one for one in metadata["schemas"] if one["schema-id"] in used]
+    return _with_log({**metadata, "snapshots": kept, "schemas": schemas})
+
+
+def _with_log(metadata: Json) -> Json:
+    """Add the log of snapshots, by which readers find the one of a time. It names no snapshot that is gone."""
+    log = [{"timestamp-ms": one["timestamp-ms"], "snapshot-id": one["snapshot-id"]} for one in metadata["snapshots"]]
+    return {**metadata, "snapshot-log": log}
+
+
+def _with(known: Any, name: str, new: Json) -> list[Json]:  # noqa: ANN401 - JSON
+    return [*(one for one in known if one[name] != new[name]), new]
+
+
+def _files(snapshot: Snapshot) -> IcebergFiles:
+    if snapshot.iceberg is None:
+        message = f"Change {snapshot.change} lacks the manifests of its Iceberg table"
+        raise IntegrityError(message, remedy="Report this. The change is committed; nothing is lost")
+    return snapshot.iceberg
+
+
+def _summary(snapshot: Snapshot, record: ChangeRecord) -> dict[str, str]:
+    """What a change did, under the names of https://iceberg.apache.org/spec/#optional-snapshot-summary-fields."""
+    added = _of_table((*(file.path for file in record.added), *record.restored))
+    deleted = _of_table(record.retired)
+    operation = "append" if added and not deleted else "delete" if deleted and not added else "overwrite"
+    return {
+        "operation": operation,
+        "cdclake.kind": record.kind.value,
+        "added-data-files": str(added),
+        "deleted-data-files": str(deleted),
+        "total-data-files": str(len(snapshot.files)),
+        "total-records": str(sum(file.rows for file in snapshot.files)),
+        "total-files-size": str(sum(file.bytes for file in snapshot.files)),
+        "total-delete-files": "0",
+        "total-position-deletes": "0",
+        "total-equality-deletes": "0",
+    }
+
+
+def _of_table(paths: Iterable[str]) -> int:
+    """Number of data files that are not of the history."""
+    return sum(not path.startswith(HISTORY) for path in paths)

@@ -1,0 +1,351 @@
+"""Writes the manifests of an Iceberg table: Avro files that list its data files with their statistics.
+
+A change rewrites only manifests of which it replaces files, and those that are not full yet. Manifests list files by
+partition and key, so that a change of neighboring rows touches few. pyiceberg encodes and decodes them.
+"""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from pyiceberg.io import FileIO, InputFile, OutputFile
+from pyiceberg.io.pyarrow import (
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+)
+from pyiceberg.manifest import (
+    DataFile as IcebergDataFile,
+)
+from pyiceberg.manifest import (
+    DataFileContent,
+    FileFormat,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    read_manifest_list,
+    write_manifest,
+    write_manifest_list,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
+
+from cdclake.commit.iceberg_metadata import (
+    FORMAT_VERSION,
+    partition_columns,
+    partition_spec,
+    same_fields,
+    table_schema,
+)
+from cdclake.errors import IntegrityError
+from cdclake.lake.storage.partitions import partition_column, partition_sort_key
+from cdclake.lake.storage.reader import open_parquet
+from cdclake.model.iceberg.table import IcebergFiles, Manifest
+from cdclake.model.schema import decimal_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyarrow.fs import FileSystem
+
+    from cdclake.model.layout import LakeLayout
+    from cdclake.model.snapshot import DataFile, Snapshot
+    from cdclake.ports import ObjectStore
+
+FILES_PER_MANIFEST = 256
+"""Encoding an entry takes 0.16 ms with the statistics of 30 columns."""
+_LONG_DIGITS = 18
+_CODEC: Final = "deflate"
+_CONCURRENT_READS = 16
+
+
+@dataclass(frozen=True)
+class ManifestWriting:
+    """Writes the manifests of one change.
+
+    Attributes:
+        store: The lake bucket.
+        fs: The same, for reading footers of data files.
+        layout: Keys of the table's objects.
+        run_id: The run that makes the change.
+        sources: Keys at which new data files are now, by their paths.
+    """
+
+    store: ObjectStore
+    fs: FileSystem
+    layout: LakeLayout
+    run_id: str
+    sources: Mapping[str, str]
+
+    def snapshot_with_manifests(self, before: Snapshot, after: Snapshot) -> Snapshot:
+        """The table after a change, with its Iceberg table. The order of its files becomes that of the manifests.
+
+        Args:
+            before: The table before the change.
+            after: The table after it; all its files have field ids and all columns.
+
+        Raises:
+            IntegrityError: A manifest of the change before does not list the files that it should.
+            LakeFilesError: A new data file cannot be read.
+        """
+        previous = before.iceberg
+        change = after.change
+        schema_id = _same_or(change, before, previous.schema_id if previous else None, after, table_schema)
+        spec_id = _same_or(change, before, previous.spec_id if previous else None, after, partition_spec)
+        encoder = _Encoder(self, after, schema_id, spec_id)
+        live = {file.path: file for file in after.files}
+        if previous and previous.spec_id == spec_id:
+            listed = {
+                one.manifest_path: one for one in read_manifest_list(encoder.io.new_input(previous.manifest_list))
+            }
+            slices = list(_slices(previous.manifests, before.files))
+        else:
+            listed, slices = {}, []
+        unchanged = [(one, files) for one, files in slices if all(file.path in live for file in files)]
+        full = [(one, files) for one, files in unchanged if len(files) >= FILES_PER_MANIFEST // 2]
+        kept_keys = {one.key for one, _ in full}
+        entries = [
+            entry
+            for one, files in slices
+            if one.key not in kept_keys
+            for entry in encoder.entries(listed[self.store.url(one.key)], files)
+        ]
+        known = {file.path for _, files in slices for file in files}
+        added = encoder.new_entries([file for file in after.files if file.path not in known])
+        pooled: list[tuple[DataFile, ManifestEntry]] = [*added]
+        deleted: list[ManifestEntry] = []
+        for file, entry in entries:
+            if file.path in live:
+                pooled.append((file, entry))
+            else:
+                deleted.append(entry)
+        pooled.sort(key=lambda one: _order(one[0]))
+        written = list(encoder.write(pooled))
+        if deleted:
+            written.append(encoder.write_deleted(deleted, len(written) + 1))
+        files = [*(listed[self.store.url(one.key)] for one, _ in full), *(manifest for _, manifest in written)]
+        iceberg = IcebergFiles(
+            manifest_list=encoder.write_list(files, before.change if previous else None),
+            manifests=(*(one for one, _ in full), *(one for one, _ in written)),
+            schema_id=schema_id,
+            spec_id=spec_id,
+        )
+        ordered = [*(file for _, files_of in full for file in files_of), *(file for file, _ in pooled)]
+        return replace(after, files=tuple(live[file.path] for file in ordered), iceberg=iceberg)
+
+
+def _same_or(change: int, before: Snapshot, known: int | None, after: Snapshot, describe: Any) -> int:  # noqa: ANN401
+    """The id of a schema or spec: that of the change before if it is the same, else this change's number."""
+    if known is not None and same_fields(describe(before, known), describe(after, known)):
+        return known
+    return change
+
+
+def _slices(
+    manifests: Sequence[Manifest], files: Sequence[DataFile]
+) -> Iterator[tuple[Manifest, tuple[DataFile, ...]]]:
+    """Each manifest that lists files, with these."""
+    remaining = iter(files)
+    for manifest in manifests:
+        if manifest.files:
+            yield manifest, tuple(islice(remaining, manifest.files))
+
+
+def _order(file: DataFile) -> tuple[object, ...]:
+    """Files of a partition together, by key as far as it is known."""
+    known = file.key_min is not None
+    return partition_sort_key(file.partition), known, str(type(file.key_min)), file.key_min if known else file.path
+
+
+class _Encoder:
+    """Encodes and decodes manifests of one table."""
+
+    def __init__(self, writing: ManifestWriting, after: Snapshot, schema_id: int, spec_id: int) -> None:
+        self._writing, self._after = writing, after
+        self.io = _StoreIO(writing.store)
+        self._schema = Schema.model_validate(table_schema(after, schema_id))
+        self._spec = PartitionSpec.model_validate(partition_spec(after, spec_id))
+        self._plan = compute_statistics_plan(self._schema, {})
+        self._ids = parquet_path_to_id_mapping(self._schema)
+        self._partition_columns = partition_columns(after)
+        self._unbounded = {after.field_ids.of(one.name) for one in after.schema if _is_misread(one.type)}
+
+    def entries(self, manifest: ManifestFile, files: Sequence[DataFile]) -> Iterator[tuple[DataFile, ManifestEntry]]:
+        """The live files of a manifest, with their entries.
+
+        Raises:
+            IntegrityError: It lists other files.
+        """
+        layout, url = self._writing.layout, self._writing.store.url
+        by_url = {url(layout.data_key(file.path)): file for file in files}
+        found = manifest.fetch_manifest_entry(self.io, discard_deleted=True)
+        if {entry.data_file.file_path for entry in found} != by_url.keys():
+            message = f"A manifest of {layout.name} does not list the files of its snapshot"
+            remedy = "Nothing was changed. Set Readers to folder, run, and set it back: all manifests are written again"
+            raise IntegrityError(message, remedy=remedy, file=manifest.manifest_path)
+        return ((by_url[entry.data_file.file_path], entry) for entry in found)
+
+    def new_entries(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ManifestEntry]]:
+        """Entries of new files, with statistics from their footers."""
+        with ThreadPoolExecutor(_CONCURRENT_READS) as pool:
+            return list(zip(files, pool.map(self._new_entry, files), strict=True))
+
+    def _new_entry(self, file: DataFile) -> ManifestEntry:
+        layout = self._writing.layout
+        key = layout.data_key(file.path)
+        with open_parquet(self._writing.fs, self._writing.sources.get(file.path, key)) as parquet:
+            statistics = data_file_statistics_from_parquet_metadata(parquet.metadata, self._plan, self._ids)
+        described = IcebergDataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=self._writing.store.url(key),
+            file_format=FileFormat.PARQUET,
+            partition=self._partition(file),
+            file_size_in_bytes=file.bytes,
+            sort_order_id=None,
+            equality_ids=None,
+            key_metadata=None,
+            **self._without_misread_bounds(statistics.to_serialized_dict()),
+        )
+        described.spec_id = self._spec.spec_id
+        return ManifestEntry.from_args(
+            status=ManifestEntryStatus.ADDED, snapshot_id=self._after.change, data_file=described
+        )
+
+    def _without_misread_bounds(self, statistics: dict[str, Any]) -> dict[str, Any]:
+        bounds = {
+            name: {field: bound for field, bound in statistics[name].items() if field not in self._unbounded}
+            for name in ("lower_bounds", "upper_bounds")
+        }
+        return {**statistics, **bounds}
+
+    def _partition(self, file: DataFile) -> Record:
+        texts = dict(zip(self._after.partition_key, file.partition, strict=True))
+        columns = self._partition_columns
+        return Record(*(partition_column(texts[one.name], one.type, 1)[0].as_py() for one in columns))
+
+    def write(self, entries: Sequence[tuple[DataFile, ManifestEntry]]) -> Iterator[tuple[Manifest, ManifestFile]]:
+        """Write manifests of about equally many entries."""
+        count = -(-len(entries) // FILES_PER_MANIFEST)
+        for number in range(count):
+            start, end = (len(entries) * one // count for one in (number, number + 1))
+            key = self._key(f"-m{number + 1:05d}")
+            manifest = self._write(key, (entry for _, entry in entries[start:end]))
+            yield Manifest(key, end - start), manifest
+
+    def write_deleted(self, entries: Iterable[ManifestEntry], number: int) -> tuple[Manifest, ManifestFile]:
+        """Write a manifest of the files that the change removes, for readers of changes. The next change drops it."""
+        key = self._key(f"-m{number:05d}")
+        return Manifest(key, 0), self._write(key, entries, deleted=True)
+
+    def _write(self, key: str, entries: Iterable[ManifestEntry], *, deleted: bool = False) -> ManifestFile:
+        output = self.io.new_output(key)
+        with write_manifest(FORMAT_VERSION, self._spec, self._schema, output, self._after.change, _CODEC) as writer:
+            for entry in entries:
+                if deleted:
+                    writer.delete(entry)
+                elif entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == self._after.change:
+                    writer.add(entry)
+                else:
+                    writer.existing(entry)
+        return writer.to_manifest_file()
+
+    def write_list(self, manifests: list[ManifestFile], parent: int | None) -> str:
+        """Write the manifest list; returns its key."""
+        key, change = self._key("-snapshot"), self._after.change
+        output = self.io.new_output(key)
+        with write_manifest_list(FORMAT_VERSION, output, change, parent, change, _CODEC) as writer:
+            writer.add_manifests(manifests)
+        return key
+
+    def _key(self, suffix: str) -> str:
+        return f"{self._writing.layout.manifest_prefix(self._after.change, self._writing.run_id)}{suffix}.avro"
+
+
+def _is_misread(kind: str) -> bool:
+    """Whether a reader misreads the bounds of a type: DuckDB 1.4.4 does those of decimals of more than 18 digits."""
+    decimal = decimal_parts(kind)
+    return decimal is not None and decimal[0] > _LONG_DIGITS
+
+
+class _StoreIO(FileIO):
+    """pyiceberg's access to objects of the lake, by their keys or URLs."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__({})
+        self._store = store
+
+    def new_input(self, location: str) -> InputFile:
+        return _StoreInput(self._store, location)
+
+    def new_output(self, location: str) -> OutputFile:
+        return _StoreOutput(self._store, location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        raise NotImplementedError  # pyiceberg's interface has it; nothing here deletes
+
+
+class _StoreInput(InputFile):
+    def __init__(self, store: ObjectStore, location: str) -> None:
+        super().__init__(location)
+        self._store = store
+
+    @cached_property
+    def _content(self) -> bytes:
+        key = self.location.removeprefix(self._store.url(""))
+        content = self._store.get(key)
+        if content is None:
+            message = "A manifest of an Iceberg table is missing"
+            remedy = "Set Readers to folder, run, and set it back: all manifests are written again"
+            raise IntegrityError(message, remedy=remedy, file=key)
+        return content
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+    def exists(self) -> bool:
+        return self._store.get(self.location.removeprefix(self._store.url(""))) is not None
+
+    def open(self, seekable: bool = True) -> io.BytesIO:  # noqa: ARG002 - always seekable
+        return io.BytesIO(self._content)
+
+
+class _StoreOutput(OutputFile):
+    """Written to the store when it is closed."""
+
+    def __init__(self, store: ObjectStore, key: str) -> None:
+        super().__init__(store.url(key))
+        self._store, self._key, self._size_bytes = store, key, 0
+
+    def create(self, overwrite: bool = False) -> io.BytesIO:  # noqa: ARG002 - names are never used twice
+        return _Buffer(self)
+
+    def stored(self, content: bytes) -> None:
+        """Store the content."""
+        self._store.put(self._key, content)
+        self._size_bytes = len(content)
+
+    def __len__(self) -> int:
+        return self._size_bytes
+
+    def exists(self) -> bool:
+        return self._size_bytes > 0
+
+    def to_input_file(self) -> InputFile:
+        return _StoreInput(self._store, self.location)
+
+
+class _Buffer(io.BytesIO):
+    def __init__(self, output: _StoreOutput) -> None:
+        super().__init__()
+        self._output = output
+
+    def close(self) -> None:
+        if not self.closed:
+            self._output.stored(self.getvalue())
+        super().close()

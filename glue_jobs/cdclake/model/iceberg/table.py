@@ -1,0 +1,49 @@
+"""A table's data files as an Apache Iceberg table: which manifests list them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A manifest: an Avro file that lists data files with their statistics.
+
+    Attributes:
+        key: Key in the lake bucket.
+        files: Number of live data files that it lists; 0 if it lists those that the change removed.
+    """
+
+    key: str
+    files: int
+
+
+@dataclass(frozen=True)
+class IcebergFiles:
+    """What an Iceberg table after a change consists of, besides its data files.
+
+    Attributes:
+        manifest_list: Key, in the lake bucket, of the Avro file that lists the manifests.
+        manifests: The manifests in the list. In this order, they list the files in the order of the snapshot.
+        schema_id: Number of the change that made the columns what they are.
+        spec_id: Number of the change that made the partition columns what they are.
+    """
+
+    manifest_list: str
+    manifests: tuple[Manifest, ...]
+    schema_id: int
+    spec_id: int
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> IcebergFiles:
+        """Inverse of `dataclasses.asdict`."""
+        return cls(**{**data, "manifests": tuple(Manifest(**one) for one in data["manifests"])})
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of the manifest list and of the manifests."""
+        return (self.manifest_list, *(manifest.key for manifest in self.manifests))
