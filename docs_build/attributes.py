@@ -38,6 +38,7 @@ READ_MORE = {
     Attribute.IGNORE_FILES: "../operations.md#files-that-are-left-out",
     Attribute.UNIQUE_CHECKS: "../configuration.md#updates-of-keys",
     Attribute.DELETE_MODE: "../soft-delete.md",
+    Attribute.READERS: "../iceberg.md",
     Attribute.HISTORY: "../history.md",
     Attribute.HISTORY_TIME_COLUMN: "../history.md#what-makes-a-version",
     Attribute.CATALOG_TABLE: "../athena.md#names",

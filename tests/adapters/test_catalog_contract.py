@@ -54,6 +54,19 @@ def test_a_table_is_read_as_it_was_written(catalog: Catalog):
     assert catalog.table("shop_orders") == changed
 
 
+def test_an_iceberg_table_is_read_as_it_was_written(catalog: Catalog):
+    """A table becomes an Iceberg table and plain Parquet again."""
+    plain = replace(TABLE, partition_columns=(), left_out=())
+    iceberg = replace(
+        plain, parquet=False, metadata_location="s3://lake/shop/orders/_iceberg/metadata/v1.metadata.json"
+    )
+    newer = replace(iceberg, metadata_location="s3://lake/shop/orders/_iceberg/metadata/v2.metadata.json")
+    catalog.create_table("shop_orders", plain)
+    for table in (iceberg, newer, plain, iceberg):
+        catalog.update_table("shop_orders", table)
+        assert catalog.table("shop_orders") == table
+
+
 def test_a_view_is_read_as_it_was_written(catalog: Catalog):
     columns = (*COLUMNS, Column("a", "int"), Column("b", "decimal(12,2)"))
     view = CatalogTable("", columns, (), None, "shop.orders (live rows)", None, parquet=False, query='SELECT "é*/"')

@@ -96,6 +96,7 @@ def test_a_plan_changes_nothing(lake: LakeBuilder) -> None:
         "staging": 0,
         "copies": 0,
         "marks": 4,
+        "iceberg": 0,
     }
     assert (lake.control_keys(), lake.visible()) == before
 

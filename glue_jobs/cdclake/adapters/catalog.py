@@ -38,6 +38,9 @@ _EXTERNAL = {"EXTERNAL": "TRUE", "classification": "parquet"}
 _EXTERNAL_TABLE = "EXTERNAL_TABLE"
 _ROWS, _FILES, _BYTES = "numRows", "numFiles", "totalSize"
 """Hive's parameters for statistics, which Trino (and so Athena), Spark and Redshift Spectrum use for planning."""
+_ICEBERG = {"EXTERNAL": "TRUE", "table_type": "ICEBERG"}
+_METADATA, _PREVIOUS_METADATA = "metadata_location", "previous_metadata_location"
+"""https://docs.aws.amazon.com/glue/latest/dg/populate-otf.html, and Iceberg's `BaseMetastoreTableOperations`."""
 _HAS_VIEW = "cdclake.live_view"
 _SOURCE, _CHANGE, _LEFT_OUT = "cdclake.table", "cdclake.change", "cdclake.left_out_columns"
 _STALE_PREFIXES = ("recordCount", "objectCount", "averageRecordSize", "sizeKey", "spark.sql.")
@@ -205,9 +208,16 @@ def _table_input(name: str, table: CatalogTable, before: Mapping[str, Any]) -> d
     parameters = {
         key: value
         for key, value in before.get("Parameters", {}).items()
-        if not key.startswith((*_STALE_PREFIXES, "cdclake."))
+        if not key.startswith((*_STALE_PREFIXES, "cdclake.")) and key not in (*_ICEBERG, *_EXTERNAL, _PREVIOUS_METADATA)
     }
-    parameters.update(_EXTERNAL, **_statistics_parameters(table.statistics), **{_SOURCE: table.source})
+    former = parameters.pop(_METADATA, "")
+    if table.metadata_location:
+        parameters.update(_ICEBERG, **{_METADATA: table.metadata_location})
+        if former:
+            parameters[_PREVIOUS_METADATA] = former
+    else:
+        parameters.update(_EXTERNAL)
+    parameters.update(_statistics_parameters(table.statistics), **{_SOURCE: table.source})
     if table.change is not None:
         parameters[_CHANGE] = str(table.change)
     if table.left_out:
@@ -218,7 +228,7 @@ def _table_input(name: str, table: CatalogTable, before: Mapping[str, Any]) -> d
         **{key: value for key, value in before.items() if key in _PRESERVED},
         "Name": name,
         "TableType": _EXTERNAL_TABLE,
-        "StorageDescriptor": _storage(table.location, _columns(table.columns, comments)),
+        "StorageDescriptor": _storage(table.location, _columns(table.columns, comments), parquet=table.parquet),
         "PartitionKeys": _columns(table.partition_columns, comments),
         "Parameters": parameters,
     }
@@ -232,7 +242,9 @@ def _partition_input(partition: CatalogPartition) -> dict[str, Any]:
     }
 
 
-def _storage(location: str, columns: list[dict[str, str]]) -> dict[str, Any]:
+def _storage(location: str, columns: list[dict[str, str]], *, parquet: bool = True) -> dict[str, Any]:
+    if not parquet:
+        return {"Columns": columns, "Location": location}
     serde = {"SerializationLibrary": _SERDE, "Parameters": {"serialization.format": "1"}}
     return {"Columns": columns, "Location": location, **_PARQUET, "Compressed": False, "SerdeInfo": serde}
 
@@ -269,6 +281,7 @@ def _read_table(table: Mapping[str, Any]) -> CatalogTable:
         parquet=_is_parquet(storage) and external and table.get("TableType") == _EXTERNAL_TABLE,
         has_view=parameters.get(_HAS_VIEW) == "true",
         query=read_query(table),
+        metadata_location=parameters.get(_METADATA, ""),
     )
 
 

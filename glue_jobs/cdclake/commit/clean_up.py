@@ -10,13 +10,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from cdclake.commit.iceberg import expire_snapshots
 from cdclake.commit.publish import KeepAlive, in_parallel, no_lease
-from cdclake.model.change import ChangeKind
-from cdclake.model.layout import CHANGE_DIGITS
+from cdclake.model.change import ChangeKind, ChangeRecord
+from cdclake.model.layout import CHANGE_DIGITS, ICEBERG
 
 if TYPE_CHECKING:
-    from cdclake.commit.log import ChangeLog
+    from collections.abc import Iterable, Sequence
 
+    from cdclake.commit.log import ChangeLog
+    from cdclake.model.snapshot import Snapshot
+
+EXPIRY_GRACE = timedelta(hours=1)
+"""How long files of an expired snapshot of an Iceberg table are kept at least, for readers that opened it before."""
 COPY_LIFETIME = timedelta(days=1)
 """How long a copy of a retired file, made for reading, is kept."""
 DELETE_BATCH_KEYS = 1000
@@ -37,6 +43,7 @@ class CleanUpPlan:
         staging: Staged files of crashed runs.
         copies: Copies of retired files, made for reading.
         marks: Markers of published changes.
+        iceberg: Files of the Iceberg table: data, manifests and metadata, also of crashed runs.
     """
 
     first_retained: int
@@ -47,15 +54,16 @@ class CleanUpPlan:
     staging: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
+    iceberg: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
         """Number of objects to delete."""
-        return len(self.data_files) + len(self.objects)
+        return len(self.data_files) + len(self.iceberg) + len(self.objects)
 
     @property
     def objects(self) -> tuple[str, ...]:
-        """Keys of all objects but the data files."""
+        """Keys of all objects but the data files and those of the Iceberg table."""
         return (
             *self.snapshots,
             *self.tombstones,
@@ -95,18 +103,15 @@ def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: 
     if not head:
         return CleanUpPlan(1, staging=_keys(log, layout.staging_folder, through))
     first = max(log.first_retained(), log.newest_before(now - retention, head), 1)
-    retained = log.records(first, head)
-    others = (record.change for record in retained[1:] if record.kind not in _DATA_KINDS)
-    needed = [log.snapshot(change) for change in (first, *others)]
-    needed_files = {file.path for snapshot in needed for file in snapshot.all_files}
-    needed_files.update(file.path for record in retained[1:] for file in record.added)
+    retained, needed = _retained(log, first, head)
+    needed_files = _needed_files(retained, needed)
     needed_tombstones = {file.key for snapshot in needed for file in snapshot.tombstones}
     new_tombstones = tuple(layout.tombstones_key(record.change, record.run_id) for record in retained[1:])
     retired = (path for record in log.records(log.cleaned_through() + 1, first) for path in record.retired)
     snapshots = {record.snapshot_key for record in retained}
     return CleanUpPlan(
         first_retained=first,
-        data_files=tuple(sorted(set(retired) - needed_files)),
+        data_files=tuple(sorted(path for path in set(retired) - needed_files if not path.startswith(ICEBERG))),
         snapshots=tuple(key for key in _keys(log, layout.snapshots_folder, through) if key not in snapshots),
         tombstones=tuple(
             key
@@ -119,7 +124,51 @@ def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: 
             entry.key for entry in log.store.list(layout.as_of_folder) if entry.modified_utc < now - COPY_LIFETIME
         ),
         marks=_keys(log, layout.published_folder, head - 1),
+        iceberg=_expired_iceberg(log, head, now, through),
     )
+
+
+def _retained(log: ChangeLog, first: int, head: int) -> tuple[list[ChangeRecord], list[Snapshot]]:
+    """The records of the changes from `first` on, and the snapshots among theirs that name what the records do not."""
+    records = log.records(first, head)
+    others = (record.change for record in records[1:] if record.kind not in _DATA_KINDS)
+    return records, [log.snapshot(change) for change in (first, *others)]
+
+
+def _needed_files(records: Sequence[ChangeRecord], snapshots: Iterable[Snapshot]) -> set[str]:
+    """Paths of the data files of the retained changes, see `_retained`."""
+    added = {file.path for record in records[1:] for file in record.added}
+    return added | {file.path for snapshot in snapshots for file in snapshot.all_files}
+
+
+def _expired_iceberg(log: ChangeLog, head: int, now: datetime, through: int | None) -> tuple[str, ...]:
+    """Keys of the Iceberg table's files that no reader needs.
+
+    Readers may still use snapshots that this clean-up expires. So it deletes what only changes need that the clean-up
+    before expired.
+    """
+    layout = log.layout
+    entries = list(log.store.list(layout.iceberg_prefix))
+    marked_utc = max((entry.modified_utc for entry in log.store.list(layout.first_retained_key)), default=None)
+    if not entries or (marked_utc and marked_utc > now - EXPIRY_GRACE):
+        return ()
+    records, snapshots = _retained(log, log.first_retained(), head)
+    needed = {layout.data_key(path) for path in _needed_files(records, snapshots)}
+    needed.update(key for snapshot in snapshots if snapshot.iceberg for key in snapshot.iceberg.keys)
+    needed |= {layout.iceberg_metadata_key(head), layout.version_hint_key}
+    manifests = tuple(layout.manifest_prefix(record.change, record.run_id) for record in records[1:])
+    return tuple(
+        entry.key
+        for entry in entries
+        if entry.key not in needed
+        and not (manifests and entry.key.startswith(manifests))
+        and _is_made_up_to(layout.iceberg_change(entry.key), through)
+        and (entry.modified_utc < now - EXPIRY_GRACE or not layout.is_iceberg_metadata(entry.key))
+    )
+
+
+def _is_made_up_to(change: int | None, through: int | None) -> bool:
+    return change is not None and (through is None or change <= through)
 
 
 def clean_up(log: ChangeLog, plan: CleanUpPlan, keep_alive: KeepAlive = no_lease) -> None:
@@ -131,6 +180,11 @@ def clean_up(log: ChangeLog, plan: CleanUpPlan, keep_alive: KeepAlive = no_lease
     keep_alive()  # the plan is valid only under the lease
     if plan.first_retained > log.first_retained():
         log.mark_first_retained(plan.first_retained)  # first: no reader may start on a change that is half deleted
+    expire_snapshots(log, log.head(), plan.first_retained)
+    if plan.iceberg:
+        expired = frozenset(plan.iceberg)
+        log.store.remove(layout.iceberg_prefix, lambda key: key not in expired)
+    keep_alive()
     in_parallel(
         lambda path: log.store.discard(layout.data_key(path), layout.retired_key(path)), plan.data_files, keep_alive
     )

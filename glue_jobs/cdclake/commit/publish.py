@@ -6,13 +6,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Callable, TypeVar
 
-from cdclake.model.layout import CHANGE_DIGITS
+from cdclake.commit.iceberg import publish_iceberg
+from cdclake.model.layout import CHANGE_DIGITS, ICEBERG
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from cdclake.commit.log import ChangeLog
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change import ChangeRecord, StagedFile
 
 CONCURRENT_CALLS = 16
 KeepAlive = Callable[[], None]
@@ -45,17 +46,44 @@ def publish(
     store, layout = log.store, log.layout
     if log.is_committed(record.change + 1):  # another run finished this change, and may have retired its files again
         return {}
-    in_parallel(lambda file: store.copy(file.staged_key, layout.data_key(file.path)), record.added, keep_alive)
+    in_parallel(lambda file: _publish_file(log, file), record.added, keep_alive)
     in_parallel(
-        lambda path: store.restore(layout.data_key(path), layout.retired_key(path)), record.restored, keep_alive
+        lambda path: store.restore(layout.data_key(path), layout.retired_key(path)),
+        filter(_is_in_folder, record.restored),
+        keep_alive,
     )
     if log.is_committed(record.change + 1):
         return {}
-    in_parallel(lambda path: store.retire(layout.data_key(path), layout.retired_key(path)), record.retired, keep_alive)
+    publish_iceberg(log, record)
+    in_parallel(
+        lambda path: store.retire(layout.data_key(path), layout.retired_key(path)),
+        filter(_is_in_folder, record.retired),
+        keep_alive,
+    )
     later_seconds = {**(seconds or {}), "publish": round(time.perf_counter() - started, 3)}
     log.mark_published(record.change, later_seconds)
     remove_staging(log, record.change)
     return later_seconds
+
+
+def _publish_file(log: ChangeLog, file: StagedFile) -> None:
+    """Copy a new data file to its place, if it is not there.
+
+    When readers change, files of the folder become files of the Iceberg table, or the other way round. Such a source is
+    retired afterwards, so if this is repeated, it may be retired already.
+    """
+    layout, target = log.layout, log.layout.data_key(file.path)
+    if file.staged_key == target:
+        return
+    if file.staged_key.startswith(layout.staging_folder):
+        log.store.copy(file.staged_key, target)
+    else:
+        log.store.copy_retained(file.staged_key, layout.retired_key(layout.data_path_of(file.staged_key)), target)
+
+
+def _is_in_folder(path: str) -> bool:
+    """Whether readers see a data file by listing its folder. Files of an Iceberg table stay until a clean-up."""
+    return not path.startswith(ICEBERG)
 
 
 def remove_staging(log: ChangeLog, through: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import KeepAlive, in_parallel, no_lease
 from cdclake.errors import ConfigurationError, LakeFilesError
-from cdclake.model.layout import HISTORY, HISTORY_SUFFIX
+from cdclake.model.layout import HISTORY, HISTORY_SUFFIX, ICEBERG
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ def compare(log: ChangeLog, files: Iterable[DataFile]) -> Differences:
     _require_own_folder(log)
     known = {file.path: file.bytes for file in files}
     entries = visible_files(log)
+    if any(path.startswith(ICEBERG) for path in known):
+        entries += log.store.list(log.layout.iceberg_prefix)
     if any(path.startswith(HISTORY) for path in known):
         entries += visible_history(log)
     return _differences(log, known, entries)
@@ -90,7 +92,8 @@ def compare(log: ChangeLog, files: Iterable[DataFile]) -> Differences:
 def _differences(log: ChangeLog, known: Mapping[str, int], entries: Iterable[ListedObject]) -> Differences:
     listed = {log.layout.data_path_of(entry.key): entry.size_bytes for entry in entries}
     return Differences(
-        foreign=tuple(sorted(listed.keys() - known.keys())),
+        # Of an Iceberg table, replaced files stay for a while.
+        foreign=tuple(sorted(path for path in listed.keys() - known.keys() if not path.startswith(ICEBERG))),
         vanished=tuple(sorted(known.keys() - listed.keys())),
         overwritten=tuple(sorted(path for path in known.keys() & listed.keys() if known[path] != listed[path])),
     )
@@ -133,7 +136,8 @@ def check_next_files(log: ChangeLog, snapshot: Snapshot) -> None:
         for file in in_folder
         if begin < prefix + file.path[start:] <= last
     }
-    visible = (entry for prefix, _, _ in folders for entry in _visible(entries, prefix))
+    visible = [entry for prefix, _, _ in folders for entry in _visible(entries, prefix)]
+    visible += [entry for entry in entries if entry.key.startswith(log.layout.iceberg_prefix)]
     _refuse(log, snapshot, _differences(log, known, visible))
     log.mark_files_checked_to(end)
 

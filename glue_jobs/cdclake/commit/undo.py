@@ -189,6 +189,8 @@ def apply_undo(
         as_of=plan.as_of,
         reason=reason,
         made_by=made_by,
+        iceberg=plan.after.iceberg is not None,
+        switched=(plan.after.iceberg is None) != (plan.before.iceberg is None),
     )
     log.commit(record)
     publish(log, record, keep_alive)
@@ -199,7 +201,10 @@ def _plan(log: ChangeLog, kind: ChangeKind, head: int, target: int, as_of: int, 
     if target:
         log.require_retained(target)
     before = log.snapshot(head)
-    after = replace(log.snapshot(target), change=head + 1)
+    after = log.snapshot(target)
+    # The field ids of columns that are undone are not given to others.
+    ids = replace(after.field_ids, last=max(after.field_ids.last, before.field_ids.last))
+    after = replace(after, change=head + 1, field_ids=ids)
     now, then = ({file.path for file in snapshot.all_files} for snapshot in (before, after))
     return UndoPlan(
         kind=kind,

@@ -56,6 +56,7 @@ class CatalogTable:
         parquet: Whether it is declared as an external table of plain Parquet.
         has_view: Whether the catalog also has a view of the rows that are not deleted.
         query: SQL of a view, in Athena's dialect; empty for a table.
+        metadata_location: URL of the metadata of an Iceberg table; empty for another table.
     """
 
     location: str
@@ -68,6 +69,7 @@ class CatalogTable:
     parquet: bool = True
     has_view: bool = False
     query: str = ""
+    metadata_location: str = ""
 
 
 @dataclass(frozen=True)

@@ -347,6 +347,7 @@ class TableSettings:
         clean_up: Whether `CleanUp` is `automatic`.
         keep_missing_columns: Whether `MissingColumns` is `keep`.
         accepted_drift: Texts of `cdclake.model.drift.ColumnDrift`.
+        iceberg: Whether `Readers` is `iceberg`.
     """
 
     primary_key: tuple[str, ...] = ()
@@ -374,6 +375,7 @@ class TableSettings:
     null_means_unsent: tuple[str, ...] = ()
     schema_policy: SchemaPolicy = SchemaPolicy.EVOLVE
     accepted_drift: tuple[str, ...] = ()
+    iceberg: bool = False
 
     @classmethod
     def from_item(cls, item: Mapping[str, str]) -> TableSettings:
@@ -413,6 +415,7 @@ class TableSettings:
                 _one_of(item, Attribute.SCHEMA_POLICY, tuple(policy.value for policy in SchemaPolicy))
             ),
             accepted_drift=tuple(_value(item, Attribute.ACCEPTED_DRIFT).split(DRIFT_SEPARATOR)),
+            iceberg=_one_of(item, Attribute.READERS, ("folder", "iceberg")) == "iceberg",
         )
 
     @property

@@ -213,7 +213,7 @@ def test_other_partition_columns_need_a_new_table_and_other_types_do_not():
 
 def test_a_table_whose_changes_were_all_undone_stays_without_rows():
     table = catalog_entry(snapshot(data_file("2024-03-05")), ORDERS).table
-    listing = empty_entry(table, 8)
+    listing = empty_entry(table, ORDERS, 8)
     assert listing.partitions == ()
     assert listing.table == replace(table, statistics=Statistics(), change=8)
 

@@ -111,6 +111,9 @@ def set_table(
     ] = None,
     schema: Annotated[str | None, typer.Option(help='Columns of CSV files, such as "id int, name string".')] = None,
     history: Annotated[bool | None, typer.Option(help="Keep every version of each row, in a second folder.")] = None,
+    readers: Annotated[
+        str | None, typer.Option(help="What readers open: folder (plain Parquet), or iceberg (an Iceberg table).")
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="ATTRIBUTE=VALUE", help="Any other setting. Repeatable.")
     ] = None,
@@ -131,12 +134,17 @@ def set_table(
     Example: cdclake tables set shop.orders --primary-key id --set LateWindowHours=48
     """
     attributes = {**read_settings(from_file), **parse_settings(settings or [])}
-    named = {Attribute.PRIMARY_KEY: primary_key, Attribute.PARTITION_KEY: partition_key, Attribute.SCHEMA: schema}
+    named = {
+        Attribute.PRIMARY_KEY: primary_key,
+        Attribute.PARTITION_KEY: partition_key,
+        Attribute.SCHEMA: schema,
+        Attribute.READERS: readers,
+    }
     attributes.update({name: value for name, value in named.items() if value is not None})
     if history is not None:
         attributes[Attribute.HISTORY] = str(history).lower()
     if not attributes:
-        remedy = "Use --primary-key, --partition-key, --schema, --history, --set or --from"
+        remedy = "Use --primary-key, --partition-key, --schema, --history, --readers, --set or --from"
         raise ConfigurationError("There is nothing to set", remedy=remedy)
     _change(target, table, attributes, output, register=register, unchecked=unchecked)
 

@@ -70,6 +70,20 @@ def catalog_entry(
     data_columns = [column for column in snapshot.schema if column.name.lower() not in partition_names]
     columns = (*(_lower(column) for column in data_columns if _is_accepted(column.name)), *added)
     location = f"s3://{layout.bucket}/{layout.table_prefix}"
+    if snapshot.iceberg:
+        return CatalogEntry(
+            CatalogTable(
+                location=f"s3://{layout.bucket}/{layout.iceberg_prefix}".rstrip("/"),
+                columns=(*(_lower(column) for column in snapshot.schema if _is_accepted(column.name)), *added),
+                partition_columns=(),
+                statistics=_statistics(snapshot.files),
+                source=str(layout.name),
+                change=snapshot.change,
+                parquet=False,
+                has_view=has_view,
+                metadata_location=f"s3://{layout.bucket}/{layout.iceberg_metadata_key(snapshot.change)}",
+            )
+        )
     table = CatalogTable(
         location=location,
         columns=columns,
@@ -118,9 +132,12 @@ def _quoted(name: str) -> str:
     return '"{}"'.format(name.replace('"', '""'))
 
 
-def empty_entry(table: CatalogTable, change: int) -> CatalogEntry:
+def empty_entry(table: CatalogTable, layout: LakeLayout, change: int) -> CatalogEntry:
     """The entry of a table whose changes were all undone: it keeps its columns, and has no rows."""
-    return CatalogEntry(replace(table, statistics=Statistics(), change=change))
+    location = f"s3://{layout.bucket}/{layout.table_prefix}" if table.metadata_location else table.location
+    parquet = table.parquet or bool(table.metadata_location)
+    empty = replace(table, statistics=Statistics(), change=change, metadata_location="")
+    return CatalogEntry(replace(empty, location=location, parquet=parquet))
 
 
 @dataclass(frozen=True)

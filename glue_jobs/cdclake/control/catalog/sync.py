@@ -134,7 +134,7 @@ def _sync_table(
     if lake.exists or current is None:
         target = catalog_entry(lake, layout, added, has_view=has_view)
     else:
-        target = empty_entry(current, lake.change)
+        target = empty_entry(current, layout, lake.change)
     if current and current.has_view and not target.table.has_view:  # while the table still shows that it has a view
         _drop_if_owned(catalog, name.table + LIVE_SUFFIX, target.table.source + LIVE_SOURCE_SUFFIX)
     if current != target.table:
@@ -172,6 +172,13 @@ def _check_owner(current: CatalogTable, name: CatalogName, layout: LakeLayout, s
     Raises:
         ConfigurationError: The table has another source.
     """
+    if current.metadata_location and not _is_own_metadata(current.metadata_location, layout):
+        message = f"Another program changed the Iceberg table {name}: it shows {current.metadata_location}"
+        remedy = (
+            "Its change is not part of the table. Only cdclake may write there: take the program's permissions away,"
+            f" then delete the catalog's table {name}; the next run creates it again"
+        )
+        raise ConfigurationError(message, remedy=remedy, table=layout.name)
     folder = f"s3://{layout.bucket}/{layout.table_prefix}"
     if current.source == (source or str(layout.name)) or (
         not (source or current.source) and f"{current.location.rstrip('/')}/" == folder
@@ -182,6 +189,10 @@ def _check_owner(current: CatalogTable, name: CatalogName, layout: LakeLayout, s
     message = f"The catalog's table {name} {owner}"
     remedy = f"Set {Attribute.CATALOG_TABLE} of {layout.name} to another name, or delete that table if it is not needed"
     raise ConfigurationError(message, remedy=remedy, table=layout.name)
+
+
+def _is_own_metadata(location: str, layout: LakeLayout) -> bool:
+    return layout.is_iceberg_metadata(location.removeprefix(f"s3://{layout.bucket}/"))
 
 
 def _drop_if_owned(catalog: Catalog, table: str, source: str) -> None:

@@ -14,7 +14,7 @@ from cdclake.commit.publish import publish
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.storage.reader import lake_file
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
-from cdclake.model.layout import HISTORY
+from cdclake.model.layout import HISTORY, ICEBERG
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import file_and_row
 from cdclake.model.versions import MONTH, YEAR
@@ -93,9 +93,11 @@ def commit(
     started = time.perf_counter()
     after = _snapshot_after(run, before, facts, shape, result, kind)
     paths = _FinalPaths(run, after.change, result)
-    after = replace(after, files=paths.assign(after.files, after.partition_key))
+    after = replace(after, files=paths.assign(after.files, after.partition_key), iceberg=None)
     if after.history:
         after = replace(after, history=paths.assign_to_history(after.history))
+    if run.settings.iceberg:
+        after = _with_manifests(run, before, after, paths.added)
     remaining = {file.path for file in after.all_files}
     replaced = [file for file in before.all_files if file.path not in remaining]
     left_out, full_load = tuple(file.relative for file in too_late), kind is ChangeKind.FULL_LOAD
@@ -118,6 +120,8 @@ def commit(
         missing_columns=missing_columns,
         bytes_read=sum(file.size_bytes for file in raw) + sum(file.bytes for file in replaced if not full_load),
         bytes_added=sum(file.bytes for file in result.all_written),
+        iceberg=after.iceberg is not None,
+        switched=(after.iceberg is None) != (before.iceberg is None),
         seconds=result.seconds,
     )
     run.log.commit(record, partial(_source_row, run.lake_fs))
@@ -150,31 +154,52 @@ def _source_row(lake_fs: FileSystemSpec, staged_key: str) -> dict[str, object]:
     return {"file": file, "row": row + 1}
 
 
+def _with_manifests(run: TableRun, before: Snapshot, after: Snapshot, added: Sequence[StagedFile]) -> Snapshot:
+    """The table after a change, as an Iceberg table."""
+    from cdclake.lake.storage.manifests import ManifestWriting  # here: it takes most of a second
+
+    sources = {file.path: file.staged_key for file in added}
+    writing = ManifestWriting(run.log.store, run.lake_fs.open(), run.layout, run.run_id, sources)
+    return writing.snapshot_with_manifests(before, after)
+
+
 class _FinalPaths:
-    """Assigns final paths to staged files, numbered from 1."""
+    """Assigns final paths to staged files, numbered from 1, and to files that are in the folder of other readers."""
 
     def __init__(self, run: TableRun, change: int, result: Result) -> None:
-        self._layout, self._change = run.layout, change
+        self._run, self._layout, self._change = run, run.layout, change
         self._staged = {file.path for file in result.all_written}
         self.added: list[StagedFile] = []
 
     def assign(self, files: Sequence[DataFile], key: tuple[str, ...], prefix: str = "") -> tuple[DataFile, ...]:
-        """The same files, but staged files with the path that they will be published as.
+        """The same files, but staged and moved files with the path that they will be published as.
 
         Args:
             key: Partition columns of the files.
-            prefix: Prefix of these paths.
+            prefix: Prefix of these paths; empty for files of the table.
         """
         named = []
+        iceberg = self._run.settings.iceberg and not prefix
         for file in files:
             if file.path in self._staged:
-                number = len(self.added) + 1
-                path = prefix + self._layout.data_path(self._change, number, key, file.partition)
-                self.added.append(StagedFile(file.path, path))
-                named.append(replace(file, path=path))
+                named.append(self._add(file, file.path, key, prefix, iceberg=iceberg))
+            elif not prefix and file.path.startswith(ICEBERG) != iceberg:
+                named.append(self._add(file, self._layout.data_key(file.path), key, prefix, iceberg=iceberg))
             else:
                 named.append(file)
         return tuple(named)
+
+    def _add(self, file: DataFile, source: str, key: tuple[str, ...], prefix: str, *, iceberg: bool) -> DataFile:
+        number = len(self.added) + 1
+        own_folder = self._layout.iceberg_data_prefix(self._change, self._run.run_id)
+        if not iceberg:
+            path = prefix + self._layout.data_path(self._change, number, key, file.partition)
+        elif source.startswith(own_folder):
+            path = self._layout.data_path_of(source)
+        else:
+            path = self._layout.data_path_of(f"{own_folder}moved-{number:05d}.parquet")
+        self.added.append(StagedFile(source, path))
+        return replace(file, path=path)
 
     def assign_to_history(self, history: History) -> History:
         """The same history, but staged files with the path that they will be published as."""

@@ -23,7 +23,8 @@ from cdclake.control.jobs.arguments import folder_prefix
 from cdclake.errors import ConfigurationError, IntegrityError
 from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.retained_files import RetainedFileReader
-from cdclake.model.layout import CONTROL_FOLDER
+from cdclake.model.layout import CONTROL_FOLDER, ICEBERG
+from cdclake.model.schema import partition_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +99,8 @@ def export_table(
 
         def copy(retained: RetainedFile) -> None:
             whole = with_deleted or not retained.file.deleted
-            sizes[retained.file.path] = put(reader.fetch if whole else reader.fetch_live, retained)
+            path = _exported_path(retained.file.path, as_of.snapshot.partition_key, retained.file.partition)
+            sizes[path] = put(reader.fetch if whole else reader.fetch_live, retained, path)
 
         done = iter(range(1, len(files) + 1))
         in_parallel(copy, files, lambda: progress(next(done), len(files)))
@@ -115,8 +117,15 @@ def export_table(
 
 Fetch = Callable[["RetainedFile", Path], None]
 """Copies a retained file to a new local file."""
-Put = Callable[[Fetch, "RetainedFile"], int]
-"""Stores a file in the target, using the fetch function, and returns its size in bytes."""
+Put = Callable[[Fetch, "RetainedFile", str], int]
+"""Stores a file at a path in the target, using the fetch function, and returns its size in bytes."""
+
+
+def _exported_path(path: str, partition_key: tuple[str, ...], partition: tuple[str | None, ...]) -> str:
+    """The path in the target of a data file; that of an Iceberg table gets one in the folder of its partition."""
+    if not path.startswith(ICEBERG):
+        return path
+    return partition_folder(partition_key, partition) + "-".join(path.split("/")[2:])
 
 
 @dataclass(frozen=True)
@@ -148,11 +157,11 @@ class _Folder:
         partial = self.path.with_name(f".{self.path.name}-{uuid.uuid4().hex}")
         partial.mkdir()
 
-        def put(fetch: Fetch, file: RetainedFile) -> int:
-            path = partial / file.file.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            fetch(file, path)
-            return path.stat().st_size
+        def put(fetch: Fetch, file: RetainedFile, path: str) -> int:
+            target = partial / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fetch(file, target)
+            return target.stat().st_size
 
         try:
             yield put
@@ -198,13 +207,13 @@ class _Bucket:
 
         with tempfile.TemporaryDirectory(prefix="cdclake-export-") as folder:
 
-            def put(fetch: Fetch, file: RetainedFile) -> int:
-                key, path = self.prefix + file.file.path, Path(folder, uuid.uuid4().hex)
-                fetch(file, path)
-                sizes[key] = path.stat().st_size
-                with path.open("rb") as source, open_output(filesystem, key) as target:
+            def put(fetch: Fetch, file: RetainedFile, path: str) -> int:
+                key, fetched = self.prefix + path, Path(folder, uuid.uuid4().hex)
+                fetch(file, fetched)
+                sizes[key] = fetched.stat().st_size
+                with fetched.open("rb") as source, open_output(filesystem, key) as target:
                     shutil.copyfileobj(source, target, _CHUNK_BYTES)
-                path.unlink()
+                fetched.unlink()
                 return sizes[key]
 
             try:

@@ -88,7 +88,11 @@ def plan_history(
         loaded_utc=loaded_utc or released_utc or last_full_load_utc(before) or now_utc,
         now_utc=now_utc,
         rewrite_all=rewrite_all,
-        locations=replace(locations, table_prefix=run.layout.history_prefix, staging=locations.staging + "history-"),
+        locations=replace(
+            locations,
+            table_prefix=run.layout.history_prefix,
+            staging=run.layout.staging_prefix(change, run.run_id) + "history-",
+        ),
         field_ids=history_field_ids(shape, existing),
     )
 

@@ -41,6 +41,8 @@ class TableShape:
         leading: Number of key columns in the leading key; None for all.
         added: See `Snapshot.added`; empty if updates do not keep the values of columns that their file lacks.
         field_ids: Of the columns, to be written into data files; empty to write none.
+        partitions_inside: Whether data files to be written also contain the partition columns, as readers of Iceberg
+            tables need them.
     """
 
     schema: Schema
@@ -53,6 +55,7 @@ class TableShape:
     leading: int | None = None
     added: Mapping[str, str] = field(default_factory=dict, hash=False)
     field_ids: FieldIds = NO_FIELD_IDS
+    partitions_inside: bool = False
 
     @property
     def stored(self) -> pa.Schema:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import new_file, storage_errors
 from cdclake.lake.storage.bloom import bloom_filter_options
+from cdclake.lake.storage.partitions import partition_column
 from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape, conform, is_deleted
 from cdclake.lake.storage.wide_rows import cut_by_bytes
 from cdclake.model.snapshot import DataFile, KeyValue
@@ -77,7 +78,10 @@ class DataFileWriter:
         self._rows += rows.num_rows
         if self._shape.soft_delete:
             self._deleted += is_deleted(rows).true_count
-        for part in cut_by_bytes(conform(rows, self._shape.stored, keep_encoded=True), ROW_GROUP_BYTES):
+        stored = conform(rows, self._shape.stored, keep_encoded=True)
+        if self._shape.partitions_inside:
+            stored = self._with_partition_columns(stored)
+        for part in cut_by_bytes(stored, ROW_GROUP_BYTES):
             if self._buffered_rows and self._buffered_bytes + part.nbytes > ROW_GROUP_BYTES:
                 self._write_group(self._buffered_rows)
             self._buffered.append(part)
@@ -85,6 +89,13 @@ class DataFileWriter:
             self._buffered_bytes += part.nbytes
             while self._buffered_rows >= ROW_GROUP_ROWS:
                 self._write_group(ROW_GROUP_ROWS)
+
+    def _with_partition_columns(self, rows: pa.Table) -> pa.Table:
+        for name, text in zip(self._shape.partition_key, self._partition, strict=True):
+            column = self._shape.schema.find(name)
+            kind = column.type if column else "string"
+            rows = rows.append_column(name, partition_column(text, kind, rows.num_rows))
+        return rows
 
     def _write_group(self, max_rows: int) -> None:
         """Write buffered rows as a row group."""

@@ -15,6 +15,7 @@ from cdclake.errors import ConfigurationError
 from cdclake.lake.operations.erase import data_files, quarantine, raw_files
 from cdclake.lake.operations.erase.raw_files import RawMatches
 from cdclake.model.change import ChangeKind
+from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
@@ -130,6 +131,7 @@ def preview(erasure: Erasure) -> tuple[ErasureCounts, tuple[str, ...]]:
         LakeFilesError: A live file vanished or was overwritten.
     """
     _check_reason(erasure)
+    _refuse_iceberg(erasure.log)
     lake = erasure.log.snapshot(erasure.log.head())
     raw = _search_raw(erasure, lake)
     matches, bad_rows = _search_lake(erasure, lake)
@@ -150,6 +152,7 @@ def erase(erasure: Erasure, fencing_token: int) -> ErasureResult:
         LakeFilesError: Another program added, removed or replaced files.
     """
     _check_reason(erasure)
+    _refuse_iceberg(erasure.log)
     log, layout = erasure.log, erasure.log.layout
     before = log.snapshot(_fence_off_other_runs(erasure, fencing_token))
     raw = _search_raw(erasure, before)
@@ -204,6 +207,18 @@ def _check_reason(erasure: Erasure) -> None:
     if erasure.keys.appear_in(erasure.reason, lake.schema):
         message = "The reason, which is kept, contains a key to erase"
         raise ConfigurationError(message, remedy="Give the number of the request instead")
+
+
+def _refuse_iceberg(log: ChangeLog) -> None:
+    """Refuse to erase from a table that is or was an Iceberg table: manifests contain values of its rows."""
+    if next(log.store.list(log.layout.iceberg_prefix), None) is None:
+        return
+    message = f"Rows of {log.layout.name} cannot be erased: readers open it as an Iceberg table, or did until recently"
+    remedy = (
+        f"Set {Attribute.READERS} to folder. When a change was applied since, and everything before it is past"
+        " RetentionDays, two clean-ups delete the Iceberg table. Then erase. Nothing was changed"
+    )
+    raise ConfigurationError(message, remedy=remedy, folder=log.layout.iceberg_prefix)
 
 
 def _fence_off_other_runs(erasure: Erasure, fencing_token: int) -> int:

@@ -1,0 +1,1 @@
+"""Tests of tables that readers open as Apache Iceberg tables."""

@@ -1,0 +1,87 @@
+"""Each change is a snapshot of the Iceberg table, which independent readers read alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from tests.lake.iceberg.readers import IcebergReaders
+from tests.lake.table import Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COLUMNS = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int32())])
+FIRST, SECOND, THIRD = (f"20240305-10{minute}00000.parquet" for minute in (10, 20, 30))
+CITIES = ["Kiel", "Ulm", None]
+ICEBERG = {"PrimaryKey": "id", "Readers": "iceberg"}
+
+
+def row(number: int, **more: Any) -> dict[str, Any]:
+    return {"id": number, "city": CITIES[number % 3], "n": number, **more}
+
+
+@pytest.fixture(params=["", "city", "n", "city,n"])
+def table(tmp_path: Path, request: pytest.FixtureRequest) -> Table:
+    table = Table(tmp_path, COLUMNS, {**ICEBERG, "PartitionKey": request.param or "null"})
+    table.write_load([row(i) for i in range(9)])
+    table.load_initial()
+    return table
+
+
+def readers(table: Table) -> IcebergReaders:
+    return IcebergReaders(table.lake, table.layout)
+
+
+def ids(rows: list[dict[str, Any]]) -> list[int]:
+    return sorted(one["id"] for one in rows)
+
+
+def test_a_full_load_is_a_snapshot(table: Table) -> None:
+    rows = readers(table).rows()
+    assert ids(rows) == list(range(9))
+    assert all(one["city"] == CITIES[one["id"] % 3] and one["n"] == one["id"] for one in rows)
+    assert list(rows[0]) == ["id", "city", "n", "Op", "_cdc_position"]
+
+
+def test_each_change_can_be_read(table: Table) -> None:
+    table.write_changes(FIRST, [("U", row(1, n=100)), ("D", row(2)), ("I", row(50))])
+    table.load_incremental()
+    table.write_changes(SECOND, [("U", row(1, city="Ulm", n=101))])
+    table.load_incremental()
+    iceberg = readers(table)
+    assert ids(iceberg.rows()) == [0, 1, 3, 4, 5, 6, 7, 8, 50]
+    for change, n in ((1, 1), (2, 100), (3, 101)):
+        (found,) = iceberg.rows("id = 1", change=change)
+        assert found["n"] == n
+    assert [one.snapshot_id for one in iceberg.table.metadata.snapshots] == [1, 2, 3]
+
+
+def test_filters_on_columns_that_are_not_selected_are_right(table: Table) -> None:
+    iceberg = readers(table)
+    for where, expected in (
+        ("city = 'Kiel'", [0, 3, 6]),
+        ("city IS NULL", [2, 5, 8]),
+        ("city IS NOT NULL AND n > 4", [6, 7]),
+        ("n = 5", [5]),
+    ):
+        assert ids(iceberg.rows(where, ("id",))) == expected, where
+
+
+def test_the_folder_shows_nothing(table: Table) -> None:
+    """Whoever lists the folder finds no rows, rather than some of them."""
+    assert [path for path in table.folder.rglob("*.parquet") if "_iceberg" not in path.parts] == []
+
+
+def test_a_column_that_iceberg_cannot_widen_ends_time_travel(table: Table) -> None:
+    """Readers that look for it by its new id would find nothing in earlier snapshots."""
+    table.write_key_changes(FIRST, [("U", row(1, n=100), None)], {"n": pa.int64()})
+    table.load_incremental()
+    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [1, 2]
+    assert ids(readers(table).rows("n > 4", ("id",), change=1)) == [5, 6, 7, 8]
+    table.write_key_changes(SECOND, [("U", row(1, n=1), None)], {"n": pa.decimal128(22, 2)})
+    table.load_incremental()
+    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [3]
+    assert ids(readers(table).rows("n > 4", ("id",))) == [5, 6, 7, 8]

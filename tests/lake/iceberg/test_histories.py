@@ -1,0 +1,164 @@
+"""Random changes, undos, switches, schema changes and clean-ups: independent readers agree with a model of the table.
+
+The model is a dictionary of rows for each change. After every step, each snapshot that the metadata offers is read.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdclake.commit.clean_up import clean_up, plan_clean_up
+from cdclake.commit.table_files import check_files
+from cdclake.commit.takeover import take_over
+from cdclake.commit.undo import apply_undo, plan_reapply
+from cdclake.errors import ConfigurationError, PastRetentionError
+from tests.examples import examples
+from tests.lake.iceberg.readers import IcebergReaders
+from tests.lake.over_time import TableOverTime
+
+Rows = dict[int, dict[str, Any]]
+KEYS = st.integers(0, 6)
+TEXTS = st.sampled_from([None, "Kiel", "Ulm", "a/b", "é"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("change"), st.lists(st.tuples(st.sampled_from("IUD"), KEYS, TEXTS, st.integers(0, 99)), min_size=1)
+        ),
+        st.tuples(st.just("load"), st.lists(st.tuples(KEYS, TEXTS, st.integers(0, 99)), unique_by=lambda one: one[0])),
+        st.tuples(st.just("add column"), st.none()),
+        st.tuples(st.just("widen"), st.none()),
+        st.tuples(st.just("roll back"), st.integers(0, 8)),
+        st.tuples(st.just("reapply"), st.none()),
+        st.tuples(st.just("take over"), st.none()),
+        st.tuples(st.just("switch"), st.none()),
+        st.tuples(st.just("clean up"), st.integers(0, 4)),
+    ),
+    min_size=2,
+    max_size=9,
+)
+
+
+class Model:
+    """A table, and what each of its changes should show."""
+
+    def __init__(self, root: Path, partition_key: str) -> None:
+        columns = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int16())])
+        item = {"PrimaryKey": "id", "PartitionKey": partition_key, "Readers": "iceberg"}
+        self.table = TableOverTime(root, columns, item)
+        self.after: dict[int, Rows | None] = {0: None}
+        self.later = timedelta()
+        self.table.load([])
+        self.after[1] = {}
+
+    @property
+    def rows(self) -> Rows:
+        return dict(self.after[self.table.log.head()] or {})
+
+    def settle(self, rows: Rows | None) -> None:
+        """Record what the newest change should show."""
+        self.after[self.table.log.head()] = rows
+
+    def step(self, kind: str, argument: Any) -> None:
+        table, log = self.table, self.table.log
+        names = table.columns.names
+        exists = self.after[log.head()] is not None
+        if kind == "change" and exists:
+            rows, changes = self.rows, []
+            for op, key, city, n in argument:
+                one = {**dict.fromkeys(names), "id": key, "city": city, "n": n}
+                changes.append((op, one))
+                rows.pop(key, None)
+                if op != "D":
+                    rows[key] = one
+            table.apply(*changes)
+            self.settle(rows)
+        elif kind == "load":
+            loaded = [{**dict.fromkeys(names), "id": key, "city": city, "n": n} for key, city, n in argument]
+            before = log.head()
+            table.reload(loaded)
+            if log.head() > before:
+                self.settle({one["id"]: one for one in loaded})
+        elif kind == "add column":
+            table.columns = table.columns.append(pa.field(f"c{len(names)}", pa.string()))
+        elif kind == "widen":
+            wider = {pa.int16(): pa.int32(), pa.int32(): pa.decimal128(12, 2)}
+            old = table.columns.field("n")
+            table.columns = table.columns.set(2, old.with_type(wider.get(old.type, old.type)))
+        elif kind == "roll back":
+            with suppress(ConfigurationError, PastRetentionError):
+                to = max(argument, 0)
+                table.roll_back(to)
+                self.settle(self.after[to])
+                for undone in table.raw_path("").glob("2024*.parquet"):  # otherwise the next change applies them again
+                    undone.unlink()
+        elif kind == "reapply":
+            with suppress(ConfigurationError, PastRetentionError):
+                plan = plan_reapply(log)
+                table.runs += 1
+                apply_undo(log, plan, f"again-{table.runs}", table.runs, table.next_time)
+                self.settle(self.after[plan.as_of])
+        elif kind == "take over":
+            rows_now = self.after[log.head()]
+            table.runs += 1
+            take_over(log, f"other-{table.runs}", table.runs, "a test", table.next_time)
+            self.settle(rows_now)
+        elif kind == "switch":
+            table.item["Readers"] = "folder" if table.item["Readers"] == "iceberg" else "iceberg"
+        elif kind == "clean up":
+            now = table.next_time() + self.later
+            self.later += timedelta(hours=2)
+            for path in table.lake.rglob("*"):
+                os.utime(path, ((now - timedelta(hours=3)).timestamp(),) * 2)
+            clean_up(log, plan_clean_up(log, timedelta(hours=argument), now))
+
+    def check(self) -> None:
+        table, log = self.table, self.table.log
+        snapshot = log.snapshot(log.head())
+        check_files(log, snapshot)
+        readers = IcebergReaders(table.lake, table.layout)
+        if snapshot.iceberg is None:
+            assert not (table.lake / table.layout.version_hint_key).exists()
+            return
+        assert readers.version == log.head()
+        for one in readers.table.metadata.snapshots:
+            expected = self.after[one.snapshot_id]
+            assert expected is not None
+            assert _plain(readers.rows(change=one.snapshot_id)) == _plain(expected.values())
+            kiel = [row for row in expected.values() if row["city"] == "Kiel"]
+            found = readers.rows("city = 'Kiel'", ("id",), change=one.snapshot_id)
+            assert sorted(row["id"] for row in found) == sorted(row["id"] for row in kiel)
+            nowhere = readers.rows("city IS NULL", ("id",), change=one.snapshot_id)
+            assert len(nowhere) == sum(row["city"] is None for row in expected.values())
+            assert len(readers.rows("n >= 50", ("id",), change=one.snapshot_id)) == sum(
+                row["n"] >= 50 for row in expected.values()
+            )
+
+
+def _plain(rows: Any) -> list[tuple[Any, ...]]:
+    """Rows without null, and without what the engine adds."""
+    own = ("Op", "_cdc_position")
+    return sorted(
+        tuple(sorted((name, value) for name, value in row.items() if value is not None and name not in own))
+        for row in rows
+    )
+
+
+@pytest.mark.parametrize("partition_key", ["null", "city", "n"])
+@examples(15, 500)
+@given(steps=STEPS)
+def test_each_snapshot_shows_its_change(partition_key: str, steps: list[tuple[str, Any]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        model = Model(Path(folder), partition_key)
+        for kind, argument in steps:
+            model.step(kind, argument)
+            model.check()

@@ -1,0 +1,168 @@
+"""Rollbacks, switches of readers, clean-ups and crashes: the Iceberg table follows, and never shows half a change."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from cdclake.commit.clean_up import clean_up, plan_clean_up
+from cdclake.commit.roll_forward import roll_forward
+from cdclake.commit.table_files import check_files, compare
+from cdclake.commit.takeover import take_over
+from cdclake.commit.undo import apply_undo, plan_reapply
+from cdclake.errors import LakeFilesError
+from tests.dying_store import Death, DiedError
+from tests.lake.iceberg.readers import IcebergReaders
+from tests.lake.over_time import TableOverTime
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COLUMNS = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int32())])
+
+
+def row(number: int, n: int = 0) -> dict[str, Any]:
+    return {"id": number, "city": "Kiel" if number % 2 else "Ulm", "n": n}
+
+
+@pytest.fixture(params=["null", "city"])
+def table(tmp_path: Path, request: pytest.FixtureRequest) -> TableOverTime:
+    item = {"PrimaryKey": "id", "PartitionKey": request.param, "Readers": "iceberg"}
+    table = TableOverTime(tmp_path, COLUMNS, item)
+    table.load([row(1), row(2), row(3)])
+    return table
+
+
+def readers(table: TableOverTime) -> IcebergReaders:
+    return IcebergReaders(table.lake, table.layout)
+
+
+def seen(table: TableOverTime, change: int | None = None) -> dict[int, int]:
+    return {one["id"]: one["n"] for one in readers(table).rows(change=change)}
+
+
+def folder_rows(table: TableOverTime) -> dict[int, int]:
+    """What a reader of the plain folder sees: names with an underscore are hidden."""
+    files = [str(path) for path in table.folder.rglob("*.parquet") if "_iceberg" not in path.parts]
+    if not files:
+        return {}
+    return dict(duckdb.sql(f"SELECT id, n FROM read_parquet({files}, hive_partitioning = true)").fetchall())
+
+
+def test_rollback_and_reapply_are_snapshots(table: TableOverTime) -> None:
+    table.apply(("U", row(1, 7)), ("D", row(2)))
+    assert seen(table) == {1: 7, 3: 0}
+    table.roll_back(1)
+    assert (readers(table).version, seen(table), seen(table, 2)) == (3, {1: 0, 2: 0, 3: 0}, {1: 7, 3: 0})
+    apply_undo(table.log, plan_reapply(table.log), "again", table.runs, table.next_time)
+    assert (readers(table).version, seen(table), seen(table, 3)) == (4, {1: 7, 3: 0}, {1: 0, 2: 0, 3: 0})
+    table.apply(("U", row(3, 8)))
+    assert (seen(table), seen(table, 1)) == ({1: 7, 3: 8}, {1: 0, 2: 0, 3: 0})
+
+
+def test_a_takeover_is_a_snapshot(table: TableOverTime) -> None:
+    take_over(table.log, "other", 99, "a test", table.next_time)
+    assert (readers(table).version, seen(table)) == (2, {1: 0, 2: 0, 3: 0})
+
+
+def test_rolled_back_to_nothing_the_table_is_withdrawn(table: TableOverTime) -> None:
+    table.roll_back(0)
+    with pytest.raises(FileNotFoundError):
+        _ = readers(table).version
+    apply_undo(table.log, plan_reapply(table.log), "again", table.runs, table.next_time)
+    assert seen(table) == {1: 0, 2: 0, 3: 0}
+
+
+def test_readers_switch_with_a_change_and_back(table: TableOverTime) -> None:
+    table.item["Readers"] = "folder"
+    table.apply(("U", row(1, 7)))
+    assert not (table.lake / table.layout.version_hint_key).exists()
+    assert [path for path in table.files() if not path.startswith("_iceberg")]
+    assert folder_rows(table) == {1: 7, 2: 0, 3: 0}
+    check_files(table.log, table.log.snapshot(2))
+    table.item["Readers"] = "iceberg"
+    table.apply(("U", row(2, 8)))
+    assert (seen(table), folder_rows(table)) == ({1: 7, 2: 8, 3: 0}, {})
+    check_files(table.log, table.log.snapshot(3))
+    table.roll_back(2)
+    assert folder_rows(table) == {1: 7, 2: 0, 3: 0}
+    assert not (table.lake / table.layout.version_hint_key).exists()
+    table.roll_back(1)
+    assert (seen(table), folder_rows(table)) == ({1: 0, 2: 0, 3: 0}, {})
+
+
+def test_a_clean_up_deletes_only_what_no_reader_needs(table: TableOverTime) -> None:
+    for n in range(1, 5):
+        table.apply(("U", row(1, n)))
+    old = readers(table).table  # a reader that opened the table before
+    expire(table)
+    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [4, 5]
+    assert old.scan(snapshot_id=2).to_arrow().num_rows == 3
+    table.apply(("U", row(1, 9)))
+    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [4, 5, 6]
+    expire(table)
+    with pytest.raises(FileNotFoundError):
+        old.scan(snapshot_id=2).to_arrow()
+    assert (seen(table), seen(table, 6)) == ({1: 9, 2: 0, 3: 0},) * 2
+    for later in (24, 48):
+        expire(table, timedelta(hours=later))
+    assert len(list(table.folder.rglob("*.parquet"))) == len(table.log.snapshot(6).files)
+    assert len(list(table.folder.rglob("*.metadata.json"))) == 1
+    check_files(table.log, table.log.snapshot(6))
+
+
+def expire(table: TableOverTime, later: timedelta = timedelta()) -> None:
+    """Clean up with a retention time of an hour, some time after the newest change; all files are older."""
+    now = table.next_time() - timedelta(hours=1) + later
+    for path in table.lake.rglob("*"):
+        os.utime(path, ((now - timedelta(hours=2)).timestamp(),) * 2)
+    clean_up(table.log, plan_clean_up(table.log, timedelta(hours=1), now))
+
+
+def test_a_vanished_file_is_found_and_repaired_only_if_retained(table: TableOverTime) -> None:
+    snapshot = table.log.snapshot(1)
+    (table.lake / table.layout.data_key(snapshot.files[0].path)).unlink()
+    with pytest.raises(LakeFilesError):
+        table.apply(("U", row(1, 7)))
+    assert compare(table.log, snapshot.files).vanished == (snapshot.files[0].path,)
+
+
+@pytest.mark.parametrize("carried_out", [False, True])
+@pytest.mark.parametrize("switches", [False, True])
+def test_a_run_that_dies_anywhere_leaves_one_change_or_none(
+    table: TableOverTime, *, carried_out: bool, switches: bool
+) -> None:
+    before, after = {1: 0, 2: 0, 3: 0}, {1: 0, 2: 5, 3: 0}
+    if switches:
+        table.item["Readers"] = "folder"
+        table.apply(("U", row(1, 0)))
+        table.item["Readers"] = "iceberg"
+    call = 0
+    while True:
+        call += 1
+        table.death = Death(call, carried_out)
+        head = table.log.head()
+        try:
+            table.apply(("U", row(2, 5)))
+        except DiedError:
+            pass
+        else:
+            break
+        finally:
+            table.death = None
+        if not switches:
+            assert seen(table) in (before, after)
+        roll_forward(table.log)
+        committed = table.log.head() > head
+        if committed or not switches:
+            assert seen(table) == (after if committed else before)
+        check_files(table.log, table.log.snapshot(table.log.head()))
+        if committed:
+            table.roll_back(head)
+    assert call > 5
+    assert seen(table) == after
