@@ -206,6 +206,12 @@ def test_files_are_opened_only_where_their_errors_are_translated():
     assert opening == {"cdclake.adapters.filesystem", "cdclake.lake.read.retained_files"}
 
 
+def test_parquet_files_are_read_only_where_reads_are_repeated():
+    readers = ("pq.ParquetFile", "pq.read_table(", "pq.ParquetDataset(")
+    reading = {module_name(path) for path in PRODUCT if any(reader in path.read_text("utf-8") for reader in readers)}
+    assert reading == {"cdclake.adapters.filesystem", "cdclake.devkit.shop.checksum"}
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_package_says_what_it_is_for_and_has_few_modules(package: str):
     folder = JOBS.joinpath(*package.split("."))

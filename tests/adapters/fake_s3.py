@@ -13,6 +13,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_ERROR = (
+    "<?xml version='1.0' encoding='UTF-8'?><Error><Code>{code}</Code><Message>says the test</Message>"
+    "<RequestId>4442587FB7D0A2F9</RequestId>"
+    "<HostId>Uuag1LuByRx9e6j5Onimru9pO4ZVKnJ2Qz7/C1NPcfTWAtRPfTaOFg==</HostId></Error>"
+)
+"""An error with all that S3 tells: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html"""
 RESET, HALF_BODY = "reset", "half body"
 """Faults without a status: the connection is reset before the response, or ends in the middle of its body."""
 
@@ -128,8 +134,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"" if self.command == "HEAD" else body)
 
     def _error(self, status: int, code: str) -> None:
-        xml = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>says the test</Message></Error>"
-        self._send(status, b"" if self.command == "HEAD" else xml.encode(), Content_Type="application/xml")
+        xml = _ERROR.format(code=code).encode()
+        self._send(status, b"" if self.command == "HEAD" else xml, Content_Type="application/xml")
 
     def _reset(self) -> None:
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import io
 import os
 from datetime import datetime, timezone
@@ -14,23 +15,29 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.adapters import filesystem
-from cdclake.adapters.filesystem import lake_filesystem, open_output, storage_errors
+from cdclake.adapters.filesystem import FetchedFile, lake_filesystem, open_output, storage_errors
+from cdclake.doctor.row_statistics import RowStatistics
+from cdclake.doctor.sampling import FileFacts, read_sample
 from cdclake.errors import CdclakeError, ConfigurationError, InputError, LakeFilesError, RetryableError
+from cdclake.lake.raw import parquet as raw_parquet
 from cdclake.lake.raw.quarantine import quarantine_rows
 from cdclake.lake.raw.reader import inspect_raw_file, read
-from cdclake.lake.raw.rows import BadRow, BadRowKind
+from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows
 from cdclake.lake.spark.task_errors import SparkTask, TaskError, raising_task_errors
+from cdclake.lake.storage.bloom import row_group_filter
+from cdclake.lake.storage.keys import LEADING_KEY
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.tombstones import read_tombstone_file, write_tombstone_file
 from cdclake.lake.storage.writer import DataFileWriter
-from cdclake.model.rawfiles import ListedObject, parse_raw_file
+from cdclake.model.rawfiles import ListedObject, RawFile, parse_raw_file
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table import TableName, TableSettings
 from tests.adapters.fake_s3 import HALF_BODY, RESET, FakeS3, serve
+from tests.aws_strict.conftest import retry_at_once
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyarrow.fs import FileSystem
 
@@ -88,10 +95,14 @@ def opened() -> FileSystem:
     return lake_filesystem(BUCKET).open()
 
 
-def read_raw_file(name: str) -> int:
-    key = PREFIX + name
+def raw_file(key: str) -> RawFile:
     file = parse_raw_file(ListedObject(key, 1, datetime(2024, 3, 5, tzinfo=timezone.utc)), PREFIX)
     assert file is not None
+    return file
+
+
+def read_raw_file(name: str) -> int:
+    file = raw_file(PREFIX + name)
     parts = inspect_raw_file(opened(), file, SETTINGS).parts
     batches = (batch for part in parts for batch in read(opened(), part, SHAPE, SETTINGS, TableName("shop", "orders")))
     return sum(batch.rows.num_rows for batch in batches)
@@ -280,11 +291,97 @@ def test_a_fault_that_passes_is_not_noticed(
     assert [fault.times for fault in s3.faults] == [0]
 
 
+def large_file_with_short_columns() -> bytes:
+    """A Parquet file of which neither operations nor positions nor the filter fill a range as long as an error."""
+    rows = {"id": range(100), "name": [os.urandom(1000).hex() for _ in range(100)]}
+    table = pa.table({**rows, "Op": pa.repeat("I", 100), "_cdc_position": pa.repeat("", 100)})
+    target = io.BytesIO()
+    pq.write_table(table, target, row_group_size=50, compression="none", bloom_filter_options={"name": {"ndv": 8}})
+    return target.getvalue()
+
+
+def doctor_sample() -> FileFacts:
+    file = raw_file(PREFIX + CSV)
+    (facts,) = read_sample(opened(), [file], SETTINGS, TableName("shop", "orders"), RowStatistics(("id",)))
+    assert facts.error is None
+    return facts
+
+
+KEYED_BY_NAME = TableShape(SHAPE.schema, ("name",), ())
+SHORT_READS: dict[str, Callable[[], Any]] = {
+    "CSV": lambda: read_raw_file(CSV),
+    "compressed CSV": lambda: read_raw_file(CSV + ".gz"),
+    "small file at once": lambda: FetchedFile(opened(), PREFIX + CSV).open_input_file(CSV).read(),
+    "doctor": doctor_sample,
+    "columns": lambda: [*read_batches(opened(), "data.parquet", SHAPE, ["Op", "_cdc_position"])],
+    "rows": lambda: [*lake_rows(raw_parquet.batches(opened(), "data.parquet", None, 0))],
+    "filter": lambda: [
+        *read_batches(
+            opened(),
+            "data.parquet",
+            KEYED_BY_NAME,
+            ["Op"],
+            row_groups=row_group_filter(KEYED_BY_NAME, pa.table({LEADING_KEY: ["no name"]})),
+        )
+    ],
+    "tombstones": lambda: read_tombstone_file(opened(), "data.parquet"),
+}
+"""Reads of which some are shorter than S3's errors."""
+
+
+def lake_rows(batches: Iterable[RawRows]) -> Iterator[pa.RecordBatch]:
+    return (batch.columns for batch in batches)
+
+
+@pytest.fixture
+def short(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> FakeS3:
+    """The server with files that need short reads, for a client that repeats them without pauses."""
+    monkeypatch.setattr(filesystem, "_ATTEMPTS", 3)
+    monkeypatch.setattr(filesystem, "_LONGEST_PAUSE_SECONDS", 0)
+    retry_at_once(monkeypatch)
+    s3.objects = {
+        f"{BUCKET}/{PREFIX}{CSV}": b"U,1,a\n",
+        f"{BUCKET}/{PREFIX}{CSV}.gz": gzip.compress(b"U,1,a\n"),
+        f"{BUCKET}/data.parquet": large_file_with_short_columns(),
+    }
+    return s3
+
+
+@pytest.mark.parametrize("action", SHORT_READS)
+def test_a_short_read_that_s3_fails_is_repeated(short: FakeS3, action: str) -> None:
+    short.requests.clear()
+    expected = SHORT_READS[action]()
+    reads = sum(method == "GET" for method, _ in short.requests)
+    assert reads
+    for skip in range(reads):
+        short.fail("GET", 503, "SlowDown", skip=skip, times=1)
+        assert SHORT_READS[action]() == expected
+        assert [fault.times for fault in short.faults] == [0]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"), [(503, "SlowDown", RetryableError), (403, "AccessDenied", ConfigurationError)]
+)
+def test_a_short_read_that_s3_always_refuses_tells_why(
+    short: FakeS3, status: int, code: str, kind: type[CdclakeError]
+) -> None:
+    short.fail("GET", status, code)
+    error = error_of(SHORT_READS["CSV"])
+    assert isinstance(error, kind)
+    assert code in str(error)
+
+
+def test_a_short_file_that_vanished_is_reported_as_such(short: FakeS3) -> None:
+    short.fail("GET", 404, "NoSuchKey")
+    with pytest.raises(InputError, match="vanished"):
+        read_raw_file(CSV)
+
+
 def test_the_error_of_a_task_reaches_the_driver(s3: FakeS3) -> None:
     s3.fail("GET", 503, "SlowDown")
     with pytest.raises(TaskError) as caught:
         SparkTask(READS["data file"])()
-    with pytest.raises(RetryableError, match="SLOW_DOWN") as on_driver, raising_task_errors():
+    with pytest.raises(RetryableError, match="S3 answered") as on_driver, raising_task_errors():
         raise caught.value
     assert on_driver.value.exit_code == 4
 

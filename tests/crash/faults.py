@@ -181,8 +181,8 @@ class _FaultyFileSystem:
     def open_input_file(self, path: str) -> Any:
         return self._call("open", path, lambda: self._fs.open_input_file(path))
 
-    def open_input_stream(self, path: str) -> Any:
-        return self._call("open", path, lambda: self._fs.open_input_stream(path))
+    def open_input_stream(self, path: str, compression: None) -> Any:
+        return self._call("open", path, lambda: self._fs.open_input_stream(path, compression=compression))
 
     def open_output_stream(self, path: str) -> _FaultyOutput:
         def do() -> Any:

@@ -7,19 +7,27 @@ pyarrow repeats a request that S3 cannot serve (500, 503, throttling, lost conne
 pauses. What still fails becomes an `OSError` whose text has a code, an operation and no file, like errors about the
 content of a file (https://github.com/apache/arrow/blob/main/cpp/src/arrow/filesystem/s3_internal.h, `ErrorToStatus`).
 Here such an error becomes an error of `cdclake.errors`. All files are opened here, so that none escapes.
+
+pyarrow reads a range into a buffer of the range's size. An error of S3 that is longer does not fit: the client then
+neither repeats the request nor tells the error, only that it "failed to flush" its stream. Such a read is `repeated`.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import random
 import re
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from botocore.exceptions import ClientError
 from pyarrow import fs
 
@@ -29,13 +37,16 @@ from cdclake.adapters.stores import FILE, parse_location
 from cdclake.errors import CdclakeError, ConfigurationError, RetryableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from botocore.credentials import Credentials, ReadOnlyCredentials
 
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """The AWS SDKs' variables for an endpoint other than AWS; the first one set wins."""
 _ATTEMPTS = 8
+_LONGEST_PAUSE_SECONDS = 20.0
+"""As in the AWS SDKs: https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html"""
+_UNREAD_ERROR = "Failed to flush response stream"
 _S3_ERROR = re.compile(
     r"AWS Error (?P<code>\w+)(?: \(HTTP status (?P<status>\d+)\))? during (?P<operation>\w+) operation: ?(?P<text>.*)",
     re.DOTALL,
@@ -60,6 +71,7 @@ _ABSENT = frozenset({"NO_SUCH_KEY", "RESOURCE_NOT_FOUND"})
 _DENIED = frozenset({"ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "UNRECOGNIZED_CLIENT"})
 _TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
 _client_lock = Lock()  # boto3 cannot create clients concurrently
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -190,6 +202,74 @@ class _RenewingS3(fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no
     __hash__ = fs.FileSystemHandler.__hash__
 
 
+class Stream:
+    """A file that is read from start to end, whose reads are `repeated`; what `pa.PythonFile` needs, and no more."""
+
+    def __init__(self, stream: pa.NativeFile) -> None:
+        self._stream = stream
+
+    def read(self, size_bytes: int | None = None) -> bytes:
+        """The next bytes, all by default; fewer only at the end of the file."""
+        data: bytes = repeated(partial(self._stream.read, size_bytes))
+        return data
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file is closed."""
+        return bool(self._stream.closed)
+
+
+class ParquetFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow has no types
+    """pyarrow's reader of an open Parquet file, whose reads are `repeated`.
+
+    C++ reads the columns, several at a time. A Python file around the open file would read them one after the other.
+    """
+
+    def __init__(self, source: pa.NativeFile, **options: Any) -> None:  # noqa: ANN401 - pyarrow's own options
+        repeated(partial(super().__init__, source, **options))
+
+    def read_row_group(self, i: int, columns: Sequence[str] | None = None, *, use_threads: bool = True) -> pa.Table:
+        """Read a row group, with all columns or some."""
+        return repeated(partial(super().read_row_group, i, columns, use_threads=use_threads))
+
+    def read(self, columns: Sequence[str] | None = None, *, use_threads: bool = True) -> pa.Table:
+        """Read all rows, with all columns or some."""
+        return repeated(partial(super().read, columns, use_threads=use_threads))
+
+    def iter_batches(self, batch_size: int, **options: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - likewise
+        """Read rows in batches. What fails begins anew, without the batches that it has yielded."""
+        start = partial(super().iter_batches, batch_size, **options)
+        batches, done = start(), 0
+
+        def following() -> pa.RecordBatch | None:
+            nonlocal batches
+            try:
+                return next(batches, None)
+            except OSError:
+                batches = islice(start(), done, None)
+                raise
+
+        while (batch := repeated(following)) is not None:
+            done += 1
+            yield batch
+
+
+def repeated(read: Callable[[], _T]) -> _T:
+    """Read from an open file, again with growing pauses while S3's client could not take the error that it got."""
+    for attempt in range(1, _ATTEMPTS):
+        try:
+            return read()
+        except OSError as error:
+            if _UNREAD_ERROR not in str(error):
+                raise
+            time.sleep(random.random() * min(2**attempt, _LONGEST_PAUSE_SECONDS))
+    return read()
+
+
 def lake_filesystem(location: str) -> FileSystemSpec:
     """Describe the file system at `bucket`, `s3://bucket` or `file:///folder`, as this process reaches it.
 
@@ -213,16 +293,15 @@ class FetchedFile:
     def __init__(self, filesystem: fs.FileSystem, path: str) -> None:
         self._filesystem = filesystem
         with open_input(filesystem, path) as source:
-            self._content = source.read_buffer()
+            self._content = repeated(source.read_buffer)
 
     def open_input_file(self, _path: str) -> pa.NativeFile:
         """Open the file for reading at any offset."""
         return pa.BufferReader(self._content)
 
-    def open_input_stream(self, path: str) -> pa.NativeFile:
-        """Open the file for reading from start to end; decompresses a `.gz` file."""
-        source = pa.BufferReader(self._content)
-        return pa.CompressedInputStream(source, "gzip") if path.endswith(".gz") else source
+    def open_input_stream(self, _path: str, compression: None) -> pa.NativeFile:  # noqa: ARG002 - its name
+        """Open the file for reading from start to end."""
+        return pa.BufferReader(self._content)
 
     def get_file_info(self, path: str) -> fs.FileInfo:
         """What is at a path of the other file system.
@@ -246,14 +325,15 @@ def open_input(filesystem: fs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
 
 
 @contextmanager
-def open_stream(filesystem: fs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
+def open_stream(filesystem: fs.FileSystem, path: str) -> Iterator[Stream | pa.NativeFile]:
     """Open a file for reading from start to end; decompresses a `.gz` file.
 
     Raises:
         As `storage_errors`, also in the block that reads.
     """
-    with storage_errors(filesystem, path), filesystem.open_input_stream(path) as source:
-        yield source
+    with storage_errors(filesystem, path), filesystem.open_input_stream(path, compression=None) as source:
+        stream = Stream(source)
+        yield pa.CompressedInputStream(pa.PythonFile(stream, "r"), "gzip") if path.endswith(".gz") else stream
 
 
 @contextmanager
@@ -324,10 +404,13 @@ def _translated(error: OSError, filesystem: fs.FileSystem, path: str) -> Excepti
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     reason = f"HTTP status {status}" if code == "UNKNOWN" else code
     message = f"S3 answered {reason} to {match['operation']}"
+    is_read = match["operation"] in ("GetObject", "HeadObject")
+    if is_read and _UNREAD_ERROR in match["text"]:
+        return _asked_again(message, bucket, path)
     if code in _TRANSIENT or status == _TOO_MANY_REQUESTS or status >= _SERVER_ERROR:
         details = match["text"].strip() or None
         return RetryableError(message, remedy="Run again", bucket=bucket, file=path, reason=details)
-    if match["operation"] in ("GetObject", "HeadObject"):
+    if is_read:
         return _asked_again(message, bucket, path)
     remedies = bucket_remedies(bucket)
     message = f"{message}: {match['text'].strip()}".removesuffix(": ")
@@ -340,7 +423,7 @@ def _translated(error: OSError, filesystem: fs.FileSystem, path: str) -> Excepti
 
 
 def _asked_again(message: str, bucket: str, path: str) -> Exception:
-    """The true cause of a refused read: pyarrow drops S3's answer, so boto3 asks for a byte of the same file."""
+    """The true cause of a failed read: pyarrow drops S3's answer, so boto3 asks for a byte of the same file."""
     try:
         with aws.translated_errors(bucket_remedies(bucket), bucket=bucket, file=path):
             try:
@@ -354,7 +437,7 @@ def _asked_again(message: str, bucket: str, path: str) -> Exception:
                     raise
     except CdclakeError as error:
         return error
-    remedy = "Run again: S3 accepts the request now. The task's credentials had expired, or access was just granted"
+    remedy = "Run again: S3 accepts the request now. It was busy, credentials had expired, or access was just granted"
     return RetryableError(message, remedy=remedy, bucket=bucket, file=path)
 
 

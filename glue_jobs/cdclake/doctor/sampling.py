@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import open_input, open_stream
+from cdclake.adapters.filesystem import ParquetFile, open_input, open_stream, repeated
 from cdclake.doctor.csv_guess import Head
 from cdclake.errors import CdclakeError, ConfigurationError, InputError
 from cdclake.lake.raw import csv as raw_csv
@@ -148,7 +148,7 @@ def read_columns(fs: FileSystem, file: RawFile, settings: TableSettings) -> File
         if file.format is not RawFormat.PARQUET:
             return FileFacts(file, raw_csv.column_names(fs, file, settings))
         with open_input(fs, file.key) as source:
-            parquet = pq.ParquetFile(source)
+            parquet = ParquetFile(source)
             schema, metadata = parquet.schema_arrow, parquet.metadata
             types = {column.name: from_arrow(column.type) or str(column.type) for column in schema}
             return FileFacts(file, tuple(schema.names), types, _parquet_facts(schema, metadata))
@@ -199,7 +199,7 @@ def _ends_with_delimiter(fs: FileSystem, file: RawFile, dialect: CsvDialect) -> 
         if file.format is RawFormat.CSV:
             with open_input(fs, file.key) as source:
                 source.seek(max(source.size() - len(end), 0))
-                return bool(source.read() == end)
+                return bool(repeated(source.read) == end)
         if file.size_bytes > _MAX_GZIP_BYTES:
             return None
         last = b""

@@ -78,9 +78,9 @@ def test_a_task_reads_only_row_groups_that_may_contain_its_keys(
     read: list[int] = []
     read_row_group = pq.ParquetFile.read_row_group
 
-    def recorded(parquet: pq.ParquetFile, group: int, **options: Any) -> pa.Table:
+    def recorded(parquet: pq.ParquetFile, group: int, *columns: Any, **options: Any) -> pa.Table:
         read.append(group)
-        return read_row_group(parquet, group, **options)
+        return read_row_group(parquet, group, *columns, **options)
 
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", recorded)
     searched = pa.chunked_array([pa.array(wanted, kind)])

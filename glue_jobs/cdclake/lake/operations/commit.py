@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from cdclake.adapters.filesystem import ParquetFile
 from cdclake.commit.publish import publish
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.storage.reader import lake_file
@@ -147,7 +147,7 @@ def commit(
 def _source_row(lake_fs: FileSystemSpec, staged_key: str) -> dict[str, object]:
     """File and row, from 1, of the first change row in a staged data file; empty if it is from a full load."""
     with lake_file(lake_fs.open(), staged_key) as source:
-        first = pc.min(pq.read_table(source, columns=[POSITION])[POSITION]).as_py()
+        first = pc.min(ParquetFile(source).read([POSITION])[POSITION]).as_py()
     if not first:
         return {}
     file, row = file_and_row(first)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
+    from cdclake.adapters.filesystem import Stream
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.table import CsvDialect, TableName, TableSettings
 
@@ -113,7 +114,7 @@ def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, exclude
     return _BYTE_ORDER_MARK + content if content.startswith(_BYTE_ORDER_MARK) else content
 
 
-def _chunks(stream: pa.NativeFile, file: RawFile, dialect: CsvDialect) -> Iterator[tuple[bytes, bool]]:
+def _chunks(stream: Stream | pa.NativeFile, file: RawFile, dialect: CsvDialect) -> Iterator[tuple[bytes, bool]]:
     """Split a file into chunks of whole records.
 
     Yields:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import open_input
+from cdclake.adapters.filesystem import ParquetFile, open_input
 from cdclake.lake.raw.rows import RawRows
 from cdclake.lake.storage.keys import comparable, key_range, key_range_of_columns
 from cdclake.lake.storage.reader import repeating_texts
@@ -73,7 +73,7 @@ def open_parquet(
     pre_buffer: bool = False,
     buffer_size: int = 0,
     encoded: Sequence[str] = (),
-) -> pq.ParquetFile:
+) -> ParquetFile:
     """Prepare to read an open raw file.
 
     Args:
@@ -83,7 +83,7 @@ def open_parquet(
         encoded: Text columns to read as dictionaries.
     """
     # INT96 timestamps would be read as nanoseconds, which silently overflow before 1677 and after 2262.
-    return pq.ParquetFile(
+    return ParquetFile(
         source,
         metadata=footer,
         read_dictionary=list(encoded),

@@ -7,15 +7,15 @@ from a copy in the control area; a clean-up deletes the copy after a day, and th
 
 from __future__ import annotations
 
-import shutil
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import storage_errors
+from cdclake.adapters.filesystem import repeated, storage_errors
 from cdclake.errors import IntegrityError, LakeFilesError, PastRetentionError, RetryableError
 from cdclake.lake.storage.reader import parquet_file
 from cdclake.lake.storage.shape import is_deleted
@@ -88,7 +88,8 @@ class RetainedFileReader:
         for attempts_left in reversed(range(_ATTEMPTS)):
             with self._retry_if(attempts_left > 0, file), self.open(file) as source:
                 with path.open("wb") as target:
-                    shutil.copyfileobj(source, target, _CHUNK_BYTES)
+                    while chunk := repeated(partial(source.read, _CHUNK_BYTES)):
+                        target.write(chunk)
                     written = target.tell()
                 if written == file.file.bytes:
                     return

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
+from cdclake.adapters.filesystem import ParquetFile, repeated
 from cdclake.lake.storage.keys import LEADING_KEY, comparable, part_of
 from cdclake.lake.storage.types import to_arrow
 
@@ -117,7 +118,7 @@ def hashes_of(values: pa.ChunkedArray | pa.Array, encoding: str) -> NDArray[np.u
 
 
 def row_groups_that_may_contain(
-    source: pa.NativeFile, parquet: pq.ParquetFile, name: str, encoding: str, hashes: NDArray[np.uint64]
+    source: pa.NativeFile, parquet: ParquetFile, name: str, encoding: str, hashes: NDArray[np.uint64]
 ) -> Iterator[int]:
     """Row groups that may contain one of some values; one without a filter, or of another encoding, may contain any.
 
@@ -149,8 +150,7 @@ def _filter_blocks(source: pa.NativeFile, offset: int | None, length: int | None
     """A filter's blocks of eight words; None if there is no filter or its header is unknown."""
     if not offset or not length:
         return None
-    source.seek(offset)
-    data = source.read(length)
+    data: bytes = repeated(partial(source.read_at, length, offset))
     end = data.find(_END, 1, len(_BEGIN) + 5 + len(_END))
     header = end + len(_END)
     if not data.startswith(_BEGIN) or end < 0 or (len(data) - header) % _SALT.nbytes:

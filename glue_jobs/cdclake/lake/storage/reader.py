@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import open_input
+from cdclake.adapters.filesystem import ParquetFile, open_input
 from cdclake.errors import LakeFilesError
 from cdclake.lake.storage.shape import conform
 from cdclake.model.position import COLUMN as POSITION
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.storage.shape import TableShape
 
-    RowGroupFilter = Callable[[pa.NativeFile, pq.ParquetFile], Iterable[int]]
+    RowGroupFilter = Callable[[pa.NativeFile, ParquetFile], Iterable[int]]
 
 ENCODED_BYTES_PER_ROW = 2.5
 MAX_GROUP_BYTES = 256 << 20
@@ -133,7 +133,7 @@ def lake_file(fs: FileSystem, key: str, size_bytes: int | None = None) -> Iterat
 
 
 @contextmanager
-def open_parquet(fs: FileSystem, key: str) -> Iterator[pq.ParquetFile]:
+def open_parquet(fs: FileSystem, key: str) -> Iterator[ParquetFile]:
     """Open a data file and read its footer, see `lake_file`."""
     with lake_file(fs, key) as source:
         yield parquet_file(source)
@@ -145,7 +145,7 @@ def parquet_file(
     encoded: Sequence[str] = (),
     *,
     pre_buffer: bool = False,
-) -> pq.ParquetFile:
+) -> ParquetFile:
     """Read the footer of an open data file.
 
     Args:
@@ -153,7 +153,7 @@ def parquet_file(
         encoded: Text columns to read as dictionaries.
         pre_buffer: Whether to request adjacent column chunks together, and keep those of a row group in memory.
     """
-    return pq.ParquetFile(
+    return ParquetFile(
         source,
         metadata=metadata,
         read_dictionary=list(encoded),
@@ -163,7 +163,7 @@ def parquet_file(
     )
 
 
-def repeating_texts(parquet: pq.ParquetFile) -> list[str]:
+def repeating_texts(parquet: ParquetFile) -> list[str]:
     """Text columns with a small dictionary in every row group."""
     metadata, names = parquet.metadata, parquet.schema_arrow.names
     groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]

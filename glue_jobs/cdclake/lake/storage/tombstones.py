@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import open_output
+from cdclake.adapters.filesystem import ParquetFile, open_output
 from cdclake.lake.storage.keys import (
     KEY,
     LEADING_KEY,
@@ -99,7 +99,7 @@ def find_tombstones(
         if has_bounds and not may_contain(file, low, high):
             continue
         with lake_file(fs, file.key) as source:
-            parquet = pq.ParquetFile(source)
+            parquet = ParquetFile(source)
             for group in _row_groups_with(parquet, wanted_leading) if has_bounds else range(parquet.num_row_groups):
                 rows = _converted(parquet.read_row_group(group, use_threads=False), file, shape)
                 tombstones.append(rows.filter(matches(rows[KEY], wanted)))
@@ -121,7 +121,7 @@ def _converted(rows: pa.Table, file: TombstoneFile, shape: TableShape) -> pa.Tab
     return pa.table([leading_keys, keys, rows[POSITION]], schema=tombstone_schema(shape))
 
 
-def _row_groups_with(parquet: pq.ParquetFile, leading_keys: NDArray[Any]) -> Iterator[int]:
+def _row_groups_with(parquet: ParquetFile, leading_keys: NDArray[Any]) -> Iterator[int]:
     """Row groups that may contain one of these keys, which are sorted; those without statistics may contain any."""
     column = parquet.schema_arrow.get_field_index(LEADING_KEY)
     for group in range(parquet.num_row_groups):
@@ -173,7 +173,7 @@ def write_tombstone_file(
 def read_tombstone_file(fs: FileSystem, key: str) -> pa.Table:
     """All tombstones of one file as stored."""
     with lake_file(fs, key) as source:
-        return pq.read_table(source, use_threads=False)
+        return ParquetFile(source).read(use_threads=False)
 
 
 def file_orders(positions: pa.ChunkedArray, default: str) -> pa.ChunkedArray:

@@ -22,9 +22,9 @@ from cdclake.model.schema import OP_COLUMN, Column, Schema, merge_schemas, parse
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow.parquet as pq
     from pyarrow.fs import FileSystem
 
+    from cdclake.adapters.filesystem import ParquetFile
     from cdclake.lake.storage.partitions import Partition
     from cdclake.model.rawfiles import ListedObject
 
@@ -107,7 +107,7 @@ def _partition(path: str, partition_key: Sequence[str]) -> Partition:
     raise LakeFilesError(message, remedy=remedy, file=path)
 
 
-def _source_columns(parquet: pq.ParquetFile, path: str, partition_key: Sequence[str]) -> Schema:
+def _source_columns(parquet: ParquetFile, path: str, partition_key: Sequence[str]) -> Schema:
     columns: list[Column] = []
     seen: set[str] = set()
     folders = {name.lower() for name in partition_key}
