@@ -18,7 +18,7 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py lambdas \
 	$(addprefix glue_jobs/cdclake/,errors.py ports.py raw_listing.py logs.py model commit control adapters)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sample-db quick test test-all test-aws test-spark4 test-databases mutation-check test-thorough crash bench bench-quick bench-controller synth deploy-local smoke-aws costs docs reference check lint types check-39 lock clean screenshots
+.PHONY: help demo sample-db quick test test-all test-aws test-spark4 test-databases mutation-check test-thorough crash bench bench-quick bench-controller synth deploy-local smoke-aws costs docs local-roles reference check lint types check-39 lock clean screenshots
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ costs: $(VENV)/.test-ready ## Record hours of a table on a local AWS, and estima
 docs: $(DOCS_VENV)/.ready ## Build the documents as a site into build/docs; a broken link or anchor is an error
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(DOCS_VENV)/bin/mkdocs build --strict --quiet
 	@echo "Open build/docs/index.html"
+
+local-roles: $(VENV)/.test-ready ## Write the policies of the local AWS from the stacks
+	@CDCLAKE_WRITE_LOCAL_ROLES=1 $(BIN)/python -m pytest -q tests/infra/test_local_roles.py
 
 reference: $(VENV)/.test-ready ## Write docs/reference from the code
 	@PYTHONPATH=glue_jobs:. $(BIN)/python -m docs_build.reference

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CALLS, FAULTS = "calls of AWS", "faults of AWS"
 """User properties of a test: numbers of calls and of injected faults, by name."""
-RULES_WITH_PARAMETERS = ("S3: missing objects without s3:ListBucket", "faults by number or rate", "expired credentials")
+RULES_WITH_PARAMETERS = ("faults by number or rate", "expired credentials")
 
 
 @pytest.fixture(autouse=True)

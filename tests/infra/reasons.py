@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cdclake.devkit.local.roles import ON_RAW_FILE
 from cdclake.model.names import JOB_CONTROLLER, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE
 
 JOBS = (JOB_CONTROLLER, JOB_PROCESS_TABLE, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
@@ -15,11 +16,6 @@ def _of(statement: str, *actions: str, reason: str) -> _Reasons:
     return {(statement, action): reason for action in actions}
 
 
-_LOG = ("logs:CreateLogStream", "logs:PutLogEvents")
-_SERVICE = {
-    **_of("WriteLogs", "logs:CreateLogGroup", *_LOG, reason="Glue writes the log with the job's role"),
-    **_of("ReadCode", "s3:GetObject", reason="Glue fetches script and library with the job's role"),
-}
 _TASKS = _of("ReadTasks", "dms:DescribeTableStatistics", reason="called only for tables with a DMS task")
 _WRITE_LAKE = {
     **_of("WriteLake", "s3:AbortMultipartUpload", reason="a failed multipart upload or copy is aborted"),
@@ -31,15 +27,13 @@ _CATALOG = {
     **_of("KeepCatalog", "glue:GetDatabase", reason="distinguishes a missing database from a missing table"),
 }
 _SPARK = {
-    **_SERVICE,
     **_WRITE_LAKE,
     **_of("PutMetrics", "cloudwatch:PutMetricData", reason="Glue sends the job's observability metrics with its role"),
 }
 
 REASONS: dict[str, _Reasons] = {
-    JOB_CONTROLLER: {**_SERVICE, **_TASKS},
+    JOB_CONTROLLER: _TASKS,
     JOB_PROCESS_TABLE: {
-        **_SERVICE,
         **_TASKS,
         **_WRITE_LAKE,
         **_CATALOG,
@@ -55,10 +49,6 @@ REASONS: dict[str, _Reasons] = {
         **_of("WriteLake", "s3:DeleteObject", reason="a full load of a loaded table retires its files"),
     },
     JOB_LOAD_INCREMENTAL: _SPARK,
-    FUNCTION: {
-        **_of("WriteLogs", *_LOG, reason="Lambda writes the log with the function's role"),
-        **_of("KeepUndelivered", "sqs:SendMessage", reason="Lambda queues failed events with the function's role"),
-        **_of("UseState", "dynamodb:Scan", reason="a transaction file affects every table that reads its folder"),
-    },
+    ON_RAW_FILE: _of("UseState", "dynamodb:Scan", reason="a transaction file affects all tables that read its folder"),
 }
 """For each job and the function."""

@@ -257,12 +257,13 @@ def test_a_run_is_killed_at_its_timeout(tmp_path: Path) -> None:
     activity = Activity()
     runs = JobRuns(
         environment=child_environment({}, "http://127.0.0.1:1", "us-east-1"),
+        assume_role=lambda _: {},
         read_object=lambda bucket, key: b"import time; print('began', flush=True); time.sleep(1000)",
         data_dir=tmp_path,
         limits={JobKind.PYTHON_SHELL: 1},
         activity=activity,
     )
-    run = Run("slow", "jr_1", JobKind.PYTHON_SHELL, "s3://bucket/slow.py", {}, datetime.now(timezone.utc), 0.5)
+    run = Run("slow", "jr_1", JobKind.PYTHON_SHELL, "role", "s3://bucket/slow.py", {}, datetime.now(timezone.utc), 0.5)
     runs.start(run)
     assert activity.wait_until_idle(WAIT_SECONDS) == []
     runs.close()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
+from cdclake.devkit.local.deploy import create_role
 from tests.builders import eventually
 from tests.devkit.local.workbench import alive
 
@@ -51,9 +52,12 @@ def served() -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
             process.kill()
 
 
+def session() -> boto3.session.Session:
+    return boto3.session.Session("any", "thing", region_name=os.environ.get("AWS_DEFAULT_REGION", "us-east-1"))
+
+
 def clients(endpoint: str) -> tuple[S3Client, GlueClient]:
-    session = boto3.session.Session("any", "thing", region_name=os.environ.get("AWS_DEFAULT_REGION", "us-east-1"))
-    return session.client("s3", endpoint_url=endpoint), session.client("glue", endpoint_url=endpoint)
+    return session().client("s3", endpoint_url=endpoint), session().client("glue", endpoint_url=endpoint)
 
 
 def busy_pids(ready: dict[str, Any]) -> list[int]:
@@ -61,7 +65,9 @@ def busy_pids(ready: dict[str, Any]) -> list[int]:
     s3, glue = clients(ready["endpoint"])
     s3.put_object(Bucket="cdclake-assets", Key="job.py", Body=JOB)
     command = {"Name": "pythonshell", "ScriptLocation": "s3://cdclake-assets/job.py"}
-    glue.create_job(Name="busy", Role="any", Command=command)  # type: ignore[arg-type]  # a plain dict
+    may_write = {"Effect": "Allow", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::cdclake-assets/*"}
+    role = create_role(session().client("iam", endpoint_url=ready["endpoint"]), "busy", [may_write])
+    glue.create_job(Name="busy", Role=role, Command=command)  # type: ignore[arg-type]  # a plain dict
     glue.start_job_run(JobName="busy")
     s3.put_object(Bucket=ready["raw_bucket"], Key="hr/emp/LOAD00000001.csv", Body=b"1\n")
     assert eventually(lambda: s3.list_objects_v2(Bucket="cdclake-assets", Prefix="pids/")["KeyCount"] == 1)

@@ -12,10 +12,13 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from cdclake.devkit.local.deploy import create_role
+
 if TYPE_CHECKING:
     from cdclake.devkit.local import EmbeddedAws
 
 BUCKET = "bucket-of-tests"
+ACTIONS = ["s3:GetObject", "s3:PutObject", "s3:ListBucket"]
 WAIT_SECONDS = 30
 
 
@@ -28,7 +31,8 @@ class Workbench:
         self.glue = aws.client("glue")
         self.functions = aws.client("lambda")
         self.s3.create_bucket(Bucket=BUCKET)
-        self.role = aws.client("iam").create_role(RoleName="tests", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+        everything = {"Sid": "Buckets", "Effect": "Allow", "Action": ACTIONS, "Resource": "arn:aws:s3:::*"}
+        self.role = create_role(aws.client("iam"), "tests", [everything])
 
     def job(self, script: str, command: str = "pythonshell", **settings: Any) -> str:
         """Create a job with this script; returns its name."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import cdclake
 from cdclake.adapters.dynamodb import create_state_table
+from cdclake.devkit.local.roles import ON_RAW_FILE, Place, policies
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import (
     JOB_CONTROLLER,
@@ -23,13 +24,12 @@ from cdclake.model.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from cdclake.devkit.local.server import EmbeddedAws
 
 NEW_TABLE = json.dumps({Attribute.FULL_LOAD_QUIET_MINUTES: "0"})
 """Callers upload a full load completely before they start a run, so no quiet time is needed."""
-_ROLE = "cdclake-local"
 _LAMBDA_TIMEOUT_SECONDS = 60
 _PYTHON_SHELL = {"Name": "pythonshell", "PythonVersion": "3.9"}
 _SPARK = {"Name": "glueetl", "PythonVersion": "3"}
@@ -84,10 +84,10 @@ def deploy(aws: EmbeddedAws, deployment: LocalDeployment = DEFAULT_DEPLOYMENT) -
     _create_buckets(aws, deployment)
     create_state_table(aws.client("dynamodb"), deployment.state_table)
     aws.client("glue").create_database(DatabaseInput={"Name": deployment.catalog_database})
-    role = _create_role(aws)
+    roles = _create_roles(aws, deployment)
     for name, job in jobs.items():
-        _create_job(aws, deployment, role, name, job, glue_jobs / job.script)
-    _create_function(aws, deployment, role, handler)
+        _create_job(aws, deployment, roles[name], name, job, glue_jobs / job.script)
+    _create_function(aws, deployment, roles[ON_RAW_FILE], handler)
 
 
 def _require(files: list[Path]) -> None:
@@ -128,16 +128,38 @@ def _create_buckets(aws: EmbeddedAws, deployment: LocalDeployment) -> None:
     s3.put_bucket_versioning(Bucket=deployment.lake_bucket, VersioningConfiguration={"Status": "Enabled"})
 
 
-def _create_role(aws: EmbeddedAws) -> str:
-    """Create the role that jobs and functions must have; the embedded AWS checks no permissions."""
+def _create_roles(aws: EmbeddedAws, deployment: LocalDeployment) -> dict[str, str]:
+    """Create a role for each job and the function, with the policies of the stacks; returns their ARNs."""
+    place = Place(
+        account=aws.client("sts").get_caller_identity()["Account"],
+        region=aws.region,
+        raw_bucket=deployment.raw_bucket,
+        raw_prefix=deployment.raw_prefix,
+        lake_bucket=deployment.lake_bucket,
+        lake_prefix=deployment.lake_prefix,
+        state_table=deployment.state_table,
+        catalog_database=deployment.catalog_database,
+    )
+    iam = aws.client("iam")
+    return {name: create_role(iam, f"cdclake-{name}", statements) for name, statements in policies(place).items()}
+
+
+def create_role(iam: Any, name: str, statements: Sequence[Mapping[str, Any]]) -> str:  # noqa: ANN401  no types
+    """Create a role that Glue and Lambda may assume; returns its ARN.
+
+    Args:
+        iam: Client of the embedded AWS.
+        statements: What its policy states.
+    """
     trusted = {"Service": ["glue.amazonaws.com", "lambda.amazonaws.com"]}
-    policy = {
-        "Version": "2012-10-17",
-        "Statement": [{"Effect": "Allow", "Principal": trusted, "Action": "sts:AssumeRole"}],
-    }
-    role = aws.client("iam").create_role(RoleName=_ROLE, AssumeRolePolicyDocument=json.dumps(policy))
-    arn: str = role["Role"]["Arn"]
+    trust = [{"Effect": "Allow", "Principal": trusted, "Action": "sts:AssumeRole"}]
+    arn: str = iam.create_role(RoleName=name, AssumeRolePolicyDocument=_policy(trust))["Role"]["Arn"]
+    iam.put_role_policy(RoleName=name, PolicyName="Grants", PolicyDocument=_policy(statements))
     return arn
+
+
+def _policy(statements: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
 
 
 def _create_job(aws: EmbeddedAws, deployment: LocalDeployment, role: str, name: str, job: _Job, script: Path) -> None:

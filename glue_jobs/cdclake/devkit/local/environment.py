@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import cdclake
 from cdclake.errors import ConfigurationError
@@ -58,15 +57,6 @@ def child_environment(base: Mapping[str, str], endpoint: str, region: str) -> di
         "PYTHONPATH": str(Path(cdclake.__file__).resolve().parents[1]),
         "PYTHONUNBUFFERED": "1",
     }
-
-
-def identity_variables(name: str) -> dict[str, str]:
-    """Variables that identify the requests of a job or function, as its role does on AWS.
-
-    Args:
-        name: Name of the job or function, which becomes its access key.
-    """
-    return {"AWS_ACCESS_KEY_ID": quote(name, safe="")}
 
 
 def spark_environment(run_folder: Path, python: str) -> dict[str, str]:

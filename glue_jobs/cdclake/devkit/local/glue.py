@@ -100,6 +100,7 @@ class LocalJob(FakeJob):
             job=self.name,
             run_id=job_run.job_run_id,
             kind=kind,
+            role=self.role,
             script=command.get("ScriptLocation", ""),
             arguments=job_run.arguments or {},
             started_utc=datetime.now(timezone.utc),

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from cdclake.devkit.local.environment import identity_variables, spark_environment
+from cdclake.devkit.local.environment import spark_environment
 from cdclake.devkit.local.processes import Child
 from cdclake.errors import ConfigurationError
 
@@ -70,6 +70,7 @@ class Run:
         job: Name of the job.
         run_id: Glue's id of the run.
         kind: Runtime of the job.
+        role: Name or ARN of the job's role.
         script: `s3://` URL of the script.
         arguments: Arguments; names include the dashes, as Glue passes them.
         timeout_seconds: Maximum run time of the process; None for no limit.
@@ -83,6 +84,7 @@ class Run:
     job: str
     run_id: str
     kind: JobKind
+    role: str
     script: str
     arguments: Mapping[str, str]
     started_utc: datetime
@@ -108,6 +110,7 @@ class JobRuns:
 
     Args:
         environment: The complete environment of every run, without the variables that its kind adds.
+        assume_role: Returns variables with credentials of a role, by its name or ARN.
         read_object: Returns the content of an object, by bucket and key.
         data_dir: Existing folder for logs and for the working folders of runs.
         limits: Maximum number of concurrent processes of each kind.
@@ -118,12 +121,14 @@ class JobRuns:
         self,
         *,
         environment: Mapping[str, str],
+        assume_role: Callable[[str], Mapping[str, str]],
         read_object: Callable[[str, str], bytes],
         data_dir: Path,
         limits: Mapping[JobKind, int],
         activity: Activity,
     ) -> None:
         self._environment = environment
+        self._assume_role = assume_role
         self._read_object = read_object
         self._data_dir = data_dir
         self._limits = limits
@@ -187,7 +192,7 @@ class JobRuns:
     def _run_process(self, run: Run, folder: Path) -> tuple[JobRunState, str]:
         """Run the script to its end; returns the final state and the error."""
         script = self._fetch_script(run, folder)
-        environment = {**self._environment, **identity_variables(run.job), "TMPDIR": str(folder)}
+        environment = {**self._environment, **self._assume_role(run.role), "TMPDIR": str(folder)}
         if run.kind is JobKind.SPARK:
             environment |= spark_environment(folder, sys.executable)
         log_path = self.log_path(run.job, run.run_id)

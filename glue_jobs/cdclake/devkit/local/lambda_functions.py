@@ -20,11 +20,10 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from cdclake.devkit.local import lambda_worker
-from cdclake.devkit.local.environment import identity_variables
 from cdclake.devkit.local.processes import Child
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +38,7 @@ class FunctionSpec:
 
     arn: str
     name: str
+    role: str
     version: str
     handler: str
     code_zip: bytes
@@ -71,11 +71,15 @@ class LambdaFunctions:
 
     Args:
         environment: The complete environment of every function, without its own variables.
+        assume_role: Returns variables with credentials of a role, by its ARN.
         data_dir: Existing folder for logs and for the functions' code.
     """
 
-    def __init__(self, *, environment: Mapping[str, str], data_dir: Path) -> None:
+    def __init__(
+        self, *, environment: Mapping[str, str], assume_role: Callable[[str], Mapping[str, str]], data_dir: Path
+    ) -> None:
         self._environment = environment
+        self._assume_role = assume_role
         self._data_dir = data_dir
         self._lock = threading.Lock()
         self._slots: dict[str, _Slot] = {}
@@ -129,7 +133,8 @@ class LambdaFunctions:
         if slot.worker is None or slot.function != function:
             slot.drop()
             slot.function = function
-            slot.worker = _Worker(function, self._unpack(function), self._environment, log_path)
+            environment = {**self._environment, **self._assume_role(function.role)}
+            slot.worker = _Worker(function, self._unpack(function), environment, log_path)
             logger.debug("Lambda %s: process started", function.name)
         return slot.worker
 
@@ -163,12 +168,7 @@ class _Worker:
             self._child = Child(
                 [sys.executable, "-P", _WORKER],
                 cwd=code,
-                env={
-                    **environment,
-                    **identity_variables(function.name),
-                    **dict(function.variables),
-                    **_runtime_variables(function),
-                },
+                env={**environment, **dict(function.variables), **_runtime_variables(function)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

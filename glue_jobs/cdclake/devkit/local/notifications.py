@@ -88,6 +88,7 @@ def function_spec(function: LambdaFunction) -> FunctionSpec:
     return FunctionSpec(
         arn=function.function_arn,
         name=function.function_name,
+        role=function.role,
         version=str(function.version),
         handler=function.handler or "",
         code_zip=function.code_bytes,

@@ -21,6 +21,7 @@ from cdclake.devkit.local.glue import real_job_runs
 from cdclake.devkit.local.jobs import JobKind, JobRuns
 from cdclake.devkit.local.lambda_functions import LambdaFunctions
 from cdclake.devkit.local.notifications import real_functions
+from cdclake.devkit.local.roles import role_variables
 from cdclake.devkit.local.web import http_server
 from cdclake.errors import ConfigurationError, JobRunError
 
@@ -38,7 +39,8 @@ class EmbeddedAws:
     The same code works with it as with AWS: boto3 with `AWS_ENDPOINT_URL`. Objects and items are in this process (large
     objects in temporary files). At the end they are discarded, and all processes that it started are ended, even if
     this process is killed. A process can have one at a time, because moto keeps its state in module variables. Where
-    moto is kinder than AWS, it follows the rules of `cdclake.devkit.strict_aws`.
+    moto is kinder than AWS, it follows the rules of `cdclake.devkit.strict_aws`. Jobs and functions run with the
+    credentials of their roles, and may do only what these grant.
 
     Args:
         port: Loopback port; 0 for any free one.
@@ -110,6 +112,20 @@ class EmbeddedAws:
                 self._clients[service] = session.client(service, endpoint_url=self.endpoint, config=config)
             return self._clients[service]
 
+    def assume_role(self, role: str) -> dict[str, str]:
+        """Variables with credentials of a role, which may do only what its policies grant.
+
+        Args:
+            role: Its name or ARN.
+
+        Raises:
+            ClientError: The role does not exist.
+        """
+        name = role.rpartition("/")[2]
+        arn = self.client("iam").get_role(RoleName=name)["Role"]["Arn"]
+        session = self.client("sts").assume_role(RoleArn=arn, RoleSessionName=name)
+        return role_variables(session["Credentials"])
+
     def wait_until_idle(self, timeout_seconds: float) -> None:
         """Wait until no event is pending and no job run is active.
 
@@ -133,9 +149,10 @@ class EmbeddedAws:
         stack.callback(self._close_clients)
 
         environment = self.environment()
-        functions = LambdaFunctions(environment=environment, data_dir=data_dir)
+        functions = LambdaFunctions(environment=environment, assume_role=self.assume_role, data_dir=data_dir)
         runs = JobRuns(
             environment=environment,
+            assume_role=self.assume_role,
             read_object=self._read_object,
             data_dir=data_dir,
             limits=self._limits,

@@ -113,14 +113,19 @@ def _s3_operation(method: str, host: str, path: str, query: str, *, is_copy: boo
     return {"PutObject": "CopyObject", "UploadPart": "UploadPartCopy"}.get(name, name) if is_copy else name
 
 
-def error_response(answer: Answer, call: Call, method: str) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body of an error, in the format of the service."""
-    message = "made by a test"
+def error_response(
+    answer: Answer, call: Call, method: str, message: str = "made by a test", *, is_json: bool = False
+) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of an error, in the format of the service.
+
+    Args:
+        is_json: Whether the request of a service with several formats was JSON.
+    """
     if call.service == "s3":
-        xml = f"<Error><Code>{escape(answer.code)}</Code><Message>{message}</Message></Error>"
+        xml = f"<Error><Code>{escape(answer.code)}</Code><Message>{escape(message)}</Message></Error>"
         body, kind = (b"" if method == "HEAD" else xml.encode()), "application/xml"
-    elif call.service in {"cloudwatch", "sts"}:
-        error = f"<Error><Code>{escape(answer.code)}</Code><Message>{message}</Message></Error>"
+    elif call.service in {"cloudwatch", "sts"} and not is_json:
+        error = f"<Error><Code>{escape(answer.code)}</Code><Message>{escape(message)}</Message></Error>"
         body, kind = f"<ErrorResponse>{error}</ErrorResponse>".encode(), "text/xml"
     else:
         body, kind = json.dumps({"__type": answer.code, "message": message}).encode(), "application/x-amz-json-1.1"

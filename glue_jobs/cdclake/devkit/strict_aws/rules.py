@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from cdclake.devkit.strict_aws.access.roles import HIDDEN_OBJECTS, ROLES
 from cdclake.devkit.strict_aws.cloudwatch_limits import METRICS
 from cdclake.devkit.strict_aws.glue_limits import LIMITS, PAGES
 from cdclake.devkit.strict_aws.glue_versions import TABLE_VERSIONS
@@ -28,6 +29,8 @@ RULES: tuple[Rule, ...] = (
     LIMITS,
     PAGES,
     METRICS,
+    ROLES,
+    HIDDEN_OBJECTS,
 )
 
 

@@ -20,8 +20,6 @@ _NOT_FOUND = 404
 def hidden_objects(may_list: Callable[[str, str], bool]) -> Rule:
     """The rule for callers who may read, but not list.
 
-    The embedded AWS checks no policies, so the rule needs to know who may list.
-
     Args:
         may_list: Whether the owner of an access key may list a bucket, by access key and bucket.
     """
