@@ -10,6 +10,7 @@ import boto3
 import pytest
 from moto.moto_api._internal.models import moto_api_backend
 
+from cdclake.adapters.filesystem import lake_filesystem, open_stream
 from cdclake.devkit.local.deploy import create_role
 from cdclake.devkit.local.web import http_server
 from cdclake.devkit.strict_aws import RULES, strict
@@ -17,6 +18,7 @@ from cdclake.devkit.strict_aws.access.policies import Permission, allows
 from cdclake.devkit.strict_aws.access.requests import Request, permissions_of
 from cdclake.devkit.strict_aws.access.roles import HIDDEN_OBJECTS, ROLES, caller_of
 from cdclake.devkit.strict_aws.calls import call_of
+from cdclake.errors import ConfigurationError
 from tests.aws_strict.answers import answer
 from tests.aws_strict.conftest import ONCE
 
@@ -236,6 +238,36 @@ def test_a_batch_delete_deletes_what_the_role_may_delete(account: Account) -> No
     assert (len(done["Errors"]), "Deleted" in done) == (2, False)
     listed = administrator.list_objects_v2(Bucket="raw")["Contents"]
     assert [one["Key"] for one in listed] == ["dms/2", "other/<&>"]
+
+
+@pytest.mark.aws
+@pytest.mark.parametrize(
+    ("listing", "key", "error"),
+    [
+        ([PREFIX], "dms/2", FileNotFoundError),
+        ([LIST_RAW], "dms/2", FileNotFoundError),
+        ([], "dms/2", ConfigurationError),
+        ([PREFIX], "other/1", ConfigurationError),
+        ([LIST_RAW], "other/1", ConfigurationError),
+    ],
+)
+def test_a_task_distinguishes_a_file_that_vanished_from_one_that_it_may_not_read(
+    account: Account,
+    monkeypatch: pytest.MonkeyPatch,
+    listing: list[Mapping[str, Any]],
+    key: str,
+    error: type[Exception],
+) -> None:
+    account.client("s3").put_object(Bucket="raw", Key="other/1", Body=b"1")
+    keys = account.credentials_of(READ, *listing)
+    for name, value in {**keys, "aws_default_region": account.region, "aws_endpoint_url": account.endpoint}.items():
+        monkeypatch.setenv(name.upper(), value)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    filesystem = lake_filesystem("raw").open()
+    with open_stream(filesystem, "dms/1") as stream:
+        assert stream.read(10) == b"1"
+    with pytest.raises(error), open_stream(filesystem, key):
+        pass
 
 
 @pytest.mark.aws

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from botocore.credentials import Credentials, ReadOnlyCredentials
+    from mypy_boto3_s3 import S3Client
 
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """The AWS SDKs' variables for an endpoint other than AWS; the first one set wins."""
@@ -431,14 +432,27 @@ def _asked_again(message: str, bucket: str, path: str) -> Exception:
                     client = aws.client("s3")
                 client.get_object(Bucket=bucket, Key=path, Range="bytes=0-0")["Body"].close()
             except ClientError as error:
-                if aws.error_code(error) == "NoSuchKey":
+                code = aws.error_code(error)
+                if code == "NoSuchKey" or (code == "AccessDenied" and _is_unlisted(client, bucket, path)):
                     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-                if aws.error_code(error) != "InvalidRange":  # of an empty file
+                if code != "InvalidRange":  # of an empty file
                     raise
     except CdclakeError as error:
         return error
     remedy = "Run again: S3 accepts the request now. It was busy, credentials had expired, or access was just granted"
     return RetryableError(message, remedy=remedy, bucket=bucket, file=path)
+
+
+def _is_unlisted(client: S3Client, bucket: str, path: str) -> bool:
+    """Whether a list lacks a file. S3 denies access to a missing object if the caller may list a prefix alone.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
+    """
+    try:
+        listed = client.list_objects_v2(Bucket=bucket, Prefix=path, MaxKeys=1)
+    except ClientError:
+        return False
+    return path not in {entry["Key"] for entry in listed.get("Contents", ())}
 
 
 def _from_system(error: OSError, path: str) -> CdclakeError:
