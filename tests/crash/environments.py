@@ -22,15 +22,17 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.moto_api._internal.models import moto_api_backend
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
-from cdclake.adapters import aws
 from cdclake.adapters.dynamodb import create_state_table
 from cdclake.adapters.folder import TEMPORARY_FOLDER, TEMPORARY_LIFETIME
 from cdclake.adapters.memory import ManualClock
-from cdclake.devkit.local.environment import DEFAULT_REGION, child_environment
+from cdclake.devkit.local.deploy import create_role
+from cdclake.devkit.local.environment import DEFAULT_REGION, DUMMY_KEY, child_environment
+from cdclake.devkit.local.roles import Place, policies, role_variables
 from cdclake.devkit.local.web import http_server
-from cdclake.model.names import STATE_TABLE
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_PROCESS_TABLE, STATE_TABLE
 from tests.crash.connectors import DATABASE, LAKE, RAW, AwsConnector, FolderConnector
 from tests.crash.wire import FaultyWire
+from tests.infra.documented import documented_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -130,6 +132,9 @@ class AwsEnvironment:
     Args:
         wire: Injects faults into its requests.
         versioned: Whether the lake bucket has versioning on.
+
+    Attributes:
+        variables: Environment variables of the runs, with credentials of a role.
     """
 
     def __init__(self, wire: FaultyWire, endpoint: str, *, versioned: bool) -> None:
@@ -137,19 +142,39 @@ class AwsEnvironment:
         self.versioned = versioned
         self.clock = ManualClock()
         self.wire = wire
-        environment = child_environment({}, endpoint, DEFAULT_REGION)
-        self._environment = tuple((name, value) for name, value in environment.items() if not name.startswith("PYTHON"))
-        s3 = aws.client("s3")
+        self._administrator = boto3.session.Session(DUMMY_KEY, DUMMY_KEY, region_name=DEFAULT_REGION)
+        self._endpoint = endpoint
+        s3 = self._client("s3")
         for bucket in (RAW, LAKE):
             s3.create_bucket(Bucket=bucket)
         if versioned:
             s3.put_bucket_versioning(Bucket=LAKE, VersioningConfiguration={"Status": "Enabled"})
-        create_state_table(aws.client("dynamodb"), STATE_TABLE)
-        aws.client("glue").create_database(DatabaseInput={"Name": DATABASE})
+        create_state_table(self._client("dynamodb"), STATE_TABLE)
+        self._client("glue").create_database(DatabaseInput={"Name": DATABASE})
+        variables = {**child_environment({}, endpoint, DEFAULT_REGION), **self._assume_role()}
+        self.variables = {name: value for name, value in variables.items() if not name.startswith("PYTHON")}
+
+    def _client(self, service: str) -> Any:
+        """A client that may do everything."""
+        return self._administrator.client(service, endpoint_url=self._endpoint)  # type: ignore[call-overload]  # names
+
+    def _assume_role(self) -> dict[str, str]:
+        """Credentials of a role that may do what ProcessTable, the Spark jobs and operators may do.
+
+        A run here is one process, whatever jobs it starts.
+        """
+        place = Place(DEFAULT_ACCOUNT_ID, DEFAULT_REGION, RAW, "", LAKE, "", STATE_TABLE, DATABASE)
+        jobs = policies(place)
+        statements = [*jobs[JOB_PROCESS_TABLE], *jobs[JOB_LOAD_INCREMENTAL], *documented_policy("Operators", place)]
+        for number, statement in enumerate(statements):
+            statement["Sid"] += str(number)  # unique in a policy
+        role = create_role(self._client("iam"), "run", statements)
+        session = self._client("sts").assume_role(RoleArn=role, RoleSessionName="run")
+        return role_variables(session["Credentials"])
 
     @property
     def connector(self) -> AwsConnector:
-        return AwsConnector(self._environment)
+        return AwsConnector(tuple(self.variables.items()))
 
     def put_raw(self, key: str, content: bytes) -> None:
         written = _backend().put_object(RAW, key, content)
@@ -160,7 +185,7 @@ class AwsEnvironment:
         return {key: found.value for key, found in objects.items() if isinstance(found, s3_models.FakeKey)}
 
     def catalog_folders(self) -> dict[str, set[str]]:
-        glue = aws.client("glue")
+        glue = self._client("glue")
         folders = {}
         for table in glue.get_tables(DatabaseName=DATABASE)["TableList"]:
             names = [column["Name"] for column in table.get("PartitionKeys", [])]
@@ -175,7 +200,7 @@ class AwsEnvironment:
     def save(self) -> None:
         self._time = self.clock()
         self._saved = {bucket: _read(bucket) for bucket in (RAW, LAKE)}
-        self._items = aws.client("dynamodb").scan(TableName=STATE_TABLE, ConsistentRead=True)["Items"]
+        self._items = self._client("dynamodb").scan(TableName=STATE_TABLE, ConsistentRead=True)["Items"]
         self._databases = deepcopy(_catalog().databases)
 
     def restore(self) -> None:
@@ -184,7 +209,7 @@ class AwsEnvironment:
         for bucket, saved in self._saved.items():
             _write(bucket, saved)
         for item in self._items:
-            aws.client("dynamodb").put_item(TableName=STATE_TABLE, Item=item)
+            self._client("dynamodb").put_item(TableName=STATE_TABLE, Item=item)
         _catalog().databases = deepcopy(self._databases)
 
 
@@ -212,11 +237,11 @@ def aws_environment(
         patch.setattr(ExponentialBackoff, "delay_amount", lambda *_: 0)  # retry without delay
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patch.delenv(name)
-        for name, value in child_environment({}, endpoint, DEFAULT_REGION).items():
-            if not name.startswith("PYTHON"):
-                patch.setenv(name, value)
+        environment = AwsEnvironment(wires[0], endpoint, versioned=versioned)
+        for name, value in environment.variables.items():
+            patch.setenv(name, value)
         try:
-            yield AwsEnvironment(wires[0], endpoint, versioned=versioned)
+            yield environment
         finally:
             moto_api_backend.reset()
 

@@ -14,7 +14,6 @@ import pty
 import random
 import subprocess
 import sys
-from dataclasses import fields
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,15 +27,15 @@ from pyarrow import fs
 
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.devkit.local import EmbeddedAws, deploy
-from cdclake.devkit.local.deploy import DEFAULT_DEPLOYMENT, create_role
-from cdclake.devkit.local.roles import ON_RAW_FILE, Place, policies
+from cdclake.devkit.local.deploy import DEFAULT_DEPLOYMENT, create_role, place_of
+from cdclake.devkit.local.roles import ON_RAW_FILE, policies
 from cdclake.devkit.strict_aws.access.policies import allows, as_list
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import JOB_CONTROLLER, STATE_TABLE, Attribute, Sentinel
 from tests import ROOT
 from tests.infra.calls import Recorder
+from tests.infra.documented import documented_policy
 from tests.infra.reasons import JOBS, REASONS
-from tests.infra.stacks import ACCOUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +52,7 @@ WAIT_SECONDS = 240
 REGION, ROLE_PREFIX = "eu-central-1", "cdclake-"
 OPERATOR, READER = "operator", "reader"
 """Roles of the commands, and of a reader of the lake."""
-PERMISSIONS = (ROOT / "docs" / "permissions.md").read_text(encoding="utf-8")
+PLACE = place_of(DEFAULT_DEPLOYMENT, REGION)
 OTHER_COMMANDS = (
     ("status",),
     ("plan",),
@@ -156,7 +155,7 @@ def session(aws: EmbeddedAws) -> Session:
         Bucket=DEFAULT_DEPLOYMENT.raw_bucket, NotificationConfiguration={}
     )
     for name, heading in {OPERATOR: "Operators", READER: "Readers"}.items():
-        create_role(aws.client("iam"), name, policy_of(heading))
+        create_role(aws.client("iam"), name, documented_policy(heading, PLACE))
     session = Session(aws)
     orders = pa.table({"order_id": pa.array(range(ORDERS)), "quantity": pa.array([1] * ORDERS)})
     session.put_raw("LOAD00000001.parquet", orders)
@@ -271,8 +270,7 @@ def needed(session: Session, aws: EmbeddedAws, recorder: Recorder) -> dict[str, 
 
 @pytest.mark.parametrize("caller", [*JOBS, ON_RAW_FILE])
 def test_a_role_allows_only_what_a_call_or_a_reason_needs(needed: dict[str, set[Permission]], caller: str) -> None:
-    place = Place(ACCOUNT, REGION, *(getattr(DEFAULT_DEPLOYMENT, field.name) for field in fields(Place)[2:]))
-    statements = policies(place)[caller]
+    statements = policies(PLACE)[caller]
     used = {
         (one["Sid"], permission.action)
         for one in statements
@@ -282,22 +280,6 @@ def test_a_role_allows_only_what_a_call_or_a_reason_needs(needed: dict[str, set[
     granted = {(one["Sid"], action) for one in statements for action in as_list(one["Action"])}
     assert granted - used - REASONS[caller].keys() == set()
     assert REASONS[caller].keys() - granted == set()
-
-
-def policy_of(heading: str) -> list[dict[str, Any]]:
-    """The statements of the policy below a heading of the document, with this deployment's names."""
-    _, _, section = PERMISSIONS.partition(f"## {heading}\n")
-    text = section.split("```json\n", 1)[1].split("```", 1)[0]
-    names = {
-        "REGION": REGION,
-        "ACCOUNT": ACCOUNT,
-        "RAW-BUCKET": DEFAULT_DEPLOYMENT.raw_bucket,
-        "LAKE-BUCKET": DEFAULT_DEPLOYMENT.lake_bucket,
-    }
-    for placeholder, name in names.items():
-        text = text.replace(placeholder, name)
-    statements: list[dict[str, Any]] = json.loads(text)["Statement"]
-    return statements
 
 
 @pytest.mark.parametrize("command", OTHER_COMMANDS, ids=" ".join)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moto.core.models import DEFAULT_ACCOUNT_ID
+
 import cdclake
 from cdclake.adapters.dynamodb import create_state_table
 from cdclake.devkit.local.roles import ON_RAW_FILE, Place, policies
@@ -130,9 +132,16 @@ def _create_buckets(aws: EmbeddedAws, deployment: LocalDeployment) -> None:
 
 def _create_roles(aws: EmbeddedAws, deployment: LocalDeployment) -> dict[str, str]:
     """Create a role for each job and the function, with the policies of the stacks; returns their ARNs."""
-    place = Place(
-        account=aws.client("sts").get_caller_identity()["Account"],
-        region=aws.region,
+    place = place_of(deployment, aws.region)
+    iam = aws.client("iam")
+    return {name: create_role(iam, f"cdclake-{name}", statements) for name, statements in policies(place).items()}
+
+
+def place_of(deployment: LocalDeployment, region: str) -> Place:
+    """What the policies of a deployment name."""
+    return Place(
+        account=DEFAULT_ACCOUNT_ID,
+        region=region,
         raw_bucket=deployment.raw_bucket,
         raw_prefix=deployment.raw_prefix,
         lake_bucket=deployment.lake_bucket,
@@ -140,8 +149,6 @@ def _create_roles(aws: EmbeddedAws, deployment: LocalDeployment) -> dict[str, st
         state_table=deployment.state_table,
         catalog_database=deployment.catalog_database,
     )
-    iam = aws.client("iam")
-    return {name: create_role(iam, f"cdclake-{name}", statements) for name, statements in policies(place).items()}
 
 
 def create_role(iam: Any, name: str, statements: Sequence[Mapping[str, Any]]) -> str:  # noqa: ANN401  no types
