@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cdclake.oracle import LakeRow
     from tests.crash.sandbox import View
 
-TABLE, TABLE_HISTORY = "shop_orders", "shop_orders_history"
+TABLE, TABLE_HISTORY, TABLE_LIVE = "shop_orders", "shop_orders_history", "shop_orders_live"
 """Names in the catalog."""
 
 
@@ -105,13 +105,15 @@ def check_clean(view: View) -> None:
     assert sorted(control - known) == [], "the clean-up left unneeded objects"
 
 
-def check_catalog(view: View, folders: Mapping[str, set[str]] | None) -> None:
-    """The catalog has the partitions of the table and of its history."""
+def check_catalog(view: View, state: TableState, folders: Mapping[str, set[str]] | None) -> None:
+    """The catalog has the partitions of the table and of its history, and a view without soft-deleted rows."""
     if folders is None:
         return
     paths = {path.removeprefix(HISTORY) for path in view.visible if path.startswith(HISTORY)}
     own = {path for path in view.visible if not path.startswith(HISTORY)}
     expected = {table: {_folder(path) for path in files} for table, files in ((TABLE, own), (TABLE_HISTORY, paths))}
+    if state.settings.soft_delete or view.log.snapshot(view.log.head()).deleted_rows:
+        expected[TABLE_LIVE] = set()
     assert folders == expected, "the catalog has other partitions than the lake"
 
 

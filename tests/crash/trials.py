@@ -246,4 +246,4 @@ class _Trial:
         """Item and catalog agree with the lake."""
         sandbox = self._sandbox
         checks.check_item(sandbox.view(), sandbox.state())
-        checks.check_catalog(sandbox.view(), sandbox.environment.catalog_folders())
+        checks.check_catalog(sandbox.view(), sandbox.state(), sandbox.environment.catalog_folders())
