@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.adapters.memory import ManualClock, MemoryStore
 from cdclake.commit.ancestry import ancestry
+from cdclake.commit.log import ChangeLog
 from tests.builders import LAYOUT, LakeBuilder
 
 if TYPE_CHECKING:
@@ -68,3 +69,17 @@ def test_a_table_that_is_as_before_its_first_change_has_no_ancestry() -> None:
     lake.change()
     lake.rollback(0)
     assert list(ancestry(lake.log, 2)) == list(ancestry(lake.log, 0)) == []
+
+
+def test_a_run_reads_the_newest_record_once() -> None:
+    store = ReadRecords()
+    lake = LakeBuilder(store, ManualClock())
+    for _ in range(3):
+        lake.change()
+    log = ChangeLog(store, LAYOUT)
+    store.read.clear()
+    log.check_fence(3, 100)
+    assert log.snapshot(3).change == 3
+    assert [record.change for record in ancestry(log, 3)] == [3, 2, 1]
+    assert log.fencing_token(3) == log.record(3).fencing_token
+    assert sorted(store.read) == [LAYOUT.change_key(number) for number in (1, 2, 3)]

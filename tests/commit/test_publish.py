@@ -185,3 +185,23 @@ def test_a_missing_snapshot_is_an_error_that_names_it(log: ChangeLog) -> None:
     log.store.delete([record.snapshot_key])
     with pytest.raises(IntegrityError, match="snapshots/000000000001-run"):
         log.snapshot(1)
+
+
+def test_a_published_change_that_is_marked_as_the_newest_needs_no_mark_of_its_own(log: ChangeLog) -> None:
+    """The number is written last, so a run need not ask for both."""
+    lake = LakeBuilder(log)
+    lake.change()
+    staged = LAYOUT.staging_prefix(1, "crashed") + "0.parquet"
+    log.store.put(staged, b"left")
+    log.store.delete([LAYOUT.published_key(1)])
+    assert log.newest_published() == 1
+    assert roll_forward(log) == 1
+    assert log.store.get(staged) is None
+    assert not log.is_published(1)  # it was not published again
+
+
+def test_a_run_that_crashed_before_it_marked_the_newest_published_change_is_completed(log: ChangeLog) -> None:
+    lake = LakeBuilder(log)
+    lake.change()
+    log.store.delete([LAYOUT.newest_published_key])
+    assert (log.newest_published(), roll_forward(log)) == (0, 1)

@@ -34,13 +34,22 @@ class ChangeLog:
     def __init__(self, store: ObjectStore, layout: LakeLayout) -> None:
         self.store = store
         self.layout = layout
+        self._newest_read: ChangeRecord | None = None
 
     def head(self) -> int:
         """Number of the newest committed change; 0 if the table has none.
 
         Lists only the records after the newest published change.
         """
-        newest = self._number(self.layout.newest_published_key, default=0)
+        return self.newest_after(self.newest_published())
+
+    def newest_published(self) -> int:
+        """Number of a published change, after which there are few others; 0 if none is known."""
+        return self._number(self.layout.newest_published_key, default=0)
+
+    def newest_after(self, published: int) -> int:
+        """Number of the newest committed change; `published` if there is none after it."""
+        newest = published
         for entry in self.store.list(self.layout.changes_prefix, self.layout.change_key(newest) if newest else ""):
             number = entry.key[len(self.layout.changes_prefix) :].split(".")[0]
             if number.isdigit():
@@ -48,12 +57,18 @@ class ChangeLog:
         return newest
 
     def record(self, change: int) -> ChangeRecord:
-        """Read one change record.
+        """Read one change record. Records never change, so the newest one is read once: a run needs it several times.
 
         Raises:
             IntegrityError: The record is missing.
         """
-        return ChangeRecord.from_bytes(self._read(self.layout.change_key(change)))
+        newest = self._newest_read
+        if newest and newest.change == change:
+            return newest
+        record = ChangeRecord.from_bytes(self._read(self.layout.change_key(change)))
+        if newest is None or change > newest.change:
+            self._newest_read = record
+        return record
 
     def records(self, first: int, last: int) -> list[ChangeRecord]:
         """Read the change records from `first` to `last`, both included, in order; several at a time."""
@@ -156,6 +171,9 @@ class ChangeLog:
     def mark_published(self, change: int, seconds: Mapping[str, float] | None = None) -> None:
         """Record that a change is fully visible, and the duration of each phase after it was computed."""
         self.store.put(self.layout.published_key(change), json.dumps(dict(seconds or {})).encode())
+
+    def mark_newest_published(self, change: int) -> None:
+        """Let runs look for newer changes after this one, which is marked as published."""
         self.store.put(self.layout.newest_published_key, str(change).encode())
 
     def seconds(self, record: ChangeRecord) -> dict[str, float]:

@@ -62,7 +62,10 @@ def publish(
     )
     later_seconds = {**(seconds or {}), "publish": round(time.perf_counter() - started, 3)}
     log.mark_published(record.change, later_seconds)
-    remove_staging(log, record.change)
+    with ThreadPoolExecutor(1) as pool:  # both may fail: the next run repeats them
+        hint = pool.submit(log.mark_newest_published, record.change)
+        remove_staging(log, record.change)
+        hint.result()
     return later_seconds
 
 
@@ -88,6 +91,8 @@ def _is_in_folder(path: str) -> bool:
 
 def remove_staging(log: ChangeLog, through: int) -> None:
     """Delete for good what any run staged for changes up to `through`, whether it committed, lost or crashed."""
+    if not through:
+        return
     prefix = log.layout.staging_folder
     log.store.remove(prefix, lambda key: int(key[len(prefix) : len(prefix) + CHANGE_DIGITS]) > through)
 

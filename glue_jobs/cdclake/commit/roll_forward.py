@@ -23,11 +23,16 @@ def roll_forward(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:
 
     Also deletes what crashed runs staged for this change or earlier ones.
     """
-    change = log.head()
-    if not change:
-        return 0
-    if log.is_published(change):
-        remove_staging(log, change)
+    change = complete_newest(log, keep_alive)
+    remove_staging(log, change)
+    return change
+
+
+def complete_newest(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:
+    """As `roll_forward`, but leaves what crashed runs staged. No reader sees it, so it can be deleted at any time."""
+    published = log.newest_published()
+    change = log.newest_after(published)
+    if change == published or log.is_published(change):
         return change
     record = log.record(change)
     if is_publishable(log.store, log.layout, record):
@@ -44,5 +49,5 @@ def _withdraw(log: ChangeLog, record: ChangeRecord, keep_alive: KeepAlive) -> in
         token = record.fencing_token
         apply_undo(log, plan, run_id, token, lambda: committed_utc, reason=reason, keep_alive=keep_alive)
     except CommitConflictError:
-        return roll_forward(log, keep_alive)  # another run did it
+        return complete_newest(log, keep_alive)  # another run did it
     return plan.after.change

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from cdclake.commit.log import ChangeLog
@@ -14,7 +14,7 @@ from cdclake.model.layout import HISTORY, HISTORY_SUFFIX, ICEBERG
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from cdclake.model.layout import LakeLayout
     from cdclake.model.rawfiles import ListedObject
@@ -70,20 +70,33 @@ def _visible(entries: Iterable[ListedObject], prefix: str) -> list[ListedObject]
     return [entry for entry in below if not _is_hidden(entry.key[len(prefix) :])]
 
 
-def compare(log: ChangeLog, files: Iterable[DataFile]) -> Differences:
+def _of_iceberg_table(log: ChangeLog, entries: Iterable[ListedObject]) -> list[ListedObject]:
+    """The objects of the Iceberg table, which are hidden from readers of the folder."""
+    return [entry for entry in entries if entry.key.startswith(log.layout.iceberg_prefix)]
+
+
+def begin_listing(log: ChangeLog) -> Iterator[ListedObject]:
+    """The objects below the table's folder, of which the first page is listed at once and the others when needed."""
+    entries = log.store.list(log.layout.table_prefix)
+    return chain(list(islice(entries, 1)), entries)
+
+
+def compare(log: ChangeLog, files: Iterable[DataFile], listing: Iterable[ListedObject] | None = None) -> Differences:
     """Compare the files in the folders of a table and its history with those that should be live.
 
     The history's folder is compared only if `files` contains files of the history. Without a history, the folder may
     belong to another table.
+
+    Args:
+        listing: See `begin_listing`; None lists the folder now.
 
     Raises:
         ConfigurationError: The table's folder contains the history of another table.
     """
     _require_own_folder(log)
     known = {file.path: file.bytes for file in files}
-    entries = visible_files(log)
-    if any(path.startswith(ICEBERG) for path in known):
-        entries += log.store.list(log.layout.iceberg_prefix)
+    listed = list(log.store.list(log.layout.table_prefix) if listing is None else listing)
+    entries = [*_visible(listed, log.layout.table_prefix), *_of_iceberg_table(log, listed)]
     if any(path.startswith(HISTORY) for path in known):
         entries += visible_history(log)
     return _differences(log, known, entries)
@@ -99,28 +112,34 @@ def _differences(log: ChangeLog, known: Mapping[str, int], entries: Iterable[Lis
     )
 
 
-def check_files(log: ChangeLog, snapshot: Snapshot, *, reloads: bool = False) -> None:
+def check_files(
+    log: ChangeLog, snapshot: Snapshot, listing: Iterable[ListedObject] | None = None, *, reloads: bool = False
+) -> None:
     """Refuse to continue from a table whose files differ from those of its last change.
 
     Args:
         log: The table's change log, rolled forward.
         snapshot: The table after its newest change.
+        listing: As for `compare`.
         reloads: All files of the table are about to be replaced, so only those of its history matter.
 
     Raises:
         LakeFilesError: Files are foreign, vanished or overwritten.
     """
-    _refuse(log, snapshot, compare(log, snapshot.all_files), reloads=reloads)
+    _refuse(log, snapshot, compare(log, snapshot.all_files, listing), reloads=reloads)
 
 
-def check_next_files(log: ChangeLog, snapshot: Snapshot) -> None:
+def check_next_files(log: ChangeLog, snapshot: Snapshot, listing: Iterable[ListedObject] | None = None) -> None:
     """`check_files`, but of a table with more than `FILES_PER_CHECK` files only the next ones in the order of keys.
 
     A call continues where the last one without differences ended, and after the last key starts again at the first. So
     consecutive runs compare everything that readers see.
+
+    Args:
+        listing: As for `compare`; not used for such a table.
     """
     if len(snapshot.all_files) <= FILES_PER_CHECK:
-        check_files(log, snapshot)
+        check_files(log, snapshot, listing)
         return
     _require_own_folder(log)
     begin, folders = log.files_checked_to(), [(log.layout.table_prefix, 0, snapshot.files)]
@@ -137,7 +156,7 @@ def check_next_files(log: ChangeLog, snapshot: Snapshot) -> None:
         if begin < prefix + file.path[start:] <= last
     }
     visible = [entry for prefix, _, _ in folders for entry in _visible(entries, prefix)]
-    visible += [entry for entry in entries if entry.key.startswith(log.layout.iceberg_prefix)]
+    visible += _of_iceberg_table(log, entries)
     _refuse(log, snapshot, _differences(log, known, visible))
     log.mark_files_checked_to(end)
 

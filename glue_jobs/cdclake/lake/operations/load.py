@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.spark.backend import Backend
     from cdclake.model.drift import SourceDrift
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.rawfiles import RawFile, RawFiles
 
 
 def load_initial(run: TableRun, backend: Backend, base_change: int | None = None, begin: str = "") -> dict[str, Any]:
@@ -67,8 +68,7 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
         InputError: There is no full load, or it cannot be read.
     """
     started = time.perf_counter()
-    before = run.current(reloads=True)
-    raw = list_raw_files(run.raw, run.raw_prefix, run.settings)
+    before, raw = _current(run, reloads=True)
     full_load, changes = raw.full_load, raw.changes
     if not full_load:
         remedy = "Confirm that the DMS task does a full load of this table into this folder"
@@ -101,6 +101,13 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
     return commit(run, before, facts, shape, result, ChangeKind.FULL_LOAD, full_load, drift=drift.changes)
 
 
+def _current(run: TableRun, *, reloads: bool = False) -> tuple[Snapshot, RawFiles]:
+    """The table's newest snapshot, see `TableRun.current`, and its raw files. They are listed meanwhile."""
+    with ThreadPoolExecutor(1) as pool:
+        listing = pool.submit(list_raw_files, run.raw, run.raw_prefix, run.settings)
+        return run.current(reloads=reloads), listing.result()
+
+
 def _identify(files: Iterable[RawFile]) -> None:
     """Find the identities of files that are about to be read. A folder has no ETags: there it hashes their content."""
     in_parallel(attrgetter("identity"), (file for file in files if callable(file.etag)), no_lease)
@@ -129,10 +136,10 @@ def load_incremental(
         ConfigurationError: The table's keys differ from those that the lake table was created with.
     """
     started = time.perf_counter()
-    before = run.current()
+    before, raw = _current(run)
     base = before if before.exists else begin_after(before, last_file)
     end = file_order(new_file)
-    changes = list_raw_files(run.raw, run.raw_prefix, run.settings).changes
+    changes = raw.changes
     last_applied, rewritten = _last_applied(run, before)
     due, too_late, _ = pending_changes(base, changes, run.settings.late_window_hours, last_applied)
     too_late = [file for file in too_late if file.relative not in rewritten]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cdclake.commit.roll_forward import roll_forward
-from cdclake.commit.table_files import check_files, check_next_files
+from cdclake.commit.publish import remove_staging
+from cdclake.commit.roll_forward import complete_newest
+from cdclake.commit.table_files import begin_listing, check_files, check_next_files
 
 if TYPE_CHECKING:
     from cdclake.adapters.filesystem import FileSystemSpec
@@ -56,12 +58,16 @@ class TableRun:
             LeaseLostError: Another run took over the table.
             LakeFilesError: Another program added, removed or replaced files.
         """
-        change = roll_forward(self.log)
-        if self.fencing_token:
-            self.log.check_fence(change, self.fencing_token)
-        snapshot = self.log.snapshot(change)
-        if reloads:
-            check_files(self.log, snapshot, reloads=True)
-        else:
-            check_next_files(self.log, snapshot)
+        change = complete_newest(self.log)
+        with ThreadPoolExecutor(2) as pool:  # requests that do not need each other's responses
+            leftovers = pool.submit(remove_staging, self.log, change)
+            listing = pool.submit(begin_listing, self.log)
+            if self.fencing_token:
+                self.log.check_fence(change, self.fencing_token)
+            snapshot = self.log.snapshot(change)
+            if reloads:
+                check_files(self.log, snapshot, listing.result(), reloads=True)
+            else:
+                check_next_files(self.log, snapshot, listing.result())
+            leftovers.result()
         return snapshot
