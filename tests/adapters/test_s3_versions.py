@@ -435,3 +435,11 @@ def test_no_old_data_reappears_while_versions_are_purged(
     assert store.purge("table/", lambda _: False) == 5
     assert seen == [[]] * 10
     assert all_keys(s3) == []
+
+
+def test_retiring_a_file_asks_for_it_once(s3: S3Client, store: S3Store) -> None:
+    set_versioning(s3, NEVER)
+    store.put(KEY, CONTENT)
+    requests = Faults(s3)
+    store.retire(KEY, RETIRED)
+    assert requests.sent == 3  # HEAD, COPY, DELETE

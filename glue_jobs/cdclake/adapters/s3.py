@@ -219,7 +219,7 @@ class S3Store:
             return
         if head.get("VersionId", NULL_VERSION) == NULL_VERSION:
             try:
-                self.copy(key, retired_key)
+                self._copy({"Bucket": self.bucket, "Key": key}, retired_key, head["ContentLength"])
             except IntegrityError:
                 if self._head(key) is None:
                     return  # another caller just retired it
@@ -301,10 +301,14 @@ class S3Store:
             return {"Bucket": self.bucket, "Key": retired_key}
         return None if self._head(key) is None else live  # another caller may have restored it meanwhile
 
-    def _copy(self, source: CopySourceTypeDef, target: str) -> None:
+    def _copy(self, source: CopySourceTypeDef, target: str, size_bytes: int | None = None) -> None:
+        """Copy an object; boto3's own `copy` asks for its size first."""
         with self._errors(source["Key"]):
             try:
-                self._client.copy(source, self.bucket, target, Config=_COPY)
+                if size_bytes is None or size_bytes >= _COPY.multipart_threshold:
+                    self._client.copy(source, self.bucket, target, Config=_COPY)
+                else:
+                    self._client.copy_object(CopySource=source, Bucket=self.bucket, Key=target)
             except ClientError as error:
                 if error_code(error) in _ABSENT_KEY:
                     message = "An object to copy is missing"
