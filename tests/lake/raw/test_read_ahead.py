@@ -262,3 +262,15 @@ def test_long_values_make_short_batches(tmp_path: Path, monkeypatch: pytest.Monk
     batches = list(parquet.batches(LocalFileSystem(), str(path), None, 0))
     assert [text for batch in batches for text in batch.columns["text"].to_pylist()] == texts
     assert max(batch.columns.nbytes for batch in batches) <= 12_000
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz"])
+def test_a_file_that_was_fetched_when_it_was_inspected_is_not_opened_again(tmp_path: Path, suffix: str) -> None:
+    paths = written([pa.table({"Op": ["I"], "id": [number]}) for number in range(3)], tmp_path, suffix=suffix)
+    fs = LocalFileSystem()
+    files = [whole(path, tmp_path).file for path in paths]
+    parts = [part for file in files for part in inspect_raw_file(fs, file, SETTINGS, fetches=True).parts]
+    for path in paths:
+        path.unlink()
+    rows = pa.concat_tables([batch.rows for batch in read_all(fs, parts, SHAPE, SETTINGS, TABLE)])
+    assert rows["id"].to_pylist() == [0, 1, 2]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cdclake.commit.ancestry import ancestry
 from cdclake.errors import ConfigurationError, OrderingError, SchemaDriftError, UnsentValueError
 from cdclake.lake.merge.read_changes import Locations
-from cdclake.lake.operations.engine import compute_change
+from cdclake.lake.operations.engine import SMALL_CHANGE_BYTES, compute_change
 from cdclake.lake.operations.history import (
     base_schema,
     has_type_change,
@@ -53,11 +53,15 @@ if TYPE_CHECKING:
 CONCURRENT_INSPECTIONS = 16
 
 
-def inspect_raw_files(run: TableRun, files: Sequence[RawFile]) -> list[Inspection]:
-    """Inspect raw files in parallel; the result is in their order."""
+def inspect_raw_files(run: TableRun, files: Sequence[RawFile], *, fetches: bool = False) -> list[Inspection]:
+    """Inspect raw files in parallel; the result is in their order.
+
+    Args:
+        fetches: As for `inspect_raw_file`.
+    """
     fs = run.raw_fs.open()
     with ThreadPoolExecutor(CONCURRENT_INSPECTIONS) as pool:
-        return list(pool.map(lambda file: inspect_raw_file(fs, file, run.settings), files))
+        return list(pool.map(lambda file: inspect_raw_file(fs, file, run.settings, fetches=fetches), files))
 
 
 def merged_schema(schema: Schema, files: Sequence[RawFile], inspections: Sequence[Inspection]) -> Schema:
@@ -97,7 +101,8 @@ def inspect_changes(run: TableRun, before: Snapshot, files: Sequence[RawFile]) -
         ConfigurationError: The table's keys are not among its columns, or differ from the lake table's.
         OrderingError: The files order their rows by another kind of value than the table.
     """
-    inspections = inspect_raw_files(run, files)
+    is_small = sum(file.size_bytes for file in files) <= SMALL_CHANGE_BYTES  # then the driver reads the rows, too
+    inspections = inspect_raw_files(run, files, fetches=is_small)
     known = base_schema(run, before, reloads=False)
     shape = table_shape(run, merged_schema(known, files, inspections), before, inspections)
     require_same_keys(run, before)

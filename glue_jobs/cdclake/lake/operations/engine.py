@@ -106,7 +106,11 @@ class _Engine:
         parts = self._request.parts
         sizes = [part.size_bytes for part in parts]
         count = min(self._backend.parallelism * 2, ceil(sum(sizes) / MIN_BYTES_PER_READ_TASK))
-        backend = InProcessBackend() if _is_small(self._request) else self._backend
+        backend = self._backend
+        if _is_small(self._request):
+            backend = InProcessBackend()
+        else:
+            parts = tuple(replace(part, fetched=None) for part in parts)  # tasks fetch their files themselves
         groups = balanced_groups(parts, sizes, count)
         return backend.distribute(groups).run(read)
 

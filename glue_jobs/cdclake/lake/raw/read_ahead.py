@@ -79,12 +79,13 @@ def _read_raw_all(
     try:
         while True:
             for part in islice(remaining, READS_AHEAD - len(pending)):
-                small = part.file.size_bytes <= SMALL_BYTES
-                pending.append((part, pool.submit(_fetched, fs, part.file) if small else None))
+                fetches = part.file.size_bytes <= SMALL_BYTES and not part.fetched
+                pending.append((part, pool.submit(_fetched, fs, part.file) if fetches else None))
             if not pending:
                 return
             part, fetched = pending.popleft()
-            for raw in read_raw(fetched.result() if fetched else fs, part, settings, table):
+            source = fetched.result() if fetched else part.fetched or fs
+            for raw in read_raw(source, part, settings, table):
                 yield part, raw
     finally:
         pool.shutdown(cancel_futures=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from cdclake.adapters.filesystem import FetchedFile
 from cdclake.errors import ConfigurationError, InputError, SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw import csv, parquet
 from cdclake.lake.raw.normalize import SEQUENCE_COLUMN, normalize, normalize_together, order_type
@@ -53,6 +54,7 @@ class Slice:
         later_columns: Columns, in lower case, that the table had only after the file was written.
         unnumbered: Whether full-load rows get no file and row in their positions, as if already written to the lake.
         encoded: Whether repeated short texts, other than in keys, may stay dictionary-encoded.
+        fetched: The file in memory, if it was fetched already.
     """
 
     file: RawFile
@@ -65,6 +67,7 @@ class Slice:
     later_columns: frozenset[str] = frozenset()
     unnumbered: bool = False
     encoded: bool = False
+    fetched: FetchedFile | None = field(default=None, compare=False)
 
     def ends_before(self, other: Slice) -> bool:
         """Whether the other slice has the next row groups of the same file."""
@@ -103,8 +106,11 @@ def is_reserved(name: str) -> bool:
     return name.lower() in RESERVED_COLUMNS or name.lower().startswith(RESERVED_PREFIX)
 
 
-def inspect_raw_file(fs: FileSystem, file: RawFile, settings: TableSettings) -> Inspection:
+def inspect_raw_file(fs: FileSystem, file: RawFile, settings: TableSettings, *, fetches: bool = False) -> Inspection:
     """Read a raw file's columns and size, but not its rows.
+
+    Args:
+        fetches: Whether to fetch the file, and keep it in memory with its slices.
 
     Raises:
         UnreadableFileError: The file is not of the format in its name.
@@ -114,9 +120,11 @@ def inspect_raw_file(fs: FileSystem, file: RawFile, settings: TableSettings) -> 
         InputError: The file is missing.
     """
     with read_errors_reported(file):
+        fetched = FetchedFile(fs, file.key) if fetches else None
+        source = fetched or fs
         if file.format is RawFormat.PARQUET:
             key_columns = settings.primary_key if file.kind is RawKind.FULL_LOAD else ()
-            raw_schema, groups = parquet.read_footer(fs, file.key, key_columns)
+            raw_schema, groups = parquet.read_footer(source, file.key, key_columns)
             parts = tuple(
                 Slice(
                     file,
@@ -125,12 +133,14 @@ def inspect_raw_file(fs: FileSystem, file: RawFile, settings: TableSettings) -> 
                     group.first_row,
                     group.key_range,
                     memory_bytes=group.memory_bytes,
+                    fetched=fetched,
                 )
                 for group in groups
             )
         else:
-            names = csv.column_names(fs, file, settings)
-            raw_schema, parts = pa.schema([(name, pa.string()) for name in names]), (Slice(file, file.size_bytes),)
+            names = csv.column_names(source, file, settings)
+            raw_schema = pa.schema([(name, pa.string()) for name in names])
+            parts = (Slice(file, file.size_bytes, fetched=fetched),)
         ordering = _ordering(raw_schema, settings) if file.kind is RawKind.CHANGE else ""
         return Inspection(_source_columns(raw_schema, file, settings), parts, ordering)
 
@@ -269,8 +279,8 @@ def _source_columns(raw: pa.Schema, file: RawFile, settings: TableSettings) -> S
     """Columns of the source, without the operation and added columns; the Schema attribute overrides types."""
     _check_names(raw, file)
     declared = settings.schema or Schema()
-    for field in raw:
-        _check_conversion(field, declared.find(field.name), file, settings)
+    for column in raw:
+        _check_conversion(column, declared.find(column.name), file, settings)
     return Schema(
         tuple(
             declared.find(column.name) or column
