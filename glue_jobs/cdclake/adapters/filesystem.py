@@ -19,6 +19,7 @@ import os
 import random
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -48,6 +49,7 @@ _ATTEMPTS = 8
 _LONGEST_PAUSE_SECONDS = 20.0
 """As in the AWS SDKs: https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html"""
 _UNREAD_ERROR = "Failed to flush response stream"
+_CONCURRENT_FETCHES = 16
 _S3_ERROR = re.compile(
     r"AWS Error (?P<code>\w+)(?: \(HTTP status (?P<status>\d+)\))? during (?P<operation>\w+) operation: ?(?P<text>.*)",
     re.DOTALL,
@@ -312,6 +314,25 @@ class FetchedFile:
         """
         with storage_errors(self._filesystem, path):
             return self._filesystem.get_file_info(path)
+
+
+class FetchedFiles:
+    """A file system of files in memory, several of which are fetched at once.
+
+    Opening a file raises the error that occurred when it was fetched.
+    """
+
+    def __init__(self, filesystem: fs.FileSystem, paths: Sequence[str]) -> None:
+        with ThreadPoolExecutor(_CONCURRENT_FETCHES) as pool:
+            self._files = {path: pool.submit(FetchedFile, filesystem, path) for path in paths}
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        """Open the file for reading at any offset.
+
+        Raises:
+            As `storage_errors`.
+        """
+        return self._files[path].result().open_input_file(path)
 
 
 @contextmanager

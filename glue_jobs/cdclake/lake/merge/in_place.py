@@ -29,6 +29,7 @@ from cdclake.lake.merge.tasks import (
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
 from cdclake.lake.storage.key_ranges import overlapping_files
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, key_range, may_contain
+from cdclake.lake.storage.reader import fetched_together
 from cdclake.lake.storage.tombstones import find_tombstones
 from cdclake.lake.storage.wanted_keys import WantedKeys
 
@@ -180,12 +181,13 @@ def merge_in_place(
         What was merged; nothing if there are neither rows nor outdated files.
     """
     fs, bases = context.locations.lake.open(), frozenset(context.plan.tasks[task.number].bases)
+    source = fetched_together(fs, context.bases(task))
     rows = concat_ipc(list(entries), context.shape.in_flight)
     resolved = ResolvedBatch(Counts())
     if rows.num_rows:
         remembered = find_tombstones(fs, tombstones, rows[LEADING_KEY], rows[KEY], context.shape)
         resolve_with = partial(
-            _resolve, fs, rows, remembered, bases, context, forgotten=forgotten, overlap_end=overlap_end
+            _resolve, source, rows, remembered, bases, context, forgotten=forgotten, overlap_end=overlap_end
         )
         resolved = resolve_with(complete=complete)
         if resolved.needs_values:
@@ -199,7 +201,7 @@ def merge_in_place(
     added = pa.concat_tables(stored) if stored else context.shape.in_flight.empty_table()
     removed, soft_deleted = removed_keys(list(resolved.removals.values()), context.shape)
     file_count = _file_count(context.files, bases, len(removed or ()), added, target_file_bytes)
-    written = rewrite_files(fs, task, context, removed, added, soft_deleted, file_count)
+    written = rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, source)
     yield Merged(resolution, written, bases)
 
 

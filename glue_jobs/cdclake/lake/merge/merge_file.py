@@ -78,6 +78,7 @@ def merge(
     removals: pa.Table | None,
     additions: pa.Table,
     soft_deletes: pa.Table | None = None,
+    source: FileSystem | None = None,
 ) -> MergeResult:
     """Write the base files without removed rows and with added ones.
 
@@ -89,6 +90,7 @@ def merge(
             for none.
         additions: Rows in flight, all of the spec's partition, any order.
         soft_deletes: Those of rows to mark as deleted, likewise.
+        source: Where to read the base files; None for `fs`.
 
     Raises:
         IntegrityError: The base files do not contain exactly the rows to remove or to mark.
@@ -99,7 +101,7 @@ def merge(
     remaining_rows = sum(base.rows for base in spec.bases) - (removals.num_rows if removals else 0)
     rows_per_file = ceil((remaining_rows + added.num_rows) / spec.file_count)
     writer = DataFileWriter(fs, spec.staged_keys[: spec.file_count], shape, spec.partition, rows_per_file)
-    batches = _remaining_rows(fs, spec, shape, removals, soft_deletes)
+    batches = _remaining_rows(source or fs, spec, shape, removals, soft_deletes)
     if spec.file_count > 1:
         rows = pa.concat_tables([*batches, conform(added, shape.stored)])
         writer.write(_sorted_by_key(rows, shape, spec.partition))

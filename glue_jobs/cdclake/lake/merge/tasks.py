@@ -29,6 +29,7 @@ from cdclake.lake.raw.quarantine import Quarantine, quarantine_rows
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
 from cdclake.lake.storage.key_ranges import count_by_range, sample_by_bytes, split_at_bounds
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
+from cdclake.lake.storage.reader import fetched_together
 from cdclake.lake.storage.tombstones import TombstonePlan, find_tombstones, tombstone_schema, write_tombstones
 from cdclake.lake.storage.wide_rows import combined, row_bytes, take
 
@@ -366,6 +367,11 @@ class WriteContext:
     max_bad_rows: int
     repeated: frozenset[str] = frozenset()
 
+    def bases(self, task: Task) -> tuple[DataFile, ...]:
+        """The data files that a task replaces, `path` being the object key."""
+        files = (self.files[i] for i in self.plan.tasks[task.number].bases)
+        return tuple(replace(file, path=self.locations.table_prefix + file.path) for file in files)
+
 
 def edits_by_task(edits: Iterable[FileEdit]) -> dict[int, TaskEdits]:
     """What each task removes and adds, given the edits of a group of tasks."""
@@ -410,7 +416,8 @@ def write_files(task: Task, edits: TaskEdits, *, context: WriteContext) -> Write
     removed, soft_deleted = removed_keys(edits.removals, shape)
     file_count = context.plan.tasks[task.number].file_count
     added = edits.rows or shape.in_flight.empty_table()
-    return rewrite_files(fs, task, context, removed, added, soft_deleted, file_count)
+    source = fetched_together(fs, context.bases(task))
+    return rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, source)
 
 
 def rewrite_files(
@@ -421,13 +428,13 @@ def rewrite_files(
     added: pa.Table,
     soft_deleted: pa.Table | None,
     file_count: int,
+    source: FileSystem,
 ) -> WriteResult:
     """Write the data files of a task without removed rows and with added ones, see `merge`."""
     locations, shape = context.locations, context.shape
-    target = context.plan.tasks[task.number]
-    bases = [context.files[i] for i in target.bases]
+    target, bases = context.plan.tasks[task.number], context.bases(task)
     spec = MergeSpec(
-        bases=tuple(replace(base, path=locations.table_prefix + base.path) for base in bases),
+        bases=bases,
         partition=target.partition,
         file_count=file_count,
         staged_keys=tuple(
@@ -437,7 +444,7 @@ def rewrite_files(
         repeated=context.repeated,
         purge_soft_deleted=not shape.soft_delete and any(base.deleted for base in bases),
     )
-    merged = merge(fs, spec, shape, removed, added, soft_deleted)
+    merged = merge(fs, spec, shape, removed, added, soft_deleted, source)
     quarantine_key = f"{locations.quarantine}write-{task.number:05d}.jsonl"
     quarantine = quarantine_rows(fs, quarantine_key, merged.duplicates, context.max_bad_rows)
     return WriteResult(merged.files, quarantine=quarantine)

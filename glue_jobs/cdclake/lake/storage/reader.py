@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import ParquetFile, open_input
+from cdclake.adapters.filesystem import FetchedFiles, ParquetFile, open_input
 from cdclake.errors import LakeFilesError
 from cdclake.lake.storage.shape import conform
 from cdclake.model.position import COLUMN as POSITION
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.storage.shape import TableShape
+    from cdclake.model.snapshot import DataFile
 
     RowGroupFilter = Callable[[pa.NativeFile, ParquetFile], Iterable[int]]
 
@@ -29,6 +30,8 @@ ENCODED_BYTES_PER_ROW = 2.5
 MAX_GROUP_BYTES = 256 << 20
 PART_BYTES = 64 << 20
 """Uncompressed bytes of a row group that are read at once, and of a part of a larger one."""
+MAX_FETCHED_BYTES = 32 << 20
+"""A task fetches its data files whole if they are no larger together: fewer requests wait for each other."""
 SMALL_DICTIONARY_BYTES = 64 << 10
 """Base limit for a text column chunk to be read as a dictionary. Larger chunks are cheaper to decode."""
 
@@ -130,6 +133,16 @@ def lake_file(fs: FileSystem, key: str, size_bytes: int | None = None) -> Iterat
         message = f"A file in the lake folder cannot be read as Parquet: {error}"
         remedy = "Move it out of the folder if it is not a data file. Otherwise restore its earlier version"
         raise LakeFilesError(message, remedy=remedy, file=key) from error
+
+
+def fetched_together(fs: FileSystem, files: Sequence[DataFile]) -> FileSystem | FetchedFiles:
+    """A file system in which a task reads its data files, perhaps twice. Small ones are fetched at once and whole.
+
+    Args:
+        files: The data files, `path` being the object key.
+    """
+    is_small = sum(file.bytes for file in files) <= MAX_FETCHED_BYTES
+    return FetchedFiles(fs, [file.path for file in files]) if is_small and files else fs
 
 
 @contextmanager
