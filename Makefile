@@ -18,7 +18,7 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py lambdas \
 	$(addprefix glue_jobs/cdclake/,errors.py ports.py raw_listing.py logs.py model commit control adapters)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sample-db quick test test-all test-aws test-spark4 test-databases mutation-check test-thorough crash bench bench-quick bench-controller synth deploy-local smoke-aws costs docs local-roles reference check lint types check-39 lock clean screenshots
+.PHONY: help demo sample-db quick test test-all test-aws test-iceberg test-spark4 test-databases mutation-check test-thorough crash bench bench-quick bench-controller synth deploy-local smoke-aws costs docs local-roles reference check lint types check-39 lock clean screenshots
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ test-spark4: $(SPARK4_VENV)/.ready ## Run the tests of the lake that start Spark
 
 test-aws: $(VENV)/.test-ready ## Test what talks to AWS against a local one as strict as AWS, with faults and expiring credentials (four minutes)
 	@$(PYTEST) -q -p tests.aws_strict.summary -m "aws and not (spark or long or deployment)" tests/aws_strict tests/adapters tests/control
+
+test-iceberg: $(VENV)/.test-ready ## Test tables with Iceberg readers: DuckDB and pyiceberg read every retained change (three minutes)
+	@$(PYTEST) -q tests/lake/iceberg tests/model/iceberg
 
 mutation-check: $(VENV)/.test-ready ## Break the merge in six ways: each time one of 100 histories must fail (a minute)
 	@$(DATABASE_TESTS) tests/databases/test_mutations.py

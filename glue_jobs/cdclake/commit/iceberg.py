@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from cdclake import logs
 from cdclake.commit.iceberg_metadata import Json, table_metadata, without_expired
 
 if TYPE_CHECKING:
@@ -23,11 +24,29 @@ def publish_iceberg(log: ChangeLog, record: ChangeRecord) -> None:
         files = snapshot.iceberg
         location = store.url(layout.iceberg_prefix).rstrip("/")
         previous = None if record.switched else read_metadata(log, record.change - 1)
+        if previous is None and not record.switched:
+            logs.bind(__name__, table=str(layout.name), change=record.change).warning(
+                "the metadata of the Iceberg table is missing, so its readers cannot go back to earlier changes"
+            )
         metadata = table_metadata(snapshot, record, location, store.url(files.manifest_list if files else ""), previous)
         _write(log, record.change, metadata)
-        store.put(layout.version_hint_key, str(record.change).encode())
+        _name_newest(log, record.change)
     elif record.switched:
         store.delete([layout.version_hint_key])
+
+
+def _name_newest(log: ChangeLog, change: int) -> None:
+    """Let the version hint name a change, unless it names a later one: a run may be paused here past its lease."""
+    key, new, old = log.layout.version_hint_key, str(change).encode(), str(change - 1).encode()
+    while not log.store.put_if_unchanged(key, new, old):
+        current = log.store.get(key)
+        if current is None:
+            if log.store.put_if_absent(key, new):
+                return
+        elif current.isdigit() and int(current) >= change:
+            return
+        else:
+            old = current
 
 
 def expire_snapshots(log: ChangeLog, head: int, first_retained: int) -> None:

@@ -109,6 +109,16 @@ def test_a_change_of_another_program_is_refused(table: TableOverTime, reader: Re
     assert ids(reader) == [1, 2, 3]
 
 
+def test_a_run_that_was_overtaken_does_not_take_readers_back(table: TableOverTime, reader: Reader) -> None:
+    before = table.log.snapshot(1)
+    table.apply(("I", {"id": 3, "city": "Ulm"}))
+    sync(table)
+    catalog = GlueCatalog(aws_clients.client("glue"), "lake_tables")
+    state = TableState({**TableState.new("raw", "shop/", "orders/").item, **table.item})
+    sync_tables(catalog, state, table.layout, before, lambda: None)
+    assert ids(reader) == [1, 2, 3]
+
+
 def test_a_clean_up_leaves_no_version_that_no_reader_needs(table: TableOverTime) -> None:
     for number in range(3, 6):
         table.apply(("I", {"id": number, "city": "Kiel"}))

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.commit.clean_up import clean_up, plan_clean_up
+from cdclake.commit.iceberg import publish_iceberg
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import check_files, compare
 from cdclake.commit.takeover import take_over
@@ -166,3 +167,23 @@ def test_a_run_that_dies_anywhere_leaves_one_change_or_none(
             table.roll_back(head)
     assert call > 5
     assert seen(table) == after
+
+
+def test_a_run_that_pauses_before_it_publishes_does_not_take_readers_back(table: TableOverTime) -> None:
+    table.apply(("U", row(1, 7)))
+    log = table.log
+    late = log.record(2)
+    table.apply(("U", row(1, 8)))
+    publish_iceberg(log, late)
+    assert (readers(table).version, seen(table), seen(table, 2)) == (3, {1: 8, 2: 0, 3: 0}, {1: 7, 2: 0, 3: 0})
+
+
+def test_lost_metadata_is_made_again_for_the_newest_change(
+    table: TableOverTime, caplog: pytest.LogCaptureFixture
+) -> None:
+    for path in (table.lake / table.layout.iceberg_metadata_folder).glob("v*"):
+        path.unlink()
+    table.apply(("U", row(1, 7)))
+    assert seen(table) == {1: 7, 2: 0, 3: 0}
+    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [2]
+    assert "readers cannot go back" in caplog.text

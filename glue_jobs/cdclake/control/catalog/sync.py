@@ -131,6 +131,8 @@ def _sync_table(
         return False
     if current:
         _check_owner(current, name, layout)
+    if current and current.metadata_location and (current.change or 0) > lake.change:
+        return True  # another run has taken over, and published a later change
     if lake.exists or current is None:
         target = catalog_entry(lake, layout, added, has_view=has_view)
     else:
