@@ -17,6 +17,7 @@ from tests.lake.table import Table
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
 NUMBERS = range(-2, 9)
 DECIMALS = [Decimal(number).quantize(Decimal("0.01")) for number in NUMBERS]
 DAY = date(1969, 12, 25)

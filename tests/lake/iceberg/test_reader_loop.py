@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 
 from cdclake.commit.clean_up import clean_up, plan_clean_up
 from tests.lake.iceberg.readers import IcebergReaders, connection
@@ -15,6 +16,7 @@ from tests.lake.over_time import TableOverTime
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
 COLUMNS = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int32())])
 ROWS, CHANGES = 200, 25
 
