@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from cdclake_infra.wheels import Runtime
 
-LARGEST_SHELL_BYTES, LARGEST_SPARK_BYTES = 20_000_000, 100_000_000
+LARGEST_SHELL_BYTES, LARGEST_SPARK_BYTES = 20_000_000, 110_000_000
 NOWHERE = "http://127.0.0.1:9/simple"
 """A package index that does not answer."""
 
