@@ -6,7 +6,7 @@ are small, and they document the table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from cdclake.commit.log import ChangeLog
+    from cdclake.model.rawfiles import ListedObject
     from cdclake.model.snapshot import Snapshot
 
 EXPIRY_GRACE = timedelta(hours=1)
@@ -72,6 +73,10 @@ class CleanUpPlan:
             *self.copies,
             *self.marks,
         )
+
+    def without_iceberg(self) -> CleanUpPlan:
+        """The same, but the Iceberg table's files stay, as while the catalog may still name older metadata."""
+        return replace(self, iceberg=())
 
     def to_json(self) -> dict[str, int]:
         """Numbers of objects, for JSON."""
@@ -148,27 +153,38 @@ def _expired_iceberg(log: ChangeLog, head: int, now: datetime, through: int | No
     before expired.
     """
     layout = log.layout
-    entries = list(log.store.list(layout.iceberg_prefix))
     marked_utc = max((entry.modified_utc for entry in log.store.list(layout.first_retained_key)), default=None)
-    if not entries or (marked_utc and marked_utc > now - EXPIRY_GRACE):
+    if marked_utc and marked_utc > now - EXPIRY_GRACE:
         return ()
+    # Readers may open metadata until the next one is written, or the table is withdrawn.
+    written_utc = {
+        layout.iceberg_change(entry.key) or 0: entry.modified_utc
+        for entry in log.store.list(layout.iceberg_metadata_folder)
+        if layout.is_iceberg_metadata(entry.key)
+    }
+    aged = max((change for change, utc in written_utc.items() if utc < now - EXPIRY_GRACE), default=0)
+    replaced_before = aged if head in written_utc else aged + 1
+    return tuple(
+        entry.key
+        for entry in unneeded_iceberg(log, head)
+        if (change := layout.iceberg_change(entry.key)) is not None  # another program made it
+        and (through is None or change <= through)
+        and (change < replaced_before or not layout.is_iceberg_metadata(entry.key))
+    )
+
+
+def unneeded_iceberg(log: ChangeLog, head: int) -> list[ListedObject]:
+    """The Iceberg table's files that no retained change needs: of earlier changes, crashed runs, replaced metadata."""
+    layout = log.layout
+    entries = list(log.store.list(layout.iceberg_prefix))
+    if not entries:
+        return []
     records, snapshots = _retained(log, log.first_retained(), head)
     needed = {layout.data_key(path) for path in _needed_files(records, snapshots)}
     needed.update(key for snapshot in snapshots if snapshot.iceberg for key in snapshot.iceberg.keys)
     needed |= {layout.iceberg_metadata_key(head), layout.version_hint_key}
     manifests = tuple(layout.manifest_prefix(record.change, record.run_id) for record in records[1:])
-    return tuple(
-        entry.key
-        for entry in entries
-        if entry.key not in needed
-        and not (manifests and entry.key.startswith(manifests))
-        and _is_made_up_to(layout.iceberg_change(entry.key), through)
-        and (entry.modified_utc < now - EXPIRY_GRACE or not layout.is_iceberg_metadata(entry.key))
-    )
-
-
-def _is_made_up_to(change: int | None, through: int | None) -> bool:
-    return change is not None and (through is None or change <= through)
+    return [one for one in entries if one.key not in needed and not (manifests and one.key.startswith(manifests))]
 
 
 def clean_up(log: ChangeLog, plan: CleanUpPlan, keep_alive: KeepAlive = no_lease) -> None:
@@ -178,9 +194,9 @@ def clean_up(log: ChangeLog, plan: CleanUpPlan, keep_alive: KeepAlive = no_lease
     """
     layout = log.layout
     keep_alive()  # the plan is valid only under the lease
+    expire_snapshots(log, log.head(), plan.first_retained)  # before the mark, whose time begins their files' grace
     if plan.first_retained > log.first_retained():
         log.mark_first_retained(plan.first_retained)  # first: no reader may start on a change that is half deleted
-    expire_snapshots(log, log.head(), plan.first_retained)
     if plan.iceberg:
         expired = frozenset(plan.iceberg)
         log.store.remove(layout.iceberg_prefix, lambda key: key not in expired)
@@ -202,7 +218,8 @@ def retired_since(log: ChangeLog, head: int) -> datetime | None:
         head: Number of the newest published change.
     """
     first = log.first_retained()
-    return datetime.fromisoformat(log.record(first + 1).created_utc) if first < head else None
+    oldest = first + 1 if first < head else head if unneeded_iceberg(log, head) else None
+    return datetime.fromisoformat(log.record(oldest).created_utc) if oldest else None
 
 
 def _orphaned_quarantine(log: ChangeLog, head: int, through: int | None) -> tuple[str, ...]:

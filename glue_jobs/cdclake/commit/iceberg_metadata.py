@@ -6,12 +6,13 @@ are numbers of changes too, so none is ever used twice. The format is version 2 
 
 from __future__ import annotations
 
+import re
 import uuid
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from cdclake.errors import IntegrityError
-from cdclake.model.iceberg.field_ids import iceberg_type
+from cdclake.model.iceberg.field_ids import iceberg_type, is_promoted
 from cdclake.model.layout import HISTORY
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import INTEGER_TYPES, OP_COLUMN, Column
@@ -34,6 +35,8 @@ PARTITION_FIELD_BASE = 1000
 _PARTITION_TYPES = frozenset({*INTEGER_TYPES, "string", "boolean"})
 """DuckDB 1.4.4 finds no rows where a partition column of another type is less or greater than a value. Such a column is
 none of the spec; its bounds in each file tell readers as much."""
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""Of a partition column in the spec. DuckDB cannot open manifests with other names, which Avro does not allow."""
 _MAIN = "main"
 _PROPERTIES = {
     # Others must neither delete data files, which rollbacks need, nor write.
@@ -71,7 +74,7 @@ def partition_spec(snapshot: Snapshot, spec_id: int) -> Json:
 def partition_columns(snapshot: Snapshot) -> list[Column]:
     """The partition columns that are in the partition spec."""
     found = (snapshot.schema.find(name) for name in snapshot.partition_key)
-    return [column for column in found if column and column.type in _PARTITION_TYPES]
+    return [one for one in found if one and one.type in _PARTITION_TYPES and _PLAIN_NAME.fullmatch(one.name)]
 
 
 def same_fields(one: Json, other: Json) -> bool:
@@ -142,17 +145,22 @@ def table_metadata(
 
 
 def _with_known_columns(snapshots: Iterable[Json], schemas: Sequence[Json]) -> list[Json]:
-    """The snapshots in which no name means another column than in the newest schema, the last one.
+    """The snapshots whose columns can be read as those of their name in the newest schema, the last one.
 
     Some readers look up a filter's columns in the newest schema, whichever snapshot they read (pyiceberg 0.12 does). In
-    the others, such a filter would find nothing.
+    the other snapshots, such a filter would find nothing, or fail.
     """
-    ids = {schema["schema-id"]: {one["name"].lower(): one["id"] for one in schema["fields"]} for schema in schemas}
-    newest = ids[schemas[-1]["schema-id"]]
+    newest = {one["name"].lower(): one for one in schemas[-1]["fields"]}
     known = {
-        number for number, names in ids.items() if all(newest.get(name, one) == one for name, one in names.items())
+        schema["schema-id"]
+        for schema in schemas
+        if all(_is_read_as(one, newest.get(one["name"].lower(), one)) for one in schema["fields"])
     }
     return [one for one in snapshots if one["schema-id"] in known]
+
+
+def _is_read_as(field: Json, newest: Json) -> bool:
+    return bool(field["id"] == newest["id"] and is_promoted(field["type"], newest["type"]))
 
 
 def without_expired(metadata: Mapping[str, Any], first_retained: int) -> Json:

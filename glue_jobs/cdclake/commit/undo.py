@@ -145,9 +145,13 @@ def check_files_retained(log: ChangeLog, plan: UndoPlan, keep_alive: KeepAlive =
             missing.append(file.path)
 
     in_parallel(check, plan.restored, keep_alive)
+    manifests = plan.after.iceberg.keys if plan.after.iceberg else ()
+    present = {entry.key for entry in log.store.list(layout.iceberg_metadata_folder)} if manifests else set[str]()
+    missing += [key for key in manifests if key not in present]
     if missing:
         names = ", ".join(sorted(missing)[:MAX_NAMES]) + (", ..." if len(missing) > MAX_NAMES else "")
-        message = f"{len(missing)} of the {len(plan.restored)} files to restore are no longer retained: {names}"
+        count = len(plan.restored) + len(manifests)
+        message = f"{len(missing)} of the {count} files to restore are no longer retained: {names}"
         remedy = "Retired files are kept for the retention time. Roll back to a later change, or reload the table"
         raise PastRetentionError(message, remedy=remedy, table=log.layout.name)
 

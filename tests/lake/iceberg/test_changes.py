@@ -85,3 +85,22 @@ def test_a_column_that_iceberg_cannot_widen_ends_time_travel(table: Table) -> No
     table.load_incremental()
     assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [3]
     assert ids(readers(table).rows("n > 4", ("id",))) == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("name", ["größe", "order-date", "a b", "1st"])
+def test_a_partition_column_may_have_any_name(tmp_path: Path, name: str) -> None:
+    columns = pa.schema([("id", pa.int64()), (name, pa.string())])
+    table = Table(tmp_path, columns, {**ICEBERG, "PartitionKey": name})
+    table.write_load([{"id": 1, name: "x"}, {"id": 2, name: None}])
+    table.load_initial()
+    assert [(one["id"], one[name]) for one in readers(table).rows()] == [(1, "x"), (2, None)]
+
+
+def test_a_text_whose_bound_cannot_be_encoded_stops_no_table(tmp_path: Path) -> None:
+    """The bound of a longer text is its beginning with a greater last character, here a surrogate."""
+    text = "x" * 15 + "\ud7ff" + "y"
+    table = Table(tmp_path, COLUMNS, ICEBERG)
+    table.write_load([row(1, city=text), row(2)])
+    table.load_initial()
+    assert ids(readers(table).rows("city IS NULL", ("id",))) == [2]
+    assert {one["city"] for one in readers(table).rows()} == {text, None}

@@ -10,13 +10,13 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from cdclake.commit.clean_up import clean_up, plan_clean_up
+from cdclake.commit.clean_up import clean_up, plan_clean_up, retired_since
 from cdclake.commit.iceberg import publish_iceberg
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import check_files, compare
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import apply_undo, plan_reapply
-from cdclake.errors import LakeFilesError
+from cdclake.errors import LakeFilesError, PastRetentionError
 from tests.dying_store import Death, DiedError
 from tests.lake.iceberg.readers import IcebergReaders
 from tests.lake.over_time import TableOverTime
@@ -188,3 +188,31 @@ def test_lost_metadata_is_made_again_for_the_newest_change(
     assert seen(table) == {1: 7, 2: 0, 3: 0}
     assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [2]
     assert "readers cannot go back" in caplog.text
+
+
+def test_after_a_clean_up_another_is_due_until_only_the_newest_change_is_left(table: TableOverTime) -> None:
+    table.apply(("U", row(1, 7)))
+    expire(table, timedelta(hours=24))
+    assert table.log.first_retained() == 2
+    assert retired_since(table.log, 2) is not None
+    expire(table, timedelta(hours=48))
+    assert retired_since(table.log, 2) is None
+
+
+def test_a_rollback_needs_the_manifests_of_the_earlier_change(table: TableOverTime) -> None:
+    table.apply(("U", row(1, 7)))
+    before = table.log.snapshot(1).iceberg
+    assert before
+    (table.lake / before.manifest_list).unlink()
+    with pytest.raises(PastRetentionError):
+        table.roll_back(1)
+    assert seen(table) == {1: 7, 2: 0, 3: 0}
+
+
+def test_after_a_rollback_over_a_wider_type_no_snapshot_has_it(table: TableOverTime) -> None:
+    wider = COLUMNS.set(2, pa.field("n", pa.int64()))
+    table.apply(("U", row(1, 7)), schema=wider)
+    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [1, 2]
+    table.roll_back(1)
+    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [1, 3]
+    assert readers(table).rows("n = 0", ("id",), change=1) == [{"id": 1}, {"id": 2}, {"id": 3}]

@@ -236,7 +236,11 @@ class RegisteredTable:
                 reason = "a run left an unfinished change"
                 change = take_over(self.log, self.run_id, lease.token, reason, self.clock, lease.renew_if_due)
                 self._sync_item()
+            self._sync_catalog(lease)
             plan = plan_clean_up(self.log, retention, self.clock(), change)
+            item = self.states.get(self.state.path)
+            if item and item.item.get(Attribute.LAST_CATALOG_ERROR):
+                plan = plan.without_iceberg()
             clean_up(self.log, plan, lease.renew_if_due)
         return plan
 

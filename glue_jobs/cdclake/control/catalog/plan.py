@@ -79,6 +79,7 @@ def catalog_entry(
                 statistics=_statistics(snapshot.files),
                 source=str(layout.name),
                 change=snapshot.change,
+                left_out=tuple(column.name for column in snapshot.schema if not _is_accepted(column.name)),
                 parquet=False,
                 has_view=has_view,
                 metadata_location=f"s3://{layout.bucket}/{layout.iceberg_metadata_key(snapshot.change)}",

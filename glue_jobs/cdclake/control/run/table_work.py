@@ -324,6 +324,8 @@ class TableWork:
         if state.needs_clean_up(self._ports.clock()):
             retention = timedelta(days=state.settings.retention_days)
             plan = plan_clean_up(self._changes, retention, self._ports.clock(), head)
+            if self.report.catalog_error:
+                plan = plan.without_iceberg()
             clean_up(self._changes, plan, self._keep_alive)
             self._log.info("cleaned up", extra={"objects": plan.count, "first_retained": plan.first_retained})
         elif state.item.get(Attribute.LAST_RETIRED_SINCE_UTC):

@@ -52,7 +52,9 @@ from cdclake.model.schema import decimal_parts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import pyarrow.parquet as pq
     from pyarrow.fs import FileSystem
+    from pyiceberg.io.pyarrow import StatisticsCollector
 
     from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import DataFile, Snapshot
@@ -172,6 +174,7 @@ class _Encoder:
         self._schema = Schema.model_validate(table_schema(after, schema_id))
         self._spec = PartitionSpec.model_validate(partition_spec(after, spec_id))
         self._plan = compute_statistics_plan(self._schema, {})
+        self._counts = compute_statistics_plan(self._schema, {"write.metadata.metrics.default": "counts"})
         self._ids = parquet_path_to_id_mapping(self._schema)
         self._partition_columns = partition_columns(after)
         self._unbounded = {after.field_ids.of(one.name) for one in after.schema if _is_misread(one.type)}
@@ -200,7 +203,10 @@ class _Encoder:
         layout = self._writing.layout
         key = layout.data_key(file.path)
         with open_parquet(self._writing.fs, self._writing.sources.get(file.path, key)) as parquet:
-            statistics = data_file_statistics_from_parquet_metadata(parquet.metadata, self._plan, self._ids)
+            try:
+                statistics = self._statistics(parquet.metadata, self._plan)
+            except UnicodeEncodeError:  # the bound after a text with U+D7FF as its 16th character is not valid
+                statistics = self._statistics(parquet.metadata, self._counts)
         described = IcebergDataFile.from_args(
             content=DataFileContent.DATA,
             file_path=self._writing.store.url(key),
@@ -210,14 +216,16 @@ class _Encoder:
             sort_order_id=None,
             equality_ids=None,
             key_metadata=None,
-            **self._without_misread_bounds(statistics.to_serialized_dict()),
+            **statistics,
         )
         described.spec_id = self._spec.spec_id
         return ManifestEntry.from_args(
             status=ManifestEntryStatus.ADDED, snapshot_id=self._after.change, data_file=described
         )
 
-    def _without_misread_bounds(self, statistics: dict[str, Any]) -> dict[str, Any]:
+    def _statistics(self, footer: pq.FileMetaData, plan: dict[int, StatisticsCollector]) -> dict[str, Any]:
+        """What pyiceberg finds in a footer, without bounds that readers misread."""
+        statistics = data_file_statistics_from_parquet_metadata(footer, plan, self._ids).to_serialized_dict()
         bounds = {
             name: {field: bound for field, bound in statistics[name].items() if field not in self._unbounded}
             for name in ("lower_bounds", "upper_bounds")

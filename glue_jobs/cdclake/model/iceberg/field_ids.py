@@ -57,7 +57,9 @@ class FieldIds:
         ids, last = dict[str, int](), self.last
         for column in columns:
             name = column.name.lower()
-            if name in self.by_column and _reads_as(types.get(name, column.type), column.type):
+            if name in self.by_column and is_promoted(
+                iceberg_type(types.get(name, column.type)), iceberg_type(column.type)
+            ):
                 ids[name] = self.by_column[name]
             else:
                 last += 1
@@ -80,10 +82,9 @@ def iceberg_type(kind: str) -> str:
     return same.get(kind, kind)
 
 
-def _reads_as(was: str, now: str) -> bool:
-    """Whether Iceberg reads values of one column type as another."""
-    old, new = decimal_parts(was), decimal_parts(now)
+def is_promoted(was: str, now: str) -> bool:
+    """Whether Iceberg reads values of one of its types as another, or both are the same."""
+    old, new = decimal_parts(was.replace(" ", "")), decimal_parts(now.replace(" ", ""))
     if old and new:
         return old[1] == new[1] and old[0] <= new[0]
-    types = iceberg_type(was), iceberg_type(now)
-    return types[0] == types[1] or types in _PROMOTED
+    return was == now or (was, now) in _PROMOTED
