@@ -153,32 +153,38 @@ def _expired_iceberg(log: ChangeLog, head: int, now: datetime, through: int | No
     before expired.
     """
     layout = log.layout
+    entries = list(log.store.list(layout.iceberg_prefix))
+    if not entries:
+        return ()
     marked_utc = max((entry.modified_utc for entry in log.store.list(layout.first_retained_key)), default=None)
     if marked_utc and marked_utc > now - EXPIRY_GRACE:
         return ()
     # Readers may open metadata until the next one is written, or the table is withdrawn.
     written_utc = {
         layout.iceberg_change(entry.key) or 0: entry.modified_utc
-        for entry in log.store.list(layout.iceberg_metadata_folder)
+        for entry in entries
         if layout.is_iceberg_metadata(entry.key)
     }
     aged = max((change for change, utc in written_utc.items() if utc < now - EXPIRY_GRACE), default=0)
     replaced_before = aged if head in written_utc else aged + 1
     return tuple(
         entry.key
-        for entry in unneeded_iceberg(log, head)
+        for entry in _unneeded_iceberg(log, head, entries)
         if (change := layout.iceberg_change(entry.key)) is not None  # another program made it
         and (through is None or change <= through)
         and (change < replaced_before or not layout.is_iceberg_metadata(entry.key))
     )
 
 
-def unneeded_iceberg(log: ChangeLog, head: int) -> list[ListedObject]:
-    """The Iceberg table's files that no retained change needs: of earlier changes, crashed runs, replaced metadata."""
-    layout = log.layout
-    entries = list(log.store.list(layout.iceberg_prefix))
+def _unneeded_iceberg(log: ChangeLog, head: int, entries: Sequence[ListedObject]) -> list[ListedObject]:
+    """Those of the Iceberg table's files that no retained change needs: of earlier changes, crashed runs, old metadata.
+
+    Args:
+        entries: All its files.
+    """
     if not entries:
         return []
+    layout = log.layout
     records, snapshots = _retained(log, log.first_retained(), head)
     needed = {layout.data_key(path) for path in _needed_files(records, snapshots)}
     needed.update(key for snapshot in snapshots if snapshot.iceberg for key in snapshot.iceberg.keys)
@@ -218,8 +224,12 @@ def retired_since(log: ChangeLog, head: int) -> datetime | None:
         head: Number of the newest published change.
     """
     first = log.first_retained()
-    oldest = first + 1 if first < head else head if unneeded_iceberg(log, head) else None
-    return datetime.fromisoformat(log.record(oldest).created_utc) if oldest else None
+    if first < head:
+        return datetime.fromisoformat(log.record(first + 1).created_utc)
+    # A clean-up leaves files of the Iceberg table's expired snapshots to the next one.
+    entries = list(log.store.list(log.layout.iceberg_prefix))
+    left = _unneeded_iceberg(log, head, entries)
+    return datetime.fromisoformat(log.record(head).created_utc) if left else None
 
 
 def _orphaned_quarantine(log: ChangeLog, head: int, through: int | None) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ from cdclake.commit.iceberg_metadata import (
     same_fields,
     table_schema,
 )
+from cdclake.commit.log import CONCURRENT_READS
 from cdclake.errors import IntegrityError
 from cdclake.lake.storage.partitions import partition_column, partition_sort_key
 from cdclake.lake.storage.reader import open_parquet
@@ -61,10 +62,10 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore
 
 FILES_PER_MANIFEST = 256
-"""Encoding an entry takes 0.16 ms with the statistics of 30 columns."""
+"""Encoding an entry takes 0.13 ms with the statistics of 30 columns."""
 _LONG_DIGITS = 18
 _CODEC: Final = "deflate"
-_CONCURRENT_READS = 16
+_REMEDY = "Set Readers to folder, run, and set it back: all manifests are written again"
 
 
 @dataclass(frozen=True)
@@ -190,13 +191,12 @@ class _Encoder:
         found = manifest.fetch_manifest_entry(self.io, discard_deleted=True)
         if {entry.data_file.file_path for entry in found} != by_url.keys():
             message = f"A manifest of {layout.name} does not list the files of its snapshot"
-            remedy = "Nothing was changed. Set Readers to folder, run, and set it back: all manifests are written again"
-            raise IntegrityError(message, remedy=remedy, file=manifest.manifest_path)
+            raise IntegrityError(message, remedy=f"Nothing was changed. {_REMEDY}", file=manifest.manifest_path)
         return ((by_url[entry.data_file.file_path], entry) for entry in found)
 
     def new_entries(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ManifestEntry]]:
         """Entries of new files, with statistics from their footers."""
-        with ThreadPoolExecutor(_CONCURRENT_READS) as pool:
+        with ThreadPoolExecutor(CONCURRENT_READS) as pool:
             return list(zip(files, pool.map(self._new_entry, files), strict=True))
 
     def _new_entry(self, file: DataFile) -> ManifestEntry:
@@ -301,23 +301,20 @@ class _StoreIO(FileIO):
 class _StoreInput(InputFile):
     def __init__(self, store: ObjectStore, location: str) -> None:
         super().__init__(location)
-        self._store = store
+        self._store, self._key = store, location.removeprefix(store.url(""))
 
     @cached_property
     def _content(self) -> bytes:
-        key = self.location.removeprefix(self._store.url(""))
-        content = self._store.get(key)
+        content = self._store.get(self._key)
         if content is None:
-            message = "A manifest of an Iceberg table is missing"
-            remedy = "Set Readers to folder, run, and set it back: all manifests are written again"
-            raise IntegrityError(message, remedy=remedy, file=key)
+            raise IntegrityError("A manifest of an Iceberg table is missing", remedy=_REMEDY, file=self._key)
         return content
 
     def __len__(self) -> int:
         return len(self._content)
 
     def exists(self) -> bool:
-        return self._store.get(self.location.removeprefix(self._store.url(""))) is not None
+        return self._store.get(self._key) is not None
 
     def open(self, seekable: bool = True) -> io.BytesIO:  # noqa: ARG002 - always seekable
         return io.BytesIO(self._content)
