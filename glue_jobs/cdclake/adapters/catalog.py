@@ -41,7 +41,7 @@ _ROWS, _FILES, _BYTES = "numRows", "numFiles", "totalSize"
 _ICEBERG = {"EXTERNAL": "TRUE", "table_type": "ICEBERG"}
 _METADATA, _PREVIOUS_METADATA = "metadata_location", "previous_metadata_location"
 """https://docs.aws.amazon.com/glue/latest/dg/populate-otf.html, and Iceberg's `BaseMetastoreTableOperations`."""
-_HAS_VIEW = "cdclake.live_view"
+_HAS_VIEW, _HAS_ICEBERG = "cdclake.live_view", "cdclake.iceberg_table"
 _SOURCE, _CHANGE, _LEFT_OUT = "cdclake.table", "cdclake.change", "cdclake.left_out_columns"
 _STALE_PREFIXES = ("recordCount", "objectCount", "averageRecordSize", "sizeKey", "spark.sql.")
 """Prefixes of the parameters in which crawlers and Spark store columns and sizes, which the next change makes wrong."""
@@ -224,6 +224,8 @@ def _table_input(name: str, table: CatalogTable, before: Mapping[str, Any]) -> d
         parameters[_LEFT_OUT] = json.dumps(table.left_out)
     if table.has_view:
         parameters[_HAS_VIEW] = "true"
+    if table.has_iceberg:
+        parameters[_HAS_ICEBERG] = "true"
     return {
         **{key: value for key, value in before.items() if key in _PRESERVED},
         "Name": name,
@@ -280,6 +282,7 @@ def _read_table(table: Mapping[str, Any]) -> CatalogTable:
         left_out=_read_names(parameters.get(_LEFT_OUT, "[]")),
         parquet=_is_parquet(storage) and external and table.get("TableType") == _EXTERNAL_TABLE,
         has_view=parameters.get(_HAS_VIEW) == "true",
+        has_iceberg=parameters.get(_HAS_ICEBERG) == "true",
         query=read_query(table),
         metadata_location=parameters.get(_METADATA, ""),
     )

@@ -44,6 +44,8 @@ _PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "false",
     "cdclake.managed": "true",
 }
+_IN_FOLDER = "cdclake.in_folder"
+"""Property of a table whose data files are in the folder of other readers, where replaced ones disappear at once."""
 
 
 def table_schema(snapshot: Snapshot, schema_id: int) -> Json:
@@ -91,6 +93,9 @@ def table_metadata(
 ) -> Json:
     """The metadata after a change.
 
+    It offers the snapshots of earlier changes too, unless their data files, or those of this change, are in the folder
+    of other readers.
+
     Args:
         snapshot: The table after the change, with its `iceberg`.
         record: The change.
@@ -114,7 +119,11 @@ def table_metadata(
         "schema-id": files.schema_id,
     }
     schemas = _with(before.get("schemas", ()), "schema-id", table_schema(snapshot, files.schema_id))
-    snapshots = [*_with_known_columns(before.get("snapshots", ()), schemas), added][-MAX_SNAPSHOTS:]
+    is_newest_only = files.in_folder or _IN_FOLDER in before.get("properties", ())
+    earlier = () if is_newest_only else _with_known_columns(before.get("snapshots", ()), schemas)
+    if is_newest_only:
+        added.pop("parent-snapshot-id", None)
+    snapshots = [*earlier, added][-MAX_SNAPSHOTS:]
     used = {one["schema-id"] for one in snapshots}
     specs = _with(before.get("partition-specs", ()), "spec-id", partition_spec(snapshot, files.spec_id))
     return _with_log(
@@ -135,7 +144,7 @@ def table_metadata(
             ),
             "sort-orders": [{"order-id": 0, "fields": []}],
             "default-sort-order-id": 0,
-            "properties": _PROPERTIES,
+            "properties": {**_PROPERTIES, **({_IN_FOLDER: "true"} if files.in_folder else {})},
             "current-snapshot-id": record.change,
             "refs": {_MAIN: {"snapshot-id": record.change, "type": "branch"}},
             "snapshots": snapshots,

@@ -55,6 +55,7 @@ class CatalogTable:
         left_out: Columns of the lake table that the catalog refuses.
         parquet: Whether it is declared as an external table of plain Parquet.
         has_view: Whether the catalog also has a view of the rows that are not deleted.
+        has_iceberg: Whether the catalog also has an Iceberg table of the same files.
         query: SQL of a view, in Athena's dialect; empty for a table.
         metadata_location: URL of the metadata of an Iceberg table; empty for another table.
     """
@@ -68,6 +69,7 @@ class CatalogTable:
     left_out: tuple[str, ...] = ()
     parquet: bool = True
     has_view: bool = False
+    has_iceberg: bool = False
     query: str = ""
     metadata_location: str = ""
 

@@ -88,7 +88,8 @@ class Attribute:
     `cdclake tables acknowledge`; `freeze`: apply nothing before that. Set by the operator."""
     READERS = "Readers"
     """`folder` (the default): readers list the table's folder of plain Parquet. `iceberg`: they open an Apache Iceberg
-    table, in which every change appears at once. Takes effect with the next change. Set by the operator."""
+    table, in which every change appears at once. `both`: they do either, and the Iceberg table shows the newest change
+    of the same files. Takes effect with the next change. Set by the operator."""
     ACCEPTED_DRIFT = "AcceptedDrift"
     """Column changes that an operator accepted with `cdclake tables acknowledge` while `SchemaPolicy` is `freeze`."""
     ACKNOWLEDGED_CHANGE = "AcknowledgedChange"

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
 from cdclake.errors import ConfigurationError
+from cdclake.model.iceberg.table import Readers
 from cdclake.model.names import DRIFT_SEPARATOR, Attribute, Sentinel
 from cdclake.model.rawfiles import file_order, is_transactions_key, read_time, transactions_prefix
 from cdclake.model.schema import Schema, parse_columns
@@ -347,7 +348,6 @@ class TableSettings:
         clean_up: Whether `CleanUp` is `automatic`.
         keep_missing_columns: Whether `MissingColumns` is `keep`.
         accepted_drift: Texts of `cdclake.model.drift.ColumnDrift`.
-        iceberg: Whether `Readers` is `iceberg`.
     """
 
     primary_key: tuple[str, ...] = ()
@@ -375,7 +375,7 @@ class TableSettings:
     null_means_unsent: tuple[str, ...] = ()
     schema_policy: SchemaPolicy = SchemaPolicy.EVOLVE
     accepted_drift: tuple[str, ...] = ()
-    iceberg: bool = False
+    readers: Readers = Readers.FOLDER
 
     @classmethod
     def from_item(cls, item: Mapping[str, str]) -> TableSettings:
@@ -415,7 +415,7 @@ class TableSettings:
                 _one_of(item, Attribute.SCHEMA_POLICY, tuple(policy.value for policy in SchemaPolicy))
             ),
             accepted_drift=tuple(_value(item, Attribute.ACCEPTED_DRIFT).split(DRIFT_SEPARATOR)),
-            iceberg=_one_of(item, Attribute.READERS, ("folder", "iceberg")) == "iceberg",
+            readers=Readers(_one_of(item, Attribute.READERS, tuple(one.value for one in Readers))),
         )
 
     @property

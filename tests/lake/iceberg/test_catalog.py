@@ -86,6 +86,29 @@ def test_the_catalog_follows_a_switch_and_back(table: TableOverTime, reader: Rea
     assert ids(reader) == [1, 2, 3, 4]
 
 
+def test_both_are_two_tables_of_the_catalog(table: TableOverTime, reader: Reader) -> None:
+    glue = aws_clients.client("glue")
+
+    def names() -> list[str]:
+        return sorted(one["Name"] for one in glue.get_tables(DatabaseName="lake_tables")["TableList"])
+
+    sync(table)
+    table.item["Readers"] = "both"
+    table.apply(("I", {"id": 3, "city": "Ulm"}))
+    sync(table)
+    assert names() == ["shop_orders", "shop_orders_iceberg"]
+    scan = reader.load_table(f"{NAME}_iceberg").scan(row_filter="city = 'Ulm'", selected_fields=("id",))
+    assert scan.to_arrow()["id"].to_pylist() == [3]
+    plain = glue.get_table(DatabaseName="lake_tables", Name="shop_orders")["Table"]
+    assert "metadata_location" not in plain["Parameters"]
+    partitions = glue.get_partitions(DatabaseName="lake_tables", TableName="shop_orders")["Partitions"]
+    assert sorted(one["Values"][0] for one in partitions) == ["Kiel", "Ulm", "__HIVE_DEFAULT_PARTITION__"]
+    table.roll_back(1)
+    sync(table)
+    assert names() == ["shop_orders"]
+    assert ids(reader) == [1, 2]
+
+
 def test_a_table_without_changes_shows_no_rows(table: TableOverTime) -> None:
     sync(table)
     table.roll_back(0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from tests.lake.iceberg.readers import IcebergReaders
+from tests.lake.iceberg.readers import IcebergReaders, connection
 from tests.lake.table import Table
 
 if TYPE_CHECKING:
@@ -24,8 +24,13 @@ def row(number: int, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(params=["", "city", "n", "city,n"])
-def table(tmp_path: Path, request: pytest.FixtureRequest) -> Table:
-    table = Table(tmp_path, COLUMNS, {**ICEBERG, "PartitionKey": request.param or "null"})
+def partition_key(request: pytest.FixtureRequest) -> str:
+    return request.param or "null"
+
+
+@pytest.fixture
+def table(tmp_path: Path, partition_key: str) -> Table:
+    table = Table(tmp_path, COLUMNS, {**ICEBERG, "PartitionKey": partition_key})
     table.write_load([row(i) for i in range(9)])
     table.load_initial()
     return table
@@ -68,6 +73,21 @@ def test_filters_on_columns_that_are_not_selected_are_right(table: Table) -> Non
         ("n = 5", [5]),
     ):
         assert ids(iceberg.rows(where, ("id",))) == expected, where
+
+
+def plain_rows(folder: Path) -> list[dict[str, Any]]:
+    """Rows as a reader of the folder finds them, who takes partition columns from paths."""
+    files = [str(path) for path in folder.rglob("*.parquet") if "_iceberg" not in path.parts]
+    query = "SELECT id, city, n FROM read_parquet($1, hive_partitioning = true)"
+    return [{"id": id, "city": city, "n": n} for id, city, n in connection().execute(query, [files]).fetchall()]
+
+
+def test_both_readers_find_the_same_rows(tmp_path: Path, partition_key: str) -> None:
+    table = Table(tmp_path, COLUMNS, {**ICEBERG, "PartitionKey": partition_key, "Readers": "both"})
+    table.write_load([row(i) for i in range(9)])
+    table.load_initial()
+    test_filters_on_columns_that_are_not_selected_are_right(table)
+    assert ids(plain_rows(table.folder)) == list(range(9))
 
 
 def test_the_folder_shows_nothing(table: Table) -> None:

@@ -22,8 +22,9 @@ from cdclake.commit.table_files import check_files
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import apply_undo, plan_reapply
 from cdclake.errors import ConfigurationError, PastRetentionError
+from cdclake.model.iceberg.table import Readers
 from tests.examples import examples
-from tests.lake.iceberg.readers import IcebergReaders
+from tests.lake.iceberg.readers import IcebergReaders, connection
 from tests.lake.over_time import TableOverTime
 
 Rows = dict[int, dict[str, Any]]
@@ -40,7 +41,7 @@ STEPS = st.lists(
         st.tuples(st.just("roll back"), st.integers(0, 8)),
         st.tuples(st.just("reapply"), st.none()),
         st.tuples(st.just("take over"), st.none()),
-        st.tuples(st.just("switch"), st.none()),
+        st.tuples(st.just("switch"), st.sampled_from(Readers)),
         st.tuples(st.just("clean up"), st.integers(0, 4)),
     ),
     min_size=2,
@@ -113,7 +114,7 @@ class Model:
             take_over(log, f"other-{table.runs}", table.runs, "a test", table.next_time)
             self.settle(rows_now)
         elif kind == "switch":
-            table.item["Readers"] = "folder" if table.item["Readers"] == "iceberg" else "iceberg"
+            table.item["Readers"] = argument.value
         elif kind == "clean up":
             now = table.next_time() + self.later
             self.later += timedelta(hours=2)
@@ -126,10 +127,17 @@ class Model:
         snapshot = log.snapshot(log.head())
         check_files(log, snapshot)
         readers = IcebergReaders(table.lake, table.layout)
+        in_folder = snapshot.iceberg is None or snapshot.iceberg.in_folder
+        listed = [str(path) for path in table.folder.rglob("*.parquet") if "_iceberg" not in path.parts]
+        assert (in_folder and len(listed) == len(snapshot.files)) or not listed
+        if listed:
+            ids = connection().execute("SELECT id FROM read_parquet($1, hive_partitioning = true)", [listed]).fetchall()
+            assert sorted(key for (key,) in ids) == sorted(self.rows)
         if snapshot.iceberg is None:
             assert not (table.lake / table.layout.version_hint_key).exists()
             return
         assert readers.version == log.head()
+        assert not snapshot.iceberg.in_folder or len(readers.table.metadata.snapshots) == 1
         for one in readers.table.metadata.snapshots:
             expected = self.after[one.snapshot_id]
             assert expected is not None

@@ -98,6 +98,38 @@ def test_readers_switch_with_a_change_and_back(table: TableOverTime) -> None:
     assert (seen(table), folder_rows(table)) == ({1: 0, 2: 0, 3: 0}, {})
 
 
+def test_both_readers_see_the_newest_change_of_the_same_files(table: TableOverTime) -> None:
+    for former in ("iceberg", "folder"):
+        table.item["Readers"] = former
+        table.apply(("U", row(1, 0)))
+        table.item["Readers"] = "both"
+        table.apply(("U", row(1, 7)))
+        expected = {1: 7, 2: 0, 3: 0}
+        assert (seen(table), folder_rows(table)) == (expected, expected)
+        assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [table.log.head()]
+        uuid = readers(table).table.metadata.table_uuid
+        before = table.log.head()
+        table.apply(("D", row(2)))
+        assert (seen(table), folder_rows(table)) == ({1: 7, 3: 0},) * 2
+        assert readers(table).table.metadata.table_uuid == uuid
+        table.roll_back(before)
+        for undone in table.raw_path("").glob("2024*.parquet"):  # otherwise the next change applies them again
+            undone.unlink()
+        assert (seen(table), folder_rows(table)) == (expected, expected)
+        check_files(table.log, table.log.snapshot(table.log.head()))
+
+
+def test_a_switch_from_both_writes_no_rows_again(table: TableOverTime) -> None:
+    table.item["Readers"] = "both"
+    table.apply(("U", row(1, 7)))
+    before = {file.path for file in table.log.snapshot(table.log.head()).files}
+    table.item["Readers"] = "folder"
+    table.item["TargetFileBytes"] = "1"
+    table.apply(("I", row(50)))
+    assert before <= {file.path for file in table.log.snapshot(table.log.head()).files}
+    assert folder_rows(table) == {1: 7, 2: 0, 3: 0, 50: 0}
+
+
 def test_a_clean_up_deletes_only_what_no_reader_needs(table: TableOverTime) -> None:
     for n in range(1, 5):
         table.apply(("U", row(1, n)))
@@ -135,15 +167,24 @@ def test_a_vanished_file_is_found_and_repaired_only_if_retained(table: TableOver
 
 
 @pytest.mark.parametrize("carried_out", [False, True])
-@pytest.mark.parametrize("switches", [False, True])
+@pytest.mark.parametrize(
+    ("former", "readers_open"),
+    [
+        ("iceberg", "iceberg"),
+        ("folder", "iceberg"),
+        ("both", "both"),
+        ("folder", "both"),
+        ("iceberg", "both"),
+        ("both", "iceberg"),
+    ],
+)
 def test_a_run_that_dies_anywhere_leaves_one_change_or_none(
-    table: TableOverTime, *, carried_out: bool, switches: bool
+    table: TableOverTime, *, carried_out: bool, former: str, readers_open: str
 ) -> None:
     before, after = {1: 0, 2: 0, 3: 0}, {1: 0, 2: 5, 3: 0}
-    if switches:
-        table.item["Readers"] = "folder"
-        table.apply(("U", row(1, 0)))
-        table.item["Readers"] = "iceberg"
+    table.item["Readers"] = former
+    table.apply(("U", row(1, 0)))
+    table.item["Readers"] = readers_open
     call = 0
     while True:
         call += 1
@@ -157,12 +198,14 @@ def test_a_run_that_dies_anywhere_leaves_one_change_or_none(
             break
         finally:
             table.death = None
-        if not switches:
+        if former != "folder":
             assert seen(table) in (before, after)
         roll_forward(table.log)
         committed = table.log.head() > head
-        if committed or not switches:
+        if committed or former != "folder":
             assert seen(table) == (after if committed else before)
+        if (readers_open if committed else former) == "both":
+            assert folder_rows(table) == seen(table)
         check_files(table.log, table.log.snapshot(table.log.head()))
         if committed:
             table.roll_back(head)

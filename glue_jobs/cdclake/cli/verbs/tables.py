@@ -112,7 +112,8 @@ def set_table(
     schema: Annotated[str | None, typer.Option(help='Columns of CSV files, such as "id int, name string".')] = None,
     history: Annotated[bool | None, typer.Option(help="Keep every version of each row, in a second folder.")] = None,
     readers: Annotated[
-        str | None, typer.Option(help="What readers open: folder (plain Parquet), or iceberg (an Iceberg table).")
+        str | None,
+        typer.Option(help="What readers open: folder (plain Parquet), iceberg (an Iceberg table), or both."),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="ATTRIBUTE=VALUE", help="Any other setting. Repeatable.")

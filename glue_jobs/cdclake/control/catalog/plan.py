@@ -30,6 +30,10 @@ LIVE_SUFFIX = "_live"
 """Suffix of the name of the view of a table's live rows."""
 LIVE_SOURCE_SUFFIX = " (live rows)"
 """Suffix of the view's source, to tell the view from the table."""
+ICEBERG_SUFFIX = "_iceberg"
+"""Suffix of the name of the Iceberg table of a table whose readers open either."""
+ICEBERG_SOURCE_SUFFIX = " (Iceberg table)"
+"""Suffix of its source, to tell it from the table."""
 ADDED_COLUMNS = (Column(OP_COLUMN.lower(), "string"), Column(position.COLUMN, "string"))
 """Columns of every data file of a lake table in addition to the source's."""
 
@@ -66,25 +70,12 @@ def catalog_entry(
     Raises:
         ConfigurationError: The catalog refuses a partition column, or files of one partition are in two folders.
     """
+    if snapshot.iceberg and not snapshot.iceberg.in_folder:
+        return CatalogEntry(replace(iceberg_table(snapshot, layout), has_view=has_view))
     partition_names = {name.lower() for name in snapshot.partition_key}
     data_columns = [column for column in snapshot.schema if column.name.lower() not in partition_names]
     columns = (*(_lower(column) for column in data_columns if _is_accepted(column.name)), *added)
     location = f"s3://{layout.bucket}/{layout.table_prefix}"
-    if snapshot.iceberg:
-        return CatalogEntry(
-            CatalogTable(
-                location=f"s3://{layout.bucket}/{layout.iceberg_prefix}".rstrip("/"),
-                columns=(*(_lower(column) for column in snapshot.schema if _is_accepted(column.name)), *added),
-                partition_columns=(),
-                statistics=_statistics(snapshot.files),
-                source=str(layout.name),
-                change=snapshot.change,
-                left_out=tuple(column.name for column in snapshot.schema if not _is_accepted(column.name)),
-                parquet=False,
-                has_view=has_view,
-                metadata_location=f"s3://{layout.bucket}/{layout.iceberg_metadata_key(snapshot.change)}",
-            )
-        )
     table = CatalogTable(
         location=location,
         columns=columns,
@@ -94,6 +85,7 @@ def catalog_entry(
         change=snapshot.change,
         left_out=tuple(column.name for column in data_columns if not _is_accepted(column.name)),
         has_view=has_view,
+        has_iceberg=snapshot.iceberg is not None,
     )
     files: dict[PartitionValues, list[DataFile]] = defaultdict(list)
     for file in snapshot.files if snapshot.partition_key else ():
@@ -103,6 +95,26 @@ def catalog_entry(
         for values, group in files.items()
     )
     return CatalogEntry(table, tuple(partitions))
+
+
+def iceberg_table(snapshot: Snapshot, layout: LakeLayout, source_suffix: str = "") -> CatalogTable:
+    """A lake table as an Iceberg table in the catalog.
+
+    Args:
+        snapshot: The lake table, with its manifests.
+        source_suffix: Suffix of its source, if the catalog also has a table of the folder.
+    """
+    return CatalogTable(
+        location=f"s3://{layout.bucket}/{layout.iceberg_prefix}".rstrip("/"),
+        columns=(*(_lower(column) for column in snapshot.schema if _is_accepted(column.name)), *ADDED_COLUMNS),
+        partition_columns=(),
+        statistics=_statistics(snapshot.files),
+        source=str(layout.name) + source_suffix,
+        change=snapshot.change,
+        left_out=tuple(column.name for column in snapshot.schema if not _is_accepted(column.name)),
+        parquet=False,
+        metadata_location=f"s3://{layout.bucket}/{layout.iceberg_metadata_key(snapshot.change)}",
+    )
 
 
 def live_view(table: CatalogTable, name: CatalogName) -> CatalogTable:
@@ -137,7 +149,7 @@ def empty_entry(table: CatalogTable, layout: LakeLayout, change: int) -> Catalog
     """The entry of a table whose changes were all undone: it keeps its columns, and has no rows."""
     location = f"s3://{layout.bucket}/{layout.table_prefix}" if table.metadata_location else table.location
     parquet = table.parquet or bool(table.metadata_location)
-    empty = replace(table, statistics=Statistics(), change=change, metadata_location="")
+    empty = replace(table, statistics=Statistics(), change=change, metadata_location="", has_iceberg=False)
     return CatalogEntry(replace(empty, location=location, parquet=parquet))
 
 

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Callable, TypeVar
 from cdclake import logs
 from cdclake.control.catalog.plan import (
     ADDED_COLUMNS,
+    ICEBERG_SOURCE_SUFFIX,
+    ICEBERG_SUFFIX,
     LIVE_SOURCE_SUFFIX,
     LIVE_SUFFIX,
     catalog_entry,
     empty_entry,
+    iceberg_table,
     live_view,
     plan_catalog,
     table_name,
@@ -112,6 +115,7 @@ def sync_tables(
         _drop_if_owned(catalog, former.table, str(layout.name))
         _drop_if_owned(catalog, former.table + HISTORY_SUFFIX, str(history_layout.name))
         _drop_if_owned(catalog, former.table + LIVE_SUFFIX, str(layout.name) + LIVE_SOURCE_SUFFIX)
+        _drop_if_owned(catalog, former.table + ICEBERG_SUFFIX, str(layout.name) + ICEBERG_SOURCE_SUFFIX)
     return name
 
 
@@ -139,23 +143,32 @@ def _sync_table(
         target = empty_entry(current, layout, lake.change)
     if current and current.has_view and not target.table.has_view:  # while the table still shows that it has a view
         _drop_if_owned(catalog, name.table + LIVE_SUFFIX, target.table.source + LIVE_SOURCE_SUFFIX)
+    if current and current.has_iceberg and not target.table.has_iceberg:
+        _drop_if_owned(catalog, name.table + ICEBERG_SUFFIX, target.table.source + ICEBERG_SOURCE_SUFFIX)
     if current != target.table:
         before = CatalogEntry(current, tuple(_partitions(catalog, name.table, keep_alive))) if current else None
         apply_plan(catalog, name.table, plan_catalog(target, before), keep_alive)
         _warn_of_missing_columns(target.table)
     if target.table.has_view:
         view = CatalogName(name.database, table_name(layout.name, name.table + LIVE_SUFFIX))
-        _sync_view(catalog, view, layout, live_view(target.table, name))
+        _sync_companion(catalog, view, layout, live_view(target.table, name))
+    if target.table.has_iceberg:
+        iceberg = CatalogName(name.database, table_name(layout.name, name.table + ICEBERG_SUFFIX))
+        _sync_companion(catalog, iceberg, layout, iceberg_table(lake, layout, ICEBERG_SOURCE_SUFFIX))
     return True
 
 
-def _sync_view(catalog: Catalog, name: CatalogName, layout: LakeLayout, target: CatalogTable) -> None:
+def _sync_companion(catalog: Catalog, name: CatalogName, layout: LakeLayout, target: CatalogTable) -> None:
+    """Update a table or view that stands beside a table and has no partitions."""
     current = catalog.table(name.table)
     if current is None:
         catalog.create_table(name.table, target)
     elif current != target:
         _check_owner(current, name, layout, target.source)
-        catalog.update_table(name.table, target)
+        if (current.change or 0) <= (
+            target.change or 0
+        ):  # else another run has taken over, and published a later change
+            catalog.update_table(name.table, target)
 
 
 def _warn_of_missing_columns(table: CatalogTable) -> None:

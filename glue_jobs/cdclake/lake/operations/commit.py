@@ -96,7 +96,7 @@ def commit(
     after = replace(after, files=paths.assign(after.files, after.partition_key), iceberg=None)
     if after.history:
         after = replace(after, history=paths.assign_to_history(after.history))
-    if run.settings.iceberg:
+    if run.settings.readers.open_iceberg:
         after = _with_manifests(run, before, after, paths.added)
     remaining = {file.path for file in after.all_files}
     replaced = [file for file in before.all_files if file.path not in remaining]
@@ -159,7 +159,9 @@ def _with_manifests(run: TableRun, before: Snapshot, after: Snapshot, added: Seq
     from cdclake.lake.storage.manifests import ManifestWriting  # here: it takes most of a second
 
     sources = {file.path: file.staged_key for file in added}
-    writing = ManifestWriting(run.log.store, run.lake_fs.open(), run.layout, run.run_id, sources)
+    writing = ManifestWriting(
+        run.log.store, run.lake_fs.open(), run.layout, run.run_id, sources, run.settings.readers.list_folder
+    )
     return writing.snapshot_with_manifests(before, after)
 
 
@@ -179,7 +181,7 @@ class _FinalPaths:
             prefix: Prefix of these paths; empty for files of the table.
         """
         named = []
-        iceberg = self._run.settings.iceberg and not prefix
+        iceberg = not (self._run.settings.readers.list_folder or prefix)
         for file in files:
             if file.path in self._staged:
                 named.append(self._add(file, file.path, key, prefix, iceberg=iceberg))

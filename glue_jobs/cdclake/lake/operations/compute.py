@@ -28,7 +28,6 @@ from cdclake.lake.storage.partitions import convert_partition
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.change import ChangeKind
 from cdclake.model.drift import drift_text
-from cdclake.model.layout import ICEBERG
 from cdclake.model.names import Attribute
 from cdclake.model.position import GREATEST_SEQUENCE, sequence_begin
 from cdclake.model.rawfiles import file_order
@@ -166,7 +165,7 @@ def table_shape(run: TableRun, schema: Schema, before: Snapshot, inspections: Se
         soft_delete=run.settings.soft_delete,
         order_type=before.order_type or _type_of(run.settings.order_column, before.schema, schema),
         added=_added_columns(before, schema, inspections) if run.settings.keep_missing_columns else {},
-        partitions_inside=run.settings.iceberg and bool(run.settings.partition_key),
+        partitions_inside=run.settings.readers.open_iceberg and bool(run.settings.partition_key),
     )
 
 
@@ -274,7 +273,7 @@ def require_same_keys(run: TableRun, before: Snapshot) -> None:
 def locations_of(run: TableRun, before: Snapshot) -> Locations:
     """Where a table's next change reads and writes."""
     layout, change = run.layout, before.change + 1
-    prefix = layout.iceberg_data_prefix if run.settings.iceberg else layout.staging_prefix
+    prefix = layout.staging_prefix if run.settings.readers.list_folder else layout.iceberg_data_prefix
     return Locations(
         raw=run.raw_fs,
         lake=run.lake_fs,
@@ -322,13 +321,14 @@ def compute(
     if type_changes:
         files = without_key_ranges(files)
         before = _with_key_types(before)
+    becomes_iceberg = run.settings.readers.open_iceberg and not before.iceberg
     outdated = (
         i
         for i, (file, was) in enumerate(zip(files, before.files, strict=False))
         if type_changes
         or file.partition != was.partition
         or (file.deleted and not shape.soft_delete)
-        or (run.settings.iceberg and not _is_self_contained(was, shape))
+        or (becomes_iceberg and not _is_self_contained(was, shape))
     )
     locations = locations_of(run, before)
     history = plan_history(
@@ -364,9 +364,9 @@ def compute(
 def _is_self_contained(file: DataFile, shape: TableShape) -> bool:
     """Whether an Iceberg table may hold a data file: it has field ids, and all columns.
 
-    Files of a folder lack the partition columns.
+    Files of a folder without an Iceberg table lack the partition columns.
     """
-    return file.has_field_ids and (file.path.startswith(ICEBERG) or not shape.partition_key)
+    return file.has_field_ids and not shape.partition_key
 
 
 def _overlap_end(before: Snapshot) -> str:

@@ -78,6 +78,7 @@ class ManifestWriting:
         layout: Keys of the table's objects.
         run_id: The run that makes the change.
         sources: Keys at which new data files are now, by their paths.
+        in_folder: Whether the data files are those of the table's folder.
     """
 
     store: ObjectStore
@@ -85,6 +86,7 @@ class ManifestWriting:
     layout: LakeLayout
     run_id: str
     sources: Mapping[str, str]
+    in_folder: bool
 
     def snapshot_with_manifests(self, before: Snapshot, after: Snapshot) -> Snapshot:
         """The table after a change, with its Iceberg table. The order of its files becomes that of the manifests.
@@ -138,6 +140,7 @@ class ManifestWriting:
             manifests=(*(one for one, _ in full), *(one for one, _ in written)),
             schema_id=schema_id,
             spec_id=spec_id,
+            in_folder=self.in_folder,
         )
         ordered = [*(file for _, files_of in full for file in files_of), *(file for file, _ in pooled)]
         return replace(after, files=tuple(live[file.path] for file in ordered), iceberg=iceberg)

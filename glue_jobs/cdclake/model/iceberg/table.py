@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+class Readers(str, Enum):
+    """What the readers of a table open: its folder of plain Parquet, an Iceberg table, or both over the same files."""
+
+    FOLDER = "folder"
+    ICEBERG = "iceberg"
+    BOTH = "both"
+
+    @property
+    def list_folder(self) -> bool:
+        """Whether data files are where readers of plain Parquet list them."""
+        return self is not Readers.ICEBERG
+
+    @property
+    def open_iceberg(self) -> bool:
+        """Whether manifests list the data files."""
+        return self is not Readers.FOLDER
 
 
 @dataclass(frozen=True)
@@ -31,12 +50,14 @@ class IcebergFiles:
         manifests: The manifests in the list. In this order, they list the files in the order of the snapshot.
         schema_id: Number of the change that made the columns what they are.
         spec_id: Number of the change that made the partition columns what they are.
+        in_folder: Whether the data files are those of the table's folder, see `Readers.BOTH`.
     """
 
     manifest_list: str
     manifests: tuple[Manifest, ...]
     schema_id: int
     spec_id: int
+    in_folder: bool = False
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> IcebergFiles:
