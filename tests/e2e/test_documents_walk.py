@@ -114,8 +114,8 @@ class Walk:
         return script.replace(PORT, self._port)
 
 
-def walk(document: str, folder: Path, *afterwards: str) -> list[dict[str, object]]:
-    """Run every block of a document, then more commands; returns the JSON lines that these print."""
+def walk(document: str, folder: Path, *afterwards: str) -> tuple[str, list[dict[str, object]]]:
+    """Run every block of a document, then more commands; returns what the document prints, and their JSON lines."""
     reader = Walk(folder)
     blocks_to_run = [block for block in blocks(document) if not block.make_targets]
     (serving,) = [block for block in blocks_to_run if block.serves]
@@ -127,30 +127,32 @@ def walk(document: str, folder: Path, *afterwards: str) -> list[dict[str, object
     with reader.first_terminal(serving.script):
         script = "\n".join([*(block.script for block in others), "echo afterwards", *afterwards])
         output = reader.second_terminal(script)
-    return [json.loads(line) for line in output.rpartition("afterwards\n")[2].splitlines() if line.startswith("{")]
+    printed, _, records = output.rpartition("afterwards\n")
+    return printed, [json.loads(line) for line in records.splitlines() if line.startswith("{")]
 
 
 def test_the_readme_brings_the_sample_orders_to_the_lake(tmp_path: Path) -> None:
-    (loaded,) = walk("README.md", tmp_path, "cdclake changes shop.productorder --output json")
+    _, (loaded,) = walk("README.md", tmp_path, "cdclake changes shop.productorder --output json")
     assert (loaded["kind"], loaded["inserted"]) == ("full load", 10_000)
 
 
-def test_the_tutorial_covers_changes_undo_time_travel_history_and_a_bad_row(tmp_path: Path) -> None:
-    printed = walk(
+def test_the_tutorial_covers_changes_undo_time_travel_in_iceberg_history_and_a_bad_row(tmp_path: Path) -> None:
+    printed, records = walk(
         "docs/tutorial.md",
         tmp_path,
         "cdclake changes shop.product --output json",
         "cdclake changes shop.store --output json",
         "cdclake status --output json",
     )
-    changes = [(one["kind"], one["rows"]) for one in printed if "kind" in one]
+    changes = [(one["kind"], one["rows"]) for one in records if "kind" in one]
     products, stores = changes[:4], changes[4:]
+    assert "orders: 3345, 1345 of the newest day\norders after change 1: 2000\n" in printed
     assert [kind for kind, _ in products] == ["full load", "incremental", "rollback", "reapply"]
     assert products[2][1] == products[0][1]
     assert products[3][1] == products[1][1]
     assert [kind for kind, _ in stores] == ["full load", "incremental", "incremental", "release"]
     assert stores[3][1] == int(str(stores[1][1])) + 1
-    standing = {one["table"]: one["standing"] for one in printed if "standing" in one}
+    standing = {one["table"]: one["standing"] for one in records if "standing" in one}
     assert standing == dict.fromkeys(("shop.product", "shop.productorder", "shop.store"), "up to date")
 
 
