@@ -12,6 +12,7 @@ from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.devkit.dms.names import ChangeFileTimes, change_path, table_folder
 from cdclake.devkit.local.jobs import JobRunState
+from cdclake.devkit.shop.checksum import read_lake
 from cdclake.devkit.shop.data import TABLES
 from cdclake.devkit.shop.lake_tables import attributes_of, compare_with_source
 from cdclake.devkit.shop.sample_shop import MIN_ORDERS, SampleShop
@@ -226,7 +227,9 @@ class Scenario:
                 message = f"After {step} the state of {name} does not show a successful run"
                 raise IntegrityError(message, remedy=f"See the logs in {self._deployment.logs}")
             log = ChangeLog(self._lake, LakeLayout(self._deployment.lake_bucket, self._lake_prefix, name))
-            comparison = compare_with_source(log, self._lake, self._catalog, self._shop.expected(table))
+            source = self._shop.expected(table)
+            rows = read_lake(self._lake, log.layout, source.schema)
+            comparison = compare_with_source(rows, source, log, self._catalog)
             if not comparison.equal:
                 message = (
                     f"After {step} the lake table {name} differs from its source: {'; '.join(comparison.differences)}"

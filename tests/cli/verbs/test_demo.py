@@ -1,6 +1,7 @@
 """How `cdclake demo` prints a report; the demo itself has an end-to-end test."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,9 @@ from cdclake.cli.verbs.demo import show
 from cdclake.commit.report import ChangeSummary
 from cdclake.devkit.shop.checksum import ChecksumComparison
 from cdclake.devkit.shop.demo import EVENT, HOURLY, DemoReport, TableStep
+from cdclake.devkit.shop.iceberg_reader import CountReport
+
+READER = CountReport("cdclake.shop_product", 48, 3, 0, 0, "")
 
 
 def step(table, name, started_by, *differences):
@@ -20,7 +24,7 @@ def step(table, name, started_by, *differences):
 @pytest.fixture
 def report():
     steps = (step("shop.productorder", "round one", HOURLY), step("shop.productorder", "round two", EVENT))
-    return DemoReport(("shop.productorder",), steps, 99.5)
+    return DemoReport(("shop.productorder",), steps, READER, 99.5)
 
 
 def test_text_has_a_table_for_each_step_and_the_verdict(report, capsys):
@@ -30,6 +34,7 @@ def test_text_has_a_table_for_each_step_and_the_verdict(report, capsys):
     assert "Round two (file event)" in out
     assert "4 of 9" in out
     assert out.count("a" * 32) == 2
+    assert "48 counts during 3 changes, 0 wrong" in out
     assert "Equal to the source: yes" in out
 
 
@@ -41,10 +46,15 @@ def test_text_fits_80_columns(report, capsys):
 
 def test_a_difference_is_prominent(capsys):
     steps = (step("shop.store", "round one", HOURLY, "checksums differ"),)
-    show(DemoReport(("shop.store",), steps, 1.0), OutputFormat.TABLE)
+    show(DemoReport(("shop.store",), steps, READER, 1.0), OutputFormat.TABLE)
     out = capsys.readouterr().out
     assert "Equal to the source: NO" in out
     assert "b" * 32 in out
+
+
+def test_a_read_that_failed_is_prominent(report, capsys):
+    show(replace(report, reader=replace(READER, wrong=1, failed=2, error="file gone")), OutputFormat.TABLE)
+    assert "1 wrong, 2 failed (file gone)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_json_is_one_object(report, capsys):

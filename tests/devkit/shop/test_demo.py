@@ -10,6 +10,7 @@ import pytest
 from cdclake.commit.report import ChangeSummary
 from cdclake.devkit.shop.checksum import ChecksumComparison
 from cdclake.devkit.shop.demo import EVENT, HOURLY, DemoReport, TableStep
+from cdclake.devkit.shop.iceberg_reader import Count, CountReport, compare_counts
 
 ORDERS = 5_000
 TABLES = ["shop.product", "shop.productorder", "shop.store"]
@@ -45,6 +46,15 @@ def test_demo_applies_and_compares_each_round(demo):
 
 @pytest.mark.spark
 @pytest.mark.aws
+def test_a_reader_of_the_demo_sees_each_change_and_never_counts_wrong(demo):
+    reader = json.loads(demo.stdout)["reader"]
+    assert (reader["table"], reader["changes"], reader["error"]) == ("cdclake.shop_product", 3, "")
+    assert reader["counts"] >= 10
+    assert (reader["wrong"], reader["failed"]) == (0, 0)
+
+
+@pytest.mark.spark
+@pytest.mark.aws
 def test_demo_reports_the_figures_of_each_round(demo):
     full, one, two = json.loads(demo.stdout)["tables"]["shop.productorder"]["steps"]
     assert (full["rows"], full["inserted"]) == (ORDERS, ORDERS)
@@ -76,7 +86,16 @@ def test_a_difference_in_any_step_makes_the_report_unequal():
         TableStep("shop.store", "round one", HOURLY, (change(2),), comparison("checksums differ")),
         TableStep("shop.store", "round two", EVENT, (change(3),), comparison()),
     )
-    report = DemoReport(("shop.store",), steps, 1.0)
+    report = DemoReport(("shop.store",), steps, CountReport("cdclake.shop_product", 1, 1, 0, 0, ""), 1.0)
     assert not report.equal
     assert report.to_json()["equal"] is False
     assert report.to_json()["tables"]["shop.store"]["equal"] is False
+
+
+def test_counts_of_what_no_change_shows_are_wrong():
+    counts = [Count(1, 10, 10), Count(1, 11, 10), Count(2, 10, 10), Count(2, 9, 9), Count(3, 9, 9)]
+    report = compare_counts("shop.store", counts, [OSError("file gone")], {1: 10, 2: 9})
+    assert (report.counts, report.changes, report.wrong, report.failed, report.error) == (5, 3, 3, 1, "file gone")
+    assert not report.right
+    assert compare_counts("shop.store", counts[:1], [], {1: 10}).right
+    assert not compare_counts("shop.store", [], [], {1: 10}).right, "a reader that never counted shows nothing"

@@ -56,6 +56,9 @@ def demo(
         show(report, output)
         if not report.equal:
             raise _difference(report, aws)
+        if not report.reader.right:
+            message = f"The reader of {report.reader.table} did not always count right"
+            raise IntegrityError(message, remedy=f"Check the logs in {aws.logs_dir}")
 
 
 def _difference(report: DemoReport, aws: EmbeddedAws) -> IntegrityError:
@@ -95,6 +98,12 @@ def show(report: DemoReport, output: OutputFormat) -> None:
     comparisons = report.last_comparisons().items()
     records = [record for table, last in comparisons for record in _comparison_records(table, last)]
     out.records("Lake and source after the last step", _COMPARISON_COLUMNS, records)
+    reader = report.reader
+    failed = f", {reader.failed} failed ({reader.error})" if reader.failed else ""
+    out.remark(
+        f"Iceberg reader of {reader.table}: {reader.counts} counts during {reader.changes} changes, "
+        f"{reader.wrong} wrong{failed}"
+    )
     out.remark(f"Equal to the source: {'yes' if report.equal else 'NO'}, after {report.seconds:.0f} seconds")
 
 

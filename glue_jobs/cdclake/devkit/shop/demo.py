@@ -2,6 +2,8 @@
 
 Hourly runs of the Controller apply the full load and round one. Events of new raw files apply round two, without the
 Controller. To keep the two apart, the raw bucket's notification is off until round two.
+
+One table has Iceberg readers. A reader counts its rows all the while.
 """
 
 from __future__ import annotations
@@ -15,10 +17,15 @@ from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.report import ChangeSummary, change_summaries
+from cdclake.control.catalog.plan import table_name
 from cdclake.devkit.shop import lake_tables
+from cdclake.devkit.shop.checksum import read_lake
 from cdclake.devkit.shop.data import TABLES
+from cdclake.devkit.shop.iceberg_reader import IcebergReader
+from cdclake.devkit.shop.memory_table import KEY
 from cdclake.errors import IntegrityError
 from cdclake.model.layout import LakeLayout
+from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,12 +34,16 @@ if TYPE_CHECKING:
     from cdclake.devkit.local.deploy import LocalDeployment
     from cdclake.devkit.local.server import EmbeddedAws
     from cdclake.devkit.shop.checksum import ChecksumComparison
+    from cdclake.devkit.shop.iceberg_reader import CountReport
     from cdclake.devkit.shop.sample_shop import SampleShop
 
 STAGES = 8
 """Number of stages that `Demo` reports."""
 
 EVENT_TIMEOUT_SECONDS = 240
+ICEBERG_TABLE = "product"
+ICEBERG_ATTRIBUTES = {Attribute.READERS: "iceberg", Attribute.PARTITION_KEY: "dept"}
+"""Round one moves a product to another department, and thus to another file."""
 HOURLY, EVENT = "hourly run", "file event"
 
 
@@ -75,11 +86,13 @@ class DemoReport:
     Attributes:
         registered: Tables that the Controller registered as inactive.
         steps: Steps in the order of execution; within a step, one entry per table.
+        reader: What the reader of the Iceberg table found during all steps.
         seconds: Total duration.
     """
 
     registered: tuple[str, ...]
     steps: tuple[TableStep, ...]
+    reader: CountReport
     seconds: float
 
     @property
@@ -102,7 +115,13 @@ class DemoReport:
             for table, comparison in self.last_comparisons().items()
         }
         registered = list(self.registered)
-        return {"equal": self.equal, "registered_inactive": registered, "tables": tables, "seconds": self.seconds}
+        return {
+            "equal": self.equal,
+            "registered_inactive": registered,
+            "tables": tables,
+            "reader": self.reader.to_json(),
+            "seconds": self.seconds,
+        }
 
 
 class Demo:
@@ -130,6 +149,8 @@ class Demo:
         self._lake = S3Store(aws.client("s3"), deployment.lake_bucket)
         self._catalog = GlueCatalog(aws.client("glue"), deployment.catalog_database)
         self._heads = dict.fromkeys(TABLES, 0)
+        name = f"{deployment.catalog_database}.{table_name(shop.name_of(ICEBERG_TABLE))}"
+        self._reader = IcebergReader(aws, name, KEY)
 
     def run(self) -> DemoReport:
         """Run all stages.
@@ -138,6 +159,10 @@ class Demo:
             JobRunError: A job failed, or events were not handled in time.
             IntegrityError: A table was not registered correctly, or a step committed no change to a table.
         """
+        with self._reader:
+            return self._run()
+
+    def _run(self) -> DemoReport:
         started = time.monotonic()
         notification = self._turn_notification_off()
         self._report_stage("Uploading the full load")
@@ -163,7 +188,8 @@ class Demo:
         self._aws.wait_until_idle(EVENT_TIMEOUT_SECONDS)
         self._check_last_runs()
         steps += self._check("round two", EVENT)
-        return DemoReport(registered, tuple(steps), round(time.monotonic() - started, 1))
+        counts = self._reader.report(self._rows_after_changes(ICEBERG_TABLE))
+        return DemoReport(registered, tuple(steps), counts, round(time.monotonic() - started, 1))
 
     def _upload(self, files: Iterable[DmsFile]) -> None:
         for file in files:
@@ -190,7 +216,8 @@ class Demo:
     def _activate(self) -> None:
         """Set each table's attributes and turn it on, as an operator does."""
         for table in TABLES:
-            self._state.set_attributes(self._path(table), lake_tables.attributes_of(table))
+            attributes = lake_tables.attributes_of(table) | (ICEBERG_ATTRIBUTES if table == ICEBERG_TABLE else {})
+            self._state.set_attributes(self._path(table), attributes)
 
     def _check_last_runs(self) -> None:
         for table in TABLES:
@@ -206,8 +233,14 @@ class Demo:
             message = f"No change of {log.layout.name} was committed in the step '{step}'"
             raise IntegrityError(message, remedy="Check the logs of the jobs")
         self._heads[table] = changes[-1].change
-        comparison = lake_tables.compare_with_source(log, self._lake, self._catalog, self._shop.expected(table))
+        source = self._shop.expected(table)
+        rows = self._reader.rows() if table == ICEBERG_TABLE else read_lake(self._lake, log.layout, source.schema)
+        comparison = lake_tables.compare_with_source(rows, source, log, self._catalog)
         return TableStep(str(log.layout.name), step, started_by, changes, comparison)
+
+    def _rows_after_changes(self, table: str) -> dict[int, int]:
+        summaries = change_summaries(ChangeLog(self._lake, self._layout(table)), 0)
+        return {summary.change: summary.rows for summary in summaries}
 
     def _layout(self, table: str) -> LakeLayout:
         return LakeLayout(self._deployment.lake_bucket, self._deployment.lake_prefix, self._shop.name_of(table))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdclake.control.catalog.plan import catalog_entry, table_name
-from cdclake.devkit.shop.checksum import ChecksumComparison, compare_checksums, read_lake
+from cdclake.devkit.shop.checksum import ChecksumComparison, compare_checksums
 from cdclake.devkit.shop.data import TABLES
 from cdclake.devkit.shop.memory_table import KEY
 from cdclake.devkit.shop.sample_shop import STORE_SCHEMA
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
     from cdclake.devkit.local.deploy import LocalDeployment
     from cdclake.model.table import TableName
-    from cdclake.ports import Catalog, ObjectStore
+    from cdclake.ports import Catalog
 
 
 def raw_path(deployment: LocalDeployment, name: TableName) -> str:
@@ -58,14 +58,15 @@ def attributes_of(table: str) -> dict[str, str]:
     return {**attributes, Attribute.SCHEMA: STORE_SCHEMA} if spec.csv else attributes
 
 
-def compare_with_source(log: ChangeLog, lake: ObjectStore, catalog: Catalog, source: pa.Table) -> ChecksumComparison:
+def compare_with_source(rows: pa.Table, source: pa.Table, log: ChangeLog, catalog: Catalog) -> ChecksumComparison:
     """Compare a lake table with its source, and the catalog with the lake table.
 
     Args:
-        log: The table's change log, with at least one change.
+        rows: All rows that a reader of the lake table gets.
         source: The current rows of the source.
+        log: The table's change log, with at least one change.
     """
-    comparison = compare_checksums(read_lake(lake, log.layout, source.schema), source, KEY)
+    comparison = compare_checksums(rows, source, KEY)
     return replace(comparison, differences=(*comparison.differences, *catalog_differences(log, catalog)))
 
 
