@@ -49,8 +49,8 @@ test-spark4: $(SPARK4_VENV)/.ready ## Run the tests of the lake that start Spark
 test-aws: $(VENV)/.test-ready ## Test what talks to AWS against a local one as strict as AWS, with faults and expiring credentials (four minutes)
 	@$(PYTEST) -q -p tests.aws_strict.summary -m "aws and not (spark or long or deployment)" tests/aws_strict tests/adapters tests/control
 
-test-iceberg: $(VENV)/.test-ready ## Test tables with Iceberg readers: DuckDB and pyiceberg read every retained change (three minutes)
-	@$(PYTEST) -q tests/lake/iceberg tests/model/iceberg
+test-iceberg: $(VENV)/.test-ready ## Test tables with Iceberg readers: DuckDB and pyiceberg read every retained change, and count 10,000 times (four minutes)
+	@CDCLAKE_READER_COUNTS=10000 $(PYTEST) -q tests/lake/iceberg tests/model/iceberg
 
 mutation-check: $(VENV)/.test-ready ## Break the merge in six ways: each time one of 100 histories must fail (a minute)
 	@$(DATABASE_TESTS) tests/databases/test_mutations.py

@@ -66,7 +66,8 @@ class TableOverTime(Table):
         """
         columns = (schema or self.columns).insert(0, pa.field("Op", pa.string()))
         rows = pa.Table.from_pylist([{"Op": op, **row} for op, row in changes], columns)
-        change: int = self.apply_file(f"20240305-10{self.log.head():02}00000.parquet", rows)["change"]
+        written = START + timedelta(minutes=self.log.head())
+        change: int = self.apply_file(f"{written:%Y%m%d-%H%M%S}000.parquet", rows)["change"]
         return change
 
     def roll_back(self, to: int) -> int:

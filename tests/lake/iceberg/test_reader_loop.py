@@ -1,8 +1,10 @@
-"""A reader that counts in a loop, while changes, rollbacks and clean-ups happen, always counts right."""
+"""Readers that count in a loop, while changes, rollbacks and clean-ups happen, always count right."""
 
 from __future__ import annotations
 
+import os
 import threading
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,29 +12,33 @@ import pyarrow as pa
 import pytest
 
 from cdclake.commit.clean_up import clean_up, plan_clean_up
+from tests.conftest import COUNTS
 from tests.lake.iceberg.readers import IcebergReaders, connection
 from tests.lake.over_time import TableOverTime
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 COLUMNS = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int32())])
-ROWS, CHANGES = 200, 25
+ROWS, CHANGES = 200, 10
+REQUIRED_COUNTS = int(os.environ.get("CDCLAKE_READER_COUNTS", "100"))
+"""The table changes until the readers have counted so often, and at least `CHANGES` times."""
 
 
 def row(number: int, n: int) -> dict[str, Any]:
     return {"id": number, "city": str(number % 10), "n": n}
 
 
-def test_a_reader_counts_right_while_the_table_changes(tmp_path: Path) -> None:
+def test_a_reader_counts_right_while_the_table_changes(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Each change replaces one row and updates others in all ten partitions, so there are always as many rows."""
     item = {"PrimaryKey": "id", "PartitionKey": "city", "Readers": "iceberg"}
     table = TableOverTime(tmp_path, COLUMNS, item)
     table.load([row(number, 0) for number in range(ROWS)])
     folder = IcebergReaders(table.lake, table.layout).folder
-    found: list[tuple[int, int]] = []
+    found: Counter[tuple[int, int]] = Counter()
     errors: list[Exception] = []
+    did: Counter[str] = Counter()
     done = threading.Event()
 
     def count() -> None:
@@ -44,22 +50,41 @@ def test_a_reader_counts_right_while_the_table_changes(tmp_path: Path) -> None:
             except Exception as error:  # noqa: BLE001 - each is a finding
                 errors.append(error)
             else:
-                found.append(result)
+                found[result] += 1
 
     reader = threading.Thread(target=count)
     reader.start()
+    oldest = 0
     try:
-        for change in range(CHANGES):
-            updates = [("U", row(number, change)) for number in range(1 + change, 60 + change)]
-            table.apply(("D", row(change, 0)), ("I", row(ROWS + change, change)), *updates)
-            if change % 5 == 4:
+        while did["changes"] < CHANGES or (found.total() < REQUIRED_COUNTS and not errors):
+            updates = [("U", row(number, did["changes"])) for number in range(oldest + 1, oldest + 60)]
+            table.apply(("D", row(oldest, 0)), ("I", row(oldest + ROWS, 0)), *updates)
+            did["changes"] += 1
+            if did["changes"] % 5:
+                oldest += 1
+            else:
                 table.roll_back(table.log.head() - 1)
+                did["rollbacks"] += 1
                 for undone in table.raw_path("").glob("2024*.parquet"):
                     undone.unlink()
-            clean_up(table.log, plan_clean_up(table.log, timedelta(hours=2), table.next_time()))
+            did["files deleted by clean-ups"] += clean_up_an_hour_later(table)
     finally:
         done.set()
         reader.join()
+    wrong = found.total() - found[ROWS, ROWS]
+    counts = {"counts": found.total(), "wrong": wrong, "failed": len(errors), **did}
+    request.node.user_properties.append((COUNTS, counts))
     assert not errors
-    assert len(found) >= CHANGES
     assert set(found) == {(ROWS, ROWS)}
+    assert found.total() >= REQUIRED_COUNTS
+    assert did["files deleted by clean-ups"] > did["changes"]
+
+
+def clean_up_an_hour_later(table: TableOverTime) -> int:
+    """Clean up, as if what the clean-up before expired were past its grace; returns the number of deleted files."""
+    now = table.next_time()
+    for path in table.lake.rglob("*"):
+        os.utime(path, ((now - timedelta(hours=3)).timestamp(),) * 2)
+    plan = plan_clean_up(table.log, timedelta(hours=2), now)
+    clean_up(table.log, plan)
+    return plan.count
