@@ -137,10 +137,13 @@ def table_metadata(
             "last-column-id": max(before.get("last-column-id", 0), snapshot.field_ids.last),
             "schemas": [one for one in schemas if one["schema-id"] in used],
             "current-schema-id": files.schema_id,
-            "partition-specs": specs,
+            "partition-specs": [spec for spec in specs if _has_columns_of(schemas[-1], spec)],
             "default-spec-id": files.spec_id,
             "last-partition-id": max(
-                (field["field-id"] for spec in specs for field in spec["fields"]), default=PARTITION_FIELD_BASE - 1
+                [
+                    before.get("last-partition-id", PARTITION_FIELD_BASE - 1),
+                    *(field["field-id"] for spec in specs for field in spec["fields"]),
+                ]
             ),
             "sort-orders": [{"order-id": 0, "fields": []}],
             "default-sort-order-id": 0,
@@ -170,6 +173,15 @@ def _with_known_columns(snapshots: Iterable[Json], schemas: Sequence[Json]) -> l
 
 def _is_read_as(field: Json, newest: Json) -> bool:
     return bool(field["id"] == newest["id"] and is_promoted(field["type"], newest["type"]))
+
+
+def _has_columns_of(schema: Json, spec: Json) -> bool:
+    """Whether the partition columns of a spec are those of their names in a schema, or in none of its columns.
+
+    Iceberg's Java library opens no table with another spec. No snapshot needs it: see `_with_known_columns`.
+    """
+    ids = {one["name"]: one["id"] for one in schema["fields"]}
+    return all(ids.get(field["name"], field["source-id"]) == field["source-id"] for field in spec["fields"])
 
 
 def without_expired(metadata: Mapping[str, Any], first_retained: int) -> Json:

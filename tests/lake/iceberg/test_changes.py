@@ -107,6 +107,21 @@ def test_a_column_that_iceberg_cannot_widen_ends_time_travel(table: Table) -> No
     assert ids(readers(table).rows("n > 4", ("id",))) == [5, 6, 7, 8]
 
 
+def test_a_partition_column_of_a_new_type_leaves_no_spec_of_the_old_one(tmp_path: Path) -> None:
+    """Iceberg's Java library, and so Spark, opens no table with a partition field of a column's name but another id."""
+    table = Table(tmp_path, COLUMNS, {**ICEBERG, "PartitionKey": "city,n"})
+    table.write_load([row(1), row(2)])
+    table.load_initial()
+    partition_ids = readers(table).table.metadata.last_partition_id
+    table.write_key_changes(FIRST, [("U", row(1), None)], {"n": pa.decimal128(22, 2)})
+    table.load_incremental()
+    metadata = readers(table).table.metadata
+    columns = {field.name: field.field_id for field in metadata.schema().fields}
+    fields = [field for spec in metadata.partition_specs for field in spec.fields]
+    assert {field.source_id for field in fields} == {columns["city"]}
+    assert metadata.last_partition_id == partition_ids, "ids of partition fields are not used again"
+
+
 @pytest.mark.parametrize("name", ["größe", "order-date", "a b", "1st"])
 def test_a_partition_column_may_have_any_name(tmp_path: Path, name: str) -> None:
     columns = pa.schema([("id", pa.int64()), (name, pa.string())])
