@@ -55,7 +55,7 @@ test-iceberg: $(VENV)/.test-ready ## Test tables with Iceberg readers: DuckDB an
 mutation-check: $(VENV)/.test-ready ## Break the merge in six ways: each time one of 100 histories must fail (a minute)
 	@$(DATABASE_TESTS) tests/databases/test_mutations.py
 
-test-thorough: $(VENV)/.test-ready ## Run the property tests with many more examples (forty minutes)
+test-thorough: $(VENV)/.test-ready $(BENCH_VENV)/.ready ## Run the property tests with many more examples (forty minutes)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest $$(grep -rlE --include='test_*.py' '^@examples\(' tests | sort) \
 		-v -n 2 --dist loadgroup --hypothesis-show-statistics
 

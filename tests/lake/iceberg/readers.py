@@ -1,19 +1,29 @@
-"""Readers of Iceberg tables that share no code with the product: DuckDB's, and pyiceberg's."""
+"""Readers of Iceberg tables that share no code with the product: DuckDB's, pyiceberg's, and Spark's."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 from pyiceberg.table import StaticTable
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from tests import ROOT
+from tests.java import java_home
 
 if TYPE_CHECKING:
     from cdclake.model.layout import LakeLayout
 
 Rows = list[dict[str, Any]]
+_SHADED = "smfs.shaded.org.apache.iceberg.spark"
+"""Iceberg 1.9 in a jar of the benchmarks' package sagemaker-feature-store-pyspark: PyPI has no other."""
 
 
 @cache
@@ -69,3 +79,50 @@ class IcebergReaders:
         both = [sorted(read(where, columns, change), key=repr) for read in (self.pyiceberg, self.duckdb)]
         assert both[0] == both[1]
         return both[0]
+
+
+class SparkReader:
+    """Spark's own reader, which finds tables by their paths. It takes half a second for a query.
+
+    It has a process of its own, because Java loads jars when it starts.
+
+    Args:
+        root: Folder of all lakes.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._process = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _start_spark, (root,))
+
+    def rows(self, folder: Path, where: str, change: int) -> Rows:
+        """Rows of the Iceberg table in a folder, as of a change."""
+        name = ".".join(f"`{part}`" for part in ("lake", *folder.relative_to(self._root).parts))
+        query = f"SELECT * FROM {name} VERSION AS OF {change} WHERE {where}"
+        return self._process.submit(_query_spark, query).result()
+
+    def close(self) -> None:
+        self._process.shutdown()
+
+
+def _start_spark(root: Path) -> None:
+    (jar,) = ROOT.glob(".venv-bench/lib/python3*/site-packages/feature_store_pyspark/jars/*-3.5.jar")
+    catalog = {"": f"{_SHADED}.SparkCatalog", ".type": "hadoop", ".warehouse": str(root), ".cache-enabled": "false"}
+    settings = {
+        **{f"spark.sql.catalog.lake{name}": value for name, value in catalog.items()},
+        "spark.jars": str(jar),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    os.environ["JAVA_HOME"] = java_home()
+    context = SparkContext(conf=SparkConf().setMaster("local[1]").setAll(list(settings.items())))
+    context.setLogLevel("OFF")
+
+
+def _query_spark(query: str) -> Rows:
+    try:
+        return [row.asDict() for row in SparkSession(SparkContext.getOrCreate()).sql(query).collect()]
+    except Exception as error:  # noqa: BLE001 - those of Spark cannot be sent to another process
+        raise AssertionError(str(error)) from None

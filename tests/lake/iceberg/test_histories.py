@@ -23,8 +23,9 @@ from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import apply_undo, plan_reapply
 from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake.model.iceberg.table import Readers
-from tests.examples import examples
-from tests.lake.iceberg.readers import IcebergReaders, connection
+from tests.conftest import COUNTS
+from tests.examples import THOROUGH, examples
+from tests.lake.iceberg.readers import IcebergReaders, SparkReader, connection
 from tests.lake.over_time import TableOverTime
 
 Rows = dict[int, dict[str, Any]]
@@ -122,6 +123,22 @@ class Model:
                 os.utime(path, ((now - timedelta(hours=3)).timestamp(),) * 2)
             clean_up(log, plan_clean_up(log, timedelta(hours=argument), now))
 
+    def check_in_spark(self, spark: SparkReader) -> int:
+        """Let Spark read each snapshot; returns their number."""
+        table, log = self.table, self.table.log
+        if log.snapshot(log.head()).iceberg is None:
+            return 0
+        readers = IcebergReaders(table.lake, table.layout)
+        snapshots = readers.table.metadata.snapshots
+        for one in snapshots:
+            expected = self.after[one.snapshot_id]
+            assert expected is not None
+            assert _plain(spark.rows(readers.folder, "true", one.snapshot_id)) == _plain(expected.values())
+            kiel = [row for row in expected.values() if row["city"] == "Kiel" and row["n"] >= 50]
+            found = spark.rows(readers.folder, "city = 'Kiel' AND n >= 50", one.snapshot_id)
+            assert _plain(found) == _plain(kiel)
+        return len(snapshots)
+
     def check(self) -> None:
         table, log = self.table, self.table.log
         snapshot = log.snapshot(log.head())
@@ -170,3 +187,29 @@ def test_each_snapshot_shows_its_change(partition_key: str, steps: list[tuple[st
         for kind, argument in steps:
             model.step(kind, argument)
             model.check()
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(not THOROUGH, reason="`make test-thorough` also lets Spark read, which takes seconds a history")
+@pytest.mark.parametrize("partition_key", ["null", "city", "n"])
+def test_spark_agrees(partition_key: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    counts = {"histories": 0, "snapshots that Spark read": 0}
+    spark = SparkReader(tmp_path)
+
+    @examples(50, 50)
+    @given(steps=STEPS)
+    def check(steps: list[tuple[str, Any]]) -> None:
+        with tempfile.TemporaryDirectory(dir=tmp_path) as folder:
+            model = Model(Path(folder), partition_key)
+            for kind, argument in steps:
+                model.step(kind, argument)
+            counts["snapshots that Spark read"] += model.check_in_spark(spark)
+            counts["histories"] += 1
+
+    try:
+        check()
+    finally:
+        spark.close()
+        request.node.user_properties.append((COUNTS, counts))
+    assert counts["snapshots that Spark read"] > counts["histories"] // 2
