@@ -59,7 +59,7 @@ test-thorough: $(VENV)/.test-ready $(BENCH_VENV)/.ready ## Run the property test
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest $$(grep -rlE --include='test_*.py' '^@examples\(' tests | sort) \
 		-v -n 2 --dist loadgroup --hypothesis-show-statistics
 
-crash: $(VENV)/.test-ready ## Inject faults at every call of every run on a folder, and at 10 or 30 of each on buckets (an hour)
+crash: $(VENV)/.test-ready ## Inject faults at every call of every run on a folder, and at some of each on buckets (an hour)
 	@CDCLAKE_TESTS=crash $(BIN)/python -m pytest tests/crash -n 3 --dist worksteal
 
 screenshots: $(VENV)/.test-ready ## Retake the screenshots of the console in docs/images (needs chromium)

@@ -6,15 +6,16 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from cdclake.control.run.item_sync import is_emptied, lake_attributes
-from cdclake.model.layout import HISTORY
+from cdclake.model.layout import HISTORY, ICEBERG
 from cdclake.model.names import Attribute
 from cdclake.model.versions import DELETED, OPERATION
+from tests.crash.connectors import LAKE
 from tests.crash.runner import LAYOUT
 from tests.crash.sandbox import COLUMNS
 from tests.lake.table import by_key
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableState
@@ -29,6 +30,7 @@ def check_readers(before: View, now: View) -> None:
     """Right after the fault, readers see complete files, and no rows are missing.
 
     Before the commit, readers see exactly the old files. After it, new files appear before old ones are retired.
+    Readers of an Iceberg table see the table before a change or after it. Whoever opened it before can read on.
     """
     assert now.files.keys() == now.visible.keys()  # reads them all
     head, seen = now.log.head(), now.visible.keys()
@@ -37,10 +39,38 @@ def check_readers(before: View, now: View) -> None:
     if head == before.log.head() and (not head or before.log.is_published(head)):
         old = set(before.visible)
         assert old & new <= seen <= old | new, "readers see files of an uncommitted change"
+        check_iceberg_readers(before, now, old, new)
         return
     old = {file.path for file in now.log.snapshot(head - 1).all_files}
     assert old & new <= seen <= old | new, "readers see files that neither the last change nor the one before has"
     assert old <= seen or new <= seen, "readers miss rows: files were retired before their replacements appeared"
+    check_iceberg_readers(before, now, old, new)
+
+
+def check_iceberg_readers(before: View, now: View, old: set[str], new: set[str]) -> None:
+    """The Iceberg table is that before or after a change, and no file that it offered or offers has vanished."""
+    lost = before.iceberg.keys - before.objects.keys() if before.iceberg else frozenset[str]()
+    for table in filter(None, (before.iceberg, now.iceberg)):
+        assert table.keys - now.objects.keys() <= lost, "readers miss files of the Iceberg table"
+    assert _of_iceberg(now.visible) in (_of_iceberg(old), _of_iceberg(new)), "readers see half of a change"
+
+
+def _of_iceberg(paths: Iterable[str]) -> set[str]:
+    return {path for path in paths if path.startswith(ICEBERG)}
+
+
+def check_iceberg(view: View, *, is_expected: bool) -> None:
+    """Readers find an Iceberg table if it is expected, of the last change, and each offered snapshot has its files."""
+    head = view.log.head()
+    snapshot, table = view.log.snapshot(head), view.iceberg
+    assert (table is not None) == (snapshot.iceberg is not None) == is_expected, "the table has the wrong readers"
+    if table:
+        assert (table.change, table.current) == (head, head), "readers do not find the last change"
+        assert table.keys <= view.objects.keys(), "readers miss files of the Iceberg table"
+        expected = {file.path: (file.rows, file.bytes) for file in snapshot.files}
+        assert table.files == expected, "readers find other files than the snapshot's"
+        for change, files in table.snapshots.items():
+            assert files.keys() == {file.path for file in view.log.snapshot(change).files}, f"change {change} differs"
 
 
 def check_table(view: View, expected: Sequence[LakeRow]) -> None:
@@ -101,20 +131,39 @@ def check_clean(view: View) -> None:
     }
     elsewhere = (LAYOUT.table_prefix, LAYOUT.history_prefix, LAYOUT.foreign_key(""))
     control = {key for key in view.objects if not key.startswith(elsewhere)}
+    present = {key for key in view.objects if key.startswith(LAYOUT.iceberg_prefix)}
+    assert sorted(present) == sorted(_iceberg_keys(remaining)), "the Iceberg table has other files than changes need"
     assert not [key for key in control if key.startswith(LAYOUT.staging_folder)], "staging is not empty"
     assert sorted(control - known) == [], "the clean-up left unneeded objects"
 
 
-def check_catalog(view: View, state: TableState, folders: Mapping[str, set[str]] | None) -> None:
-    """The catalog has the partitions of the table and of its history, and a view without soft-deleted rows."""
-    if folders is None:
+def _iceberg_keys(retained: Sequence[Snapshot]) -> set[str]:
+    """Keys in the folder of the Iceberg table that retained changes need, and that readers of the newest one need."""
+    newest = retained[-1]
+    keys = {LAYOUT.data_key(path) for one in retained for path in _of_iceberg(file.path for file in one.files)}
+    keys.update(key for one in retained if one.iceberg for key in one.iceberg.keys)
+    if newest.iceberg:
+        keys |= {LAYOUT.iceberg_metadata_key(newest.change), LAYOUT.version_hint_key}
+    return keys
+
+
+def check_catalog(view: View, state: TableState, shown: Mapping[str, set[str] | str] | None) -> None:
+    """The catalog has the partitions of the table and of its history, and a view without soft-deleted rows.
+
+    Of an Iceberg table it has the newest metadata.
+    """
+    if shown is None:
         return
     paths = {path.removeprefix(HISTORY) for path in view.visible if path.startswith(HISTORY)}
     own = {path for path in view.visible if not path.startswith(HISTORY)}
-    expected = {table: {_folder(path) for path in files} for table, files in ((TABLE, own), (TABLE_HISTORY, paths))}
+    expected: dict[str, set[str] | str] = {
+        table: {_folder(path) for path in files} for table, files in ((TABLE, own), (TABLE_HISTORY, paths))
+    }
+    if view.iceberg:
+        expected[TABLE] = f"s3://{LAKE}/{LAYOUT.iceberg_metadata_key(view.iceberg.change)}"
     if state.settings.soft_delete or view.log.snapshot(view.log.head()).deleted_rows:
         expected[TABLE_LIVE] = set()
-    assert folders == expected, "the catalog has other partitions than the lake"
+    assert shown == expected, "the catalog differs from the lake"
 
 
 def _folder(path: str) -> str:

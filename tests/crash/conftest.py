@@ -65,7 +65,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if not tallies:
         return
     tallies.sort(key=lambda tally: (tally["store"], tally["scenario"]))
-    line = "{:<17} {:<22} {:<19} {:>6} {:>6} {:>9} {:>8}"
+    line = "{:<25} {:<28} {:<19} {:>6} {:>6} {:>9} {:>8}"
     terminalreporter.section("crash tests: faults hit, and survived")
     terminalreporter.write_line(line.format("store", "run", "fault", "calls", "tried", "survived", "seconds"))
     for tally in tallies:

@@ -25,6 +25,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 from cdclake.adapters.dynamodb import create_state_table
 from cdclake.adapters.folder import TEMPORARY_FOLDER, TEMPORARY_LIFETIME
 from cdclake.adapters.memory import ManualClock
+from cdclake.commit.clean_up import EXPIRY_GRACE
 from cdclake.devkit.local.deploy import create_role
 from cdclake.devkit.local.environment import DEFAULT_REGION, DUMMY_KEY, child_environment
 from cdclake.devkit.local.roles import Place, policies, role_variables
@@ -61,12 +62,15 @@ class Environment(Protocol):
         """All objects of the lake by key, read without the product's stores."""
         ...
 
-    def catalog_folders(self) -> dict[str, set[str]] | None:
-        """The partitions of each table in the catalog, as folders such as `city=Ulm`; None if there is no catalog."""
+    def catalog(self) -> dict[str, set[str] | str] | None:
+        """What each table in the catalog shows; None if there is no catalog.
+
+        Its partitions, as folders such as `city=Ulm`, or the URL of the metadata of an Iceberg table.
+        """
         ...
 
-    def age_temporary_files(self) -> None:
-        """Make temporary files old enough to be removed."""
+    def age_files(self) -> None:
+        """Make temporary files, and files that an Iceberg table no longer names, old enough to be removed."""
         ...
 
     def save(self) -> None:
@@ -103,10 +107,14 @@ class FolderEnvironment:
         lake = self._root / "lake"
         return {path.relative_to(lake).as_posix(): path.read_bytes() for path in lake.rglob("*") if path.is_file()}
 
-    def catalog_folders(self) -> None:
-        """See `Environment.catalog_folders`. A folder has no catalog."""
+    def catalog(self) -> None:
+        """See `Environment.catalog`. A folder has no catalog."""
 
-    def age_temporary_files(self) -> None:
+    def age_files(self) -> None:
+        expired = (self.clock() - 2 * EXPIRY_GRACE).timestamp()
+        for path in (self._root / "lake").rglob("*"):
+            if path.is_file() and TEMPORARY_FOLDER not in path.parts:
+                os.utime(path, (expired, expired))
         for path in (self._root / "lake" / TEMPORARY_FOLDER).glob("*"):
             days_ago = path.stat().st_mtime - 2 * TEMPORARY_LIFETIME.total_seconds()
             os.utime(path, (days_ago, days_ago))
@@ -184,18 +192,25 @@ class AwsEnvironment:
         objects = {key: versions[-1] for key, versions in _versions(LAKE).items() if versions}
         return {key: found.value for key, found in objects.items() if isinstance(found, s3_models.FakeKey)}
 
-    def catalog_folders(self) -> dict[str, set[str]]:
+    def catalog(self) -> dict[str, set[str] | str]:
         glue = self._client("glue")
-        folders = {}
+        shown: dict[str, set[str] | str] = {}
         for table in glue.get_tables(DatabaseName=DATABASE)["TableList"]:
+            if "metadata_location" in table["Parameters"]:
+                shown[table["Name"]] = table["Parameters"]["metadata_location"]
+                continue
             names = [column["Name"] for column in table.get("PartitionKeys", [])]
             pages = glue.get_paginator("get_partitions").paginate(DatabaseName=DATABASE, TableName=table["Name"])
             values = [partition["Values"] for page in pages for partition in page["Partitions"]]
-            folders[table["Name"]] = {"/".join(map("=".join, zip(names, one, strict=True))) for one in values}
-        return folders
+            shown[table["Name"]] = {"/".join(map("=".join, zip(names, one, strict=True))) for one in values}
+        return shown
 
-    def age_temporary_files(self) -> None:
-        """See `Environment.age_temporary_files`. S3 has no temporary files."""
+    def age_files(self) -> None:
+        """See `Environment.age_files`. S3 has no temporary files."""
+        expired = (self.clock() - 2 * EXPIRY_GRACE).astimezone(timezone.utc).replace(tzinfo=None)
+        for versions in _versions(LAKE).values():
+            for version in versions:
+                version.last_modified = expired
 
     def save(self) -> None:
         self._time = self.clock()

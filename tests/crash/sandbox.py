@@ -13,12 +13,13 @@ import pyarrow.parquet as pq
 from cdclake.adapters.memory import MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.control.run.lease import LEASE_SECONDS
-from cdclake.model.layout import HISTORY
+from cdclake.model.layout import HISTORY, ICEBERG
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableState
 from cdclake.model.versions import VALIDITY_FLAG
 from tests.crash.connectors import RAW
 from tests.crash.faults import Injector
+from tests.crash.iceberg import iceberg_table
 from tests.crash.runner import LAYOUT, PATH, Runner, RunSpec
 from tests.dying_store import Death, DiedError, DyingStore
 from tests.lake.table import Table, rows_of
@@ -49,17 +50,19 @@ class Sandbox:
     Args:
         environment: An empty environment.
         folder: An empty folder for undelivered raw files.
+        readers: What readers open, as in the table's settings.
 
     Attributes:
         table: The source table, which writes raw files and remembers their rows.
     """
 
-    def __init__(self, environment: Environment, folder: Path) -> None:
+    def __init__(self, environment: Environment, folder: Path, readers: str = "folder") -> None:
         self.environment = environment
-        self.table = Table(folder, COLUMNS, dict(SETTINGS))
+        settings = {**SETTINGS, Attribute.READERS: readers}
+        self.table = Table(folder, COLUMNS, settings)
         self._runs = 0
         self._states = environment.connector.ports(Injector()).states
-        self._states.register(TableState.new(RAW, "shop/", "orders/").with_attributes(**SETTINGS))
+        self._states.register(TableState.new(RAW, "shop/", "orders/").with_attributes(**settings))
         self._seen: dict[str, bytes] = {}
 
     def set(self, attribute: str, value: str) -> None:
@@ -127,14 +130,22 @@ class View:
 
     Attributes:
         objects: All objects, by key.
-        visible: The files in the folders of the table and its history, by their paths in snapshots.
+        iceberg: The Iceberg table; None if readers find none.
+        visible: The data files that readers see, in the folders of the table and its history and in the Iceberg table,
+            by their paths in snapshots.
         log: The change log.
     """
 
     def __init__(self, objects: dict[str, bytes]) -> None:
         self.objects = objects
+        self.iceberg = iceberg_table(objects)
         folders = (LAYOUT.table_prefix, LAYOUT.history_prefix)
-        self.visible = {LAYOUT.data_path_of(key): data for key, data in objects.items() if key.startswith(folders)}
+        named = {LAYOUT.data_key(path) for path in self.iceberg.files} if self.iceberg else set[str]()
+        self.visible = {
+            LAYOUT.data_path_of(key): data
+            for key, data in objects.items()
+            if (key in named if key.startswith(LAYOUT.iceberg_prefix) else key.startswith(folders))
+        }
         store = MemoryStore()
         for key, data in objects.items():
             store.put(key, data)
@@ -148,7 +159,9 @@ class View:
     def rows(self) -> list[LakeRow]:
         """The table's rows, in any order."""
         own = {path: data for path, data in self.files.items() if not path.startswith(HISTORY)}
-        return list(chain.from_iterable(rows_of(path, data, COLUMNS) for path, data in own.items()))
+        # Files of an Iceberg table contain the partition columns.
+        folders = {path: "" if path.startswith(ICEBERG) else path for path in own}
+        return list(chain.from_iterable(rows_of(folders[path], data, COLUMNS) for path, data in own.items()))
 
     def newest_versions(self) -> list[dict[str, Any]]:
         """The newest version of each key in the history, in any order."""

@@ -173,6 +173,15 @@ def _with_soft_deletes_to_purge(sandbox: Sandbox) -> list[LakeRow]:
     return _expected(sandbox)
 
 
+def _with_other_readers_due(sandbox: Sandbox) -> list[LakeRow]:
+    """Readers change from the folder to an Iceberg table or back, with changes that are due."""
+    _with_first(sandbox)
+    sandbox.set(Attribute.READERS, "folder" if sandbox.state().settings.iceberg else "iceberg")
+    _write_second(sandbox)
+    _write_late(sandbox)
+    return _expected(sandbox)
+
+
 def _with_all_due(sandbox: Sandbox) -> list[LakeRow]:
     _write_full_load(sandbox)
     _write_first(sandbox)
@@ -232,10 +241,23 @@ def _with_old_files(sandbox: Sandbox) -> list[LakeRow]:
         LAYOUT.tombstones_key(4, DEAD_RUN) + "-0.parquet",
         LAYOUT.quarantine_prefix(4, DEAD_RUN) + "read-00000.jsonl",
     )
+    of_iceberg = (
+        LAYOUT.iceberg_data_prefix(4, DEAD_RUN) + "00000-0-0.parquet",
+        LAYOUT.manifest_prefix(4, DEAD_RUN) + "-m0.avro",
+    )
     lake = sandbox.environment.connector.ports(Injector()).lake
-    for key in leftovers:
+    for key in (*leftovers, *(of_iceberg if sandbox.state().settings.iceberg else ())):
         lake.put(key, b"leftover")
     return _expected(sandbox)
+
+
+def _with_expired_files(sandbox: Sandbox) -> list[LakeRow]:
+    """A clean-up took expired snapshots out of an Iceberg table, more than an hour ago. Their files are left."""
+    expected = _with_old_files(sandbox)
+    sandbox.runner().clean_up(RETENTION)
+    sandbox.environment.age_files()
+    sandbox.view()
+    return expected
 
 
 def _to_repair(sandbox: Sandbox) -> list[LakeRow]:
@@ -280,6 +302,7 @@ SCENARIOS = {
         _repeated("LoadIncremental", _with_second_and_late_due, _load_incremental),
         _repeated("LoadIncremental-soft-deletes", _with_soft_deletes_due, _load_incremental),
         _repeated("LoadIncremental-purge", _with_soft_deletes_to_purge, _load_incremental),
+        _repeated("LoadIncremental-readers", _with_other_readers_due, _load_incremental),
         _repeated("ProcessTable", _with_all_due, Runner.process_table),
         _repeated("ProcessTable-takeover", _with_dead_run, Runner.process_table),
         Scenario(
@@ -316,6 +339,7 @@ SCENARIOS = {
             rollback_to=2,
         ),
         _repeated("clean-up", _with_old_files, _clean_up),
+        _repeated("clean-up-expired", _with_expired_files, _clean_up),
         _repeated("repair", _to_repair, Runner.repair),
     )
 }

@@ -1,7 +1,8 @@
 """After a fault at any call of any run, the next run loses nothing, does nothing twice, and leaves nothing behind.
 
-`make crash` tries every call on a folder, and other calls each time on the slower buckets. `make test` tries a small
-sample on a folder, and CI also one on buckets, of runs that publish, retire and restore.
+`make crash` tries every call on a folder, and other calls each time on the slower buckets; of Iceberg tables, with
+fewer faults and fewer calls on buckets. `make test` tries a small sample on a folder, and CI also one on buckets, of
+runs that publish, retire and restore.
 """
 
 from __future__ import annotations
@@ -28,46 +29,70 @@ if TYPE_CHECKING:
 
 EVERYTHING = os.environ.get("CDCLAKE_TESTS") == "crash"
 FOLDER, BUCKET, VERSIONED = "folder", "bucket", "versioned bucket"
+PLAIN, ICEBERG = "folder", "iceberg"
+"""What readers open, as in a table's settings."""
 FAULTS = [Fault.KILLED, Fault.RAISES, Fault.RESPONSE_LOST]
-CALL_FAULTS = [*FAULTS, Fault.PAUSED]
+CALL_FAULTS = {PLAIN: [*FAULTS, Fault.PAUSED], ICEBERG: [Fault.KILLED, Fault.PAUSED]}
+"""Faults in calls to a folder, by readers."""
 SAMPLED_REQUEST_FAULTS = [Fault.KILLED, Fault.RESPONSE_LOST, Fault.CONNECTION_DROPPED]
 REQUEST_FAULTS = [*FAULTS, Fault.CONNECTION_DROPPED] if EVERYTHING else SAMPLED_REQUEST_FAULTS
-SAMPLES: dict[str, int | None]
-"""Number of calls of each run that are tried with each fault; None for all of them."""
-SAMPLES = {FOLDER: None, BUCKET: 10, VERSIONED: 30} if EVERYTHING else {FOLDER: 3, BUCKET: 1, VERSIONED: 1}
+SAMPLES: dict[tuple[str, str], int | None]
+"""Number of calls of each run that are tried with each fault, by store and readers; None for all of them."""
+if EVERYTHING:
+    SAMPLES = {
+        (FOLDER, PLAIN): None,
+        (BUCKET, PLAIN): 10,
+        (VERSIONED, PLAIN): 30,
+        (FOLDER, ICEBERG): None,
+        (BUCKET, ICEBERG): 3,
+        (VERSIONED, ICEBERG): 10,
+    }
+else:
+    SAMPLES = {(store, readers): 1 for store in (FOLDER, BUCKET, VERSIONED) for readers in (PLAIN, ICEBERG)}
+    SAMPLES[FOLDER, PLAIN] = 3
+LEFT_OUT = {PLAIN: {"clean-up-expired"}, ICEBERG: {"erase"}}
+"""Runs that such a table does not have: in a folder nothing expires, and an Iceberg table refuses erasures."""
+SCENARIOS_OF = {readers: [name for name in SCENARIOS if name not in left_out] for readers, left_out in LEFT_OUT.items()}
 SAMPLED = [
-    *((FOLDER, scenario) for scenario in SCENARIOS if scenario != "LoadIncremental-purge"),
+    *((FOLDER, PLAIN, scenario) for scenario in SCENARIOS_OF[PLAIN] if scenario != "LoadIncremental-purge"),
+    *((FOLDER, ICEBERG, scenario) for scenario in ("LoadIncremental-readers", "rollback-to", "clean-up-expired")),
     *(
-        pytest.param(store, scenario, marks=pytest.mark.long)
-        for store, scenario in (
-            (BUCKET, "ProcessTable-takeover"),
-            (BUCKET, "rollback"),
-            (VERSIONED, "LoadIncremental"),
-            (VERSIONED, "rollback-to"),
-            (VERSIONED, "reapply"),
+        pytest.param(store, readers, scenario, marks=pytest.mark.long)
+        for store, readers, scenario in (
+            (BUCKET, PLAIN, "ProcessTable-takeover"),
+            (BUCKET, PLAIN, "rollback"),
+            (VERSIONED, PLAIN, "LoadIncremental"),
+            (VERSIONED, PLAIN, "rollback-to"),
+            (VERSIONED, PLAIN, "reapply"),
+            (VERSIONED, ICEBERG, "ProcessTable-takeover"),
         )
     ),
 ]
-ALL = [(store, scenario) for store in (VERSIONED, BUCKET, FOLDER) for scenario in SCENARIOS]
+ALL = [
+    (store, readers, scenario)
+    for store in (VERSIONED, BUCKET, FOLDER)
+    for readers in (PLAIN, ICEBERG)
+    for scenario in SCENARIOS_OF[readers]
+]
 
 
 @pytest.mark.slow
 @pytest.mark.aws
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("store", "scenario"), ALL if EVERYTHING else SAMPLED)
+@pytest.mark.parametrize(("store", "readers", "scenario"), ALL if EVERYTHING else SAMPLED)
 def test_after_a_fault_at_any_call_the_next_run_completes_the_work(
     store: str,
+    readers: str,
     scenario: str,
     new_environment: NewEnvironment,
     record_tally: Callable[[Tally], None],
     request: pytest.FixtureRequest,
 ) -> None:
-    faults = CALL_FAULTS if store == FOLDER else REQUEST_FAULTS
+    faults = CALL_FAULTS[readers] if store == FOLDER else REQUEST_FAULTS
     failures: list[str] = []
     with new_environment(store) as (environment, folder):
-        for tally in try_points(
-            environment, folder, SCENARIOS[scenario], faults, SAMPLES[store], random() if EVERYTHING else 0.0
-        ):
+        sample, shift = SAMPLES[store, readers], random() if EVERYTHING else 0.0
+        for tally in try_points(environment, folder, SCENARIOS[scenario], faults, sample, shift, readers):
             record_tally(tally)
             failures += tally.failures.values()
             assert tally.tried or ONLY_POINT in os.environ, f"no call was hit: {tally}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from cdclake.adapters.memory import MemoryStore
 from cdclake.adapters.s3 import S3Store
 from cdclake.errors import CdclakeError
+from cdclake.model.layout import HISTORY
 from tests.crash import checks
 from tests.crash.connectors import LAKE
 from tests.crash.environments import AwsEnvironment
@@ -29,11 +31,20 @@ if TYPE_CHECKING:
 
     NewEnvironment = Callable[[str], AbstractContextManager[tuple[Environment, Path]]]
 
+both_readers = pytest.mark.parametrize("readers", ["folder", "iceberg"])
+iceberg_readers = pytest.mark.parametrize("readers", ["iceberg"])
+
 
 @pytest.fixture
-def sandbox(new_environment: NewEnvironment) -> Iterator[Sandbox]:
+def readers() -> str:
+    """What readers of the table open."""
+    return "folder"
+
+
+@pytest.fixture
+def sandbox(new_environment: NewEnvironment, readers: str) -> Iterator[Sandbox]:
     with new_environment("folder") as (environment, folder):
-        yield Sandbox(environment, folder)
+        yield Sandbox(environment, folder, readers)
 
 
 @pytest.fixture
@@ -94,6 +105,7 @@ def _without(view: View, key: str) -> View:
     return View({name: data for name, data in view.objects.items() if name != key})
 
 
+@both_readers
 def test_missing_rows_are_noticed(settled: tuple[View, list[LakeRow]]) -> None:
     view, _ = settled
     key = LAYOUT.data_key(max(view.visible))
@@ -104,6 +116,7 @@ def test_missing_rows_are_noticed(settled: tuple[View, list[LakeRow]]) -> None:
         checks.check_readers(before, _without(view, key))
 
 
+@both_readers
 def test_a_truncated_file_is_noticed(settled: tuple[View, list[LakeRow]]) -> None:
     view, _ = settled
     key = LAYOUT.data_key(max(view.visible))
@@ -111,6 +124,7 @@ def test_a_truncated_file_is_noticed(settled: tuple[View, list[LakeRow]]) -> Non
         checks.check_readers(view, View({**view.objects, key: view.objects[key][:-9]}))
 
 
+@both_readers
 def test_a_foreign_file_and_a_missing_row_are_noticed(settled: tuple[View, list[LakeRow]]) -> None:
     view, expected = settled
     checks.check_table(view, expected)
@@ -127,6 +141,81 @@ def test_leftovers_of_a_clean_up_are_noticed(settled: tuple[View, list[LakeRow]]
     checks.check_clean(view)
     with pytest.raises(AssertionError, match=r"staging is not empty|unneeded objects"):
         checks.check_clean(View({**view.objects, key: b""}))
+
+
+@iceberg_readers
+def test_an_iceberg_table_of_an_earlier_change_is_noticed(settled: tuple[View, list[LakeRow]]) -> None:
+    view, _ = settled
+    checks.check_iceberg(view, is_expected=True)
+    with pytest.raises(AssertionError, match="wrong readers"):
+        checks.check_iceberg(view, is_expected=False)
+    with pytest.raises(AssertionError, match="wrong readers"):
+        checks.check_iceberg(_without(view, LAYOUT.version_hint_key), is_expected=True)
+    earlier = View({**view.objects, LAYOUT.version_hint_key: b"2"})
+    with pytest.raises(AssertionError, match="readers do not find the last change"):
+        checks.check_iceberg(earlier, is_expected=True)
+    with pytest.raises(AssertionError, match="other files than the snapshot's"):
+        checks.check_table(earlier, [])
+
+
+@iceberg_readers
+def test_an_iceberg_table_of_half_a_change_is_noticed(settled: tuple[View, list[LakeRow]]) -> None:
+    """The metadata of the last change has the files of two changes ago."""
+    view, _ = settled
+    key = LAYOUT.iceberg_metadata_key(3)
+    metadata = json.loads(view.objects[key])
+    first, _, last = metadata["snapshots"]
+    last["manifest-list"] = first["manifest-list"]
+    half = View({**view.objects, key: json.dumps(metadata).encode()})
+    with pytest.raises(AssertionError, match="readers"):
+        checks.check_readers(_without(view, LAYOUT.change_key(3)), half)
+    with pytest.raises(AssertionError, match="readers find other files"):
+        checks.check_iceberg(half, is_expected=True)
+
+
+@iceberg_readers
+@pytest.mark.parametrize("kind", [".parquet", ".avro"])
+def test_a_lost_file_of_an_earlier_snapshot_is_noticed(settled: tuple[View, list[LakeRow]], kind: str) -> None:
+    view, _ = settled
+    assert view.iceberg
+    head = view.log.snapshot(3)
+    assert head.iceberg
+    needed = {*head.iceberg.keys, *(LAYOUT.data_key(file.path) for file in head.files)}
+    key = min(key for key in view.iceberg.keys - needed if key.endswith(kind))
+    with pytest.raises(AssertionError, match="readers"):
+        checks.check_readers(view, _without(view, key))
+    with pytest.raises(AssertionError, match="readers"):
+        checks.check_iceberg(_without(view, key), is_expected=True)
+
+
+@iceberg_readers
+def test_leftovers_and_losses_of_an_iceberg_table_are_noticed(
+    settled: tuple[View, list[LakeRow]], sandbox: Sandbox
+) -> None:
+    with pytest.raises(AssertionError, match="other files than changes need"):
+        checks.check_clean(settled[0])  # older metadata
+    sandbox.environment.age_files()
+    sandbox.runner().clean_up()
+    view = sandbox.view()
+    checks.check_clean(view)
+    for key in (LAYOUT.iceberg_data_prefix(9, "dead") + "x.parquet", LAYOUT.manifest_prefix(9, "dead") + "-m0.avro"):
+        with pytest.raises(AssertionError, match="other files than changes need"):
+            checks.check_clean(View({**view.objects, key: b""}))
+    first = LAYOUT.data_key(view.log.snapshot(1).files[0].path)
+    with pytest.raises(AssertionError, match="other files than changes need"):
+        checks.check_clean(_without(view, first))
+
+
+@iceberg_readers
+def test_a_catalog_that_names_other_metadata_is_noticed(settled: tuple[View, list[LakeRow]], sandbox: Sandbox) -> None:
+    view, state = settled[0], sandbox.state()
+    history = {path.removeprefix(HISTORY).rpartition("/")[0] for path in view.visible if path.startswith(HISTORY)}
+    shown: dict[str, set[str] | str] = {checks.TABLE_HISTORY: history}
+    newest = f"s3://{LAKE}/{LAYOUT.iceberg_metadata_key(3)}"
+    checks.check_catalog(view, state, {**shown, checks.TABLE: newest})
+    for wrong in (f"s3://{LAKE}/{LAYOUT.iceberg_metadata_key(2)}", {""}):
+        with pytest.raises(AssertionError, match="the catalog differs"):
+            checks.check_catalog(view, state, {**shown, checks.TABLE: wrong})
 
 
 def test_a_run_that_retires_files_before_its_commit_fails_the_trials(new_environment: NewEnvironment) -> None:

@@ -65,6 +65,7 @@ def try_points(
     faults: Sequence[Fault],
     sample: int | None = None,
     shift: float = 0.0,
+    readers: str = "folder",
 ) -> Iterator[Tally]:
     """Inject faults into each call of a scenario's run in turn, and check the runs that follow.
 
@@ -76,8 +77,10 @@ def try_points(
         faults: The faults to try, in turn.
         sample: Number of calls to try per fault, spread over the run; None: all of them.
         shift: From 0 to less than 1; shifts the sample.
+        readers: What readers of the table open, as in its settings.
     """
-    sandbox = Sandbox(environment, folder)
+    sandbox = Sandbox(environment, folder, readers)
+    store = environment.name if readers == "folder" else f"{environment.name}, {readers}"
     expected = scenario.prepare(sandbox)
     before = sandbox.view()
     sandbox.save()
@@ -85,7 +88,7 @@ def try_points(
         if fault is Fault.PAUSED and not scenario.may_overlap:
             continue
         started = time.perf_counter()
-        tally = Tally(environment.name, scenario.name, fault.value)
+        tally = Tally(store, scenario.name, fault.value)
         writes_only = skips_reads(environment, fault)
         sandbox.restore()
         tally.calls = _Trial(sandbox, scenario, before, expected).count(Point(fault, 0, writes_only))
@@ -203,18 +206,18 @@ class _Trial:
         sandbox, scenario = self._sandbox, self._scenario
         checks.check_readers(self._before, sandbox.view())
         self._next_run()
-        checks.check_table(sandbox.view(), self._expected)
+        self._check_table()
         if not tidy:
             return
         self._check_idle_run(scenario.idle_run)
-        sandbox.environment.age_temporary_files()
+        sandbox.environment.age_files()
         sandbox.runner().clean_up()
         checks.check_clean(sandbox.view())
-        checks.check_table(sandbox.view(), self._expected)
+        self._check_table()
         if not scenario.deactivates:
             sandbox.runner().activate()
             sandbox.runner().process_table()
-        checks.check_table(sandbox.view(), self._expected)
+        self._check_table()
         self._check_books()
         if undo:
             self._undo_and_reapply()
@@ -236,14 +239,19 @@ class _Trial:
         checks.check_files(undone, undone.log.snapshot(undone.log.head()))
         assert not sandbox.state().active
         sandbox.runner().reapply()
-        checks.check_table(sandbox.view(), self._expected)
+        self._check_table()
         if self._scenario.deactivates:
             while sandbox.view().visible.keys() != self._before.visible.keys():
                 sandbox.runner().reapply()
         self._check_books()
 
+    def _check_table(self) -> None:
+        view = self._sandbox.view()
+        checks.check_table(view, self._expected)
+        checks.check_iceberg(view, is_expected=self._sandbox.state().settings.iceberg)
+
     def _check_books(self) -> None:
         """Item and catalog agree with the lake."""
         sandbox = self._sandbox
         checks.check_item(sandbox.view(), sandbox.state())
-        checks.check_catalog(sandbox.view(), sandbox.state(), sandbox.environment.catalog_folders())
+        checks.check_catalog(sandbox.view(), sandbox.state(), sandbox.environment.catalog())

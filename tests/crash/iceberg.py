@@ -1,0 +1,119 @@
+"""The Iceberg table in a lake, as pyiceberg reads it from the lake's objects."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from pyiceberg.io import FileIO, InputFile, OutputFile
+from pyiceberg.manifest import read_manifest_list
+from pyiceberg.table.metadata import TableMetadataUtil
+
+from tests.crash.runner import LAYOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyiceberg.io import InputStream
+    from pyiceberg.table.snapshots import Snapshot
+
+
+@dataclass(frozen=True)
+class IcebergTable:
+    """What readers of an Iceberg table find.
+
+    Attributes:
+        change: Number in the version hint.
+        current: Id of the current snapshot.
+        snapshots: The data files of each snapshot, by its id: rows and bytes by their paths in snapshots of cdclake.
+        keys: Keys of all that the snapshots need: metadata, manifest lists, manifests and data files.
+    """
+
+    change: int
+    current: int
+    snapshots: Mapping[int, Mapping[str, tuple[int, int]]]
+    keys: frozenset[str]
+
+    @property
+    def files(self) -> Mapping[str, tuple[int, int]]:
+        """The data files of the current snapshot."""
+        return self.snapshots[self.current]
+
+
+def iceberg_table(objects: Mapping[str, bytes]) -> IcebergTable | None:
+    """Open the Iceberg table that the version hint names, with all its snapshots; None without a hint.
+
+    Args:
+        objects: All objects of the lake by key.
+    """
+    hint = objects.get(LAYOUT.version_hint_key)
+    if hint is None:
+        return None
+    change = int(hint)
+    keys = {LAYOUT.iceberg_metadata_key(change)}
+    files = _Files(objects)
+    metadata = TableMetadataUtil.parse_raw(files.content(LAYOUT.iceberg_metadata_key(change)).decode())
+    snapshots: dict[int, dict[str, tuple[int, int]]] = {}
+    for snapshot in metadata.snapshots:
+        found = snapshots[snapshot.snapshot_id] = {}
+        for key, file in _needs(snapshot, files):
+            keys.add(key)
+            if file:
+                assert LAYOUT.data_path_of(key) not in found, f"snapshot {snapshot.snapshot_id} lists {key} twice"
+                found[LAYOUT.data_path_of(key)] = file
+    assert metadata.current_snapshot_id is not None
+    return IcebergTable(change, metadata.current_snapshot_id, snapshots, frozenset(keys))
+
+
+def _needs(snapshot: Snapshot, files: _Files) -> Iterator[tuple[str, tuple[int, int] | None]]:
+    """The keys that a snapshot needs, with rows and bytes of data files."""
+    yield _key(snapshot.manifest_list), None
+    for manifest in read_manifest_list(files.new_input(snapshot.manifest_list)):
+        yield _key(manifest.manifest_path), None
+        for entry in manifest.fetch_manifest_entry(files):
+            file = entry.data_file
+            yield _key(file.file_path), (file.record_count, file.file_size_in_bytes)
+
+
+def _key(location: str) -> str:
+    """Key of an object of the Iceberg table, by its URL or path."""
+    return location[location.index("/" + LAYOUT.iceberg_prefix) + 1 :]
+
+
+class _Files(FileIO):
+    """pyiceberg's access to the objects, which it only reads."""
+
+    def __init__(self, objects: Mapping[str, bytes]) -> None:
+        super().__init__()
+        self._objects = objects
+
+    def content(self, key: str) -> bytes:
+        assert key in self._objects, f"readers of the Iceberg table do not find {key}"
+        return self._objects[key]
+
+    def new_input(self, location: str) -> InputFile:
+        return _Input(location, self.content(_key(location)))
+
+    def new_output(self, location: str) -> OutputFile:
+        raise NotImplementedError(location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> NoReturn:
+        raise NotImplementedError(location)
+
+
+class _Input(InputFile):
+    """One object."""
+
+    def __init__(self, location: str, content: bytes) -> None:
+        super().__init__(location)
+        self._content = content
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+    def exists(self) -> bool:
+        return True
+
+    def open(self, seekable: bool = True) -> InputStream:
+        return io.BytesIO(self._content)
