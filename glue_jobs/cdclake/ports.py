@@ -332,7 +332,10 @@ class Catalog(Protocol):
         ...
 
     def update_table(self, name: str, table: CatalogTable) -> None:
-        """Update an existing table. What users added to it, such as column comments, stays."""
+        """Update an existing table. What users added to it, such as column comments, stays.
+
+        An Iceberg table that shows a later change stays as it is: a run that paused must not take its readers back.
+        """
         ...
 
     def drop_table(self, name: str) -> None:

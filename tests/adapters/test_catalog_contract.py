@@ -67,6 +67,21 @@ def test_an_iceberg_table_is_read_as_it_was_written(catalog: Catalog):
         assert catalog.table("shop_orders") == table
 
 
+def test_an_iceberg_table_is_not_taken_back_to_an_earlier_change(catalog: Catalog):
+    """As a run would that paused past its lease, between reading the catalog and updating it."""
+    plain = replace(TABLE, partition_columns=(), left_out=(), change=1)
+    folder = "s3://lake/shop/orders/_iceberg/metadata"
+    second, third = (
+        replace(plain, parquet=False, change=change, metadata_location=f"{folder}/v{change}.metadata.json")
+        for change in (2, 3)
+    )
+    catalog.create_table("shop_orders", plain)
+    catalog.update_table("shop_orders", third)
+    for earlier in (second, plain):
+        catalog.update_table("shop_orders", earlier)
+        assert catalog.table("shop_orders") == third
+
+
 def test_a_view_is_read_as_it_was_written(catalog: Catalog):
     columns = (*COLUMNS, Column("a", "int"), Column("b", "decimal(12,2)"))
     view = CatalogTable("", columns, (), None, "shop.orders (live rows)", None, parquet=False, query='SELECT "é*/"')

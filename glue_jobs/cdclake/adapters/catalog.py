@@ -91,11 +91,13 @@ class GlueCatalog:
     def update_table(self, name: str, table: CatalogTable) -> None:
         """See `Catalog.update_table`. Skips Glue's archive of table versions, which would grow with every change.
 
-        Updates only the version that it read, so that it never reverts what a user changes meanwhile.
+        Updates only the version that it read, so that it never reverts what a user or a later run changes meanwhile.
         https://docs.aws.amazon.com/glue/latest/webapi/API_UpdateTable.html
         """
         for tries_left in reversed(range(_UPDATE_TRIES)):
             before = self._get(name) or {}
+            if _read_table(before).is_ahead_of(table):
+                return
             version = {"VersionId": before["VersionId"]} if "VersionId" in before else {}
             table_input = self._input(name, table, before)
             with self._errors(name):

@@ -47,7 +47,8 @@ class MemoryCatalog:
     def update_table(self, name: str, table: CatalogTable) -> None:
         """See `Catalog.update_table`."""
         _require(name in self._tables, "The table does not exist", name)
-        self._tables[name] = table
+        if not self._tables[name].is_ahead_of(table):
+            self._tables[name] = table
 
     def drop_table(self, name: str) -> None:
         """See `Catalog.drop_table`."""

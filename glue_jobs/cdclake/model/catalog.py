@@ -73,6 +73,10 @@ class CatalogTable:
     query: str = ""
     metadata_location: str = ""
 
+    def is_ahead_of(self, update: CatalogTable) -> bool:
+        """Whether this is an Iceberg table that shows a later change than an update, whose run must have paused."""
+        return bool(self.metadata_location) and (self.change or 0) > (update.change or 0)
+
 
 @dataclass(frozen=True)
 class CatalogEntry:
