@@ -176,7 +176,7 @@ def _with_soft_deletes_to_purge(sandbox: Sandbox) -> list[LakeRow]:
 def _with_other_readers_due(sandbox: Sandbox) -> list[LakeRow]:
     """Readers change from the folder to an Iceberg table or back, with changes that are due."""
     _with_first(sandbox)
-    sandbox.set(Attribute.READERS, "folder" if sandbox.state().settings.iceberg else "iceberg")
+    sandbox.set(Attribute.READERS, "folder" if sandbox.state().settings.readers.open_iceberg else "iceberg")
     _write_second(sandbox)
     _write_late(sandbox)
     return _expected(sandbox)
@@ -246,7 +246,7 @@ def _with_old_files(sandbox: Sandbox) -> list[LakeRow]:
         LAYOUT.manifest_prefix(4, DEAD_RUN) + "-m0.avro",
     )
     lake = sandbox.environment.connector.ports(Injector()).lake
-    for key in (*leftovers, *(of_iceberg if sandbox.state().settings.iceberg else ())):
+    for key in (*leftovers, *(of_iceberg if sandbox.state().settings.readers.open_iceberg else ())):
         lake.put(key, b"leftover")
     return _expected(sandbox)
 

@@ -248,7 +248,7 @@ class _Trial:
     def _check_table(self) -> None:
         view = self._sandbox.view()
         checks.check_table(view, self._expected)
-        checks.check_iceberg(view, is_expected=self._sandbox.state().settings.iceberg)
+        checks.check_iceberg(view, is_expected=self._sandbox.state().settings.readers.open_iceberg)
 
     def _check_books(self) -> None:
         """Item and catalog agree with the lake."""
