@@ -58,9 +58,9 @@ def test_an_iceberg_table_is_read_as_it_was_written(catalog: Catalog):
     """A table becomes an Iceberg table and plain Parquet again."""
     plain = replace(TABLE, partition_columns=(), left_out=())
     iceberg = replace(
-        plain, parquet=False, metadata_location="s3://lake/shop/orders/_iceberg/metadata/v1.metadata.json"
+        plain, parquet=False, metadata_location="s3://lake/_iceberg/shop/orders/metadata/v1.metadata.json"
     )
-    newer = replace(iceberg, metadata_location="s3://lake/shop/orders/_iceberg/metadata/v2.metadata.json")
+    newer = replace(iceberg, metadata_location="s3://lake/_iceberg/shop/orders/metadata/v2.metadata.json")
     catalog.create_table("shop_orders", plain)
     for table in (iceberg, newer, plain, iceberg):
         catalog.update_table("shop_orders", table)
@@ -70,7 +70,7 @@ def test_an_iceberg_table_is_read_as_it_was_written(catalog: Catalog):
 def test_an_iceberg_table_is_not_taken_back_to_an_earlier_change(catalog: Catalog):
     """As a run would that paused past its lease, between reading the catalog and updating it."""
     plain = replace(TABLE, partition_columns=(), left_out=(), change=1)
-    folder = "s3://lake/shop/orders/_iceberg/metadata"
+    folder = "s3://lake/_iceberg/shop/orders/metadata"
     second, third = (
         replace(plain, parquet=False, change=change, metadata_location=f"{folder}/v{change}.metadata.json")
         for change in (2, 3)

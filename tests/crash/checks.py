@@ -129,7 +129,7 @@ def check_clean(view: View) -> None:
         LAYOUT.cleaned_through_key,
         LAYOUT.files_checked_to_key,
     }
-    elsewhere = (LAYOUT.table_prefix, LAYOUT.history_prefix, LAYOUT.foreign_key(""))
+    elsewhere = (LAYOUT.table_prefix, LAYOUT.history_prefix, LAYOUT.iceberg_prefix, LAYOUT.foreign_key(""))
     control = {key for key in view.objects if not key.startswith(elsewhere)}
     present = {key for key in view.objects if key.startswith(LAYOUT.iceberg_prefix)}
     assert sorted(present) == sorted(_iceberg_keys(remaining)), "the Iceberg table has other files than changes need"

@@ -142,9 +142,7 @@ class View:
         folders = (LAYOUT.table_prefix, LAYOUT.history_prefix)
         named = {LAYOUT.data_key(path) for path in self.iceberg.files} if self.iceberg else set[str]()
         self.visible = {
-            LAYOUT.data_path_of(key): data
-            for key, data in objects.items()
-            if (key in named if key.startswith(LAYOUT.iceberg_prefix) else key.startswith(folders))
+            LAYOUT.data_path_of(key): data for key, data in objects.items() if key in named or key.startswith(folders)
         }
         store = MemoryStore()
         for key, data in objects.items():

@@ -194,6 +194,7 @@ def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_le
         store.delete(unneeded[start : start + DELETE_BATCH_KEYS])
         keep_alive()
     versions = store.purge(layout.table_prefix, is_protected)
+    versions += store.purge(layout.iceberg_prefix, is_protected)
     if has_history:  # otherwise the folder may belong to another table
         versions += store.purge(layout.history_prefix, is_protected)
     for folder in (*folders, layout.quarantine_folder):

@@ -31,7 +31,7 @@ _AFTER_ALL_KEYS = chr(sys.maxunicode)
 class Differences:
     """How the folders of a table and its history differ from the snapshot.
 
-    Paths are relative to the table's folder; those of the history start with `cdclake.model.layout.HISTORY`.
+    Paths are those of `cdclake.model.layout.LakeLayout.data_key`.
 
     Attributes:
         foreign: Files that the snapshot does not list.
@@ -70,11 +70,6 @@ def _visible(entries: Iterable[ListedObject], prefix: str) -> list[ListedObject]
     return [entry for entry in below if not _is_hidden(entry.key[len(prefix) :])]
 
 
-def _of_iceberg_table(log: ChangeLog, entries: Iterable[ListedObject]) -> list[ListedObject]:
-    """The objects of the Iceberg table, which are hidden from readers of the folder."""
-    return [entry for entry in entries if entry.key.startswith(log.layout.iceberg_prefix)]
-
-
 def begin_listing(log: ChangeLog) -> Iterator[ListedObject]:
     """The objects below the table's folder, of which the first page is listed at once and the others when needed."""
     entries = log.store.list(log.layout.table_prefix)
@@ -82,10 +77,10 @@ def begin_listing(log: ChangeLog) -> Iterator[ListedObject]:
 
 
 def compare(log: ChangeLog, files: Iterable[DataFile], listing: Iterable[ListedObject] | None = None) -> Differences:
-    """Compare the files in the folders of a table and its history with those that should be live.
+    """Compare the files in the folders of a table, its history and its Iceberg table with those that should be live.
 
     The history's folder is compared only if `files` contains files of the history. Without a history, the folder may
-    belong to another table.
+    belong to another table. The same goes for the Iceberg table's folder, which may contain replaced files.
 
     Args:
         listing: See `begin_listing`; None lists the folder now.
@@ -95,8 +90,10 @@ def compare(log: ChangeLog, files: Iterable[DataFile], listing: Iterable[ListedO
     """
     _require_own_folder(log)
     known = {file.path: file.bytes for file in files}
-    listed = list(log.store.list(log.layout.table_prefix) if listing is None else listing)
-    entries = [*_visible(listed, log.layout.table_prefix), *_of_iceberg_table(log, listed)]
+    listed = log.store.list(log.layout.table_prefix) if listing is None else listing
+    entries = _visible(listed, log.layout.table_prefix)
+    if any(path.startswith(ICEBERG) for path in known):
+        entries += log.store.list(log.layout.iceberg_prefix)
     if any(path.startswith(HISTORY) for path in known):
         entries += visible_history(log)
     return _differences(log, known, entries)
@@ -142,21 +139,16 @@ def check_next_files(log: ChangeLog, snapshot: Snapshot, listing: Iterable[Liste
         check_files(log, snapshot, listing)
         return
     _require_own_folder(log)
-    begin, folders = log.files_checked_to(), [(log.layout.table_prefix, 0, snapshot.files)]
-    if snapshot.history and snapshot.history.files:  # its keys follow those of the table
-        folders.append((log.layout.history_prefix, len(HISTORY), snapshot.history.files))
-    listed = (entry for prefix, _, _ in folders for entry in log.store.list(prefix, begin))
+    layout, begin = log.layout, log.files_checked_to()
+    sizes = {layout.data_key(file.path): file.bytes for file in snapshot.all_files}
+    others = (layout.history_prefix, layout.iceberg_prefix)
+    own = [layout.table_prefix, *(one for one in others if any(key.startswith(one) for key in sizes))]
+    listed = (entry for folder in sorted(own) for entry in log.store.list(folder, begin))
     entries = list(islice(listed, FILES_PER_CHECK))
     end = entries[-1].key if len(entries) == FILES_PER_CHECK else ""
     last = end or _AFTER_ALL_KEYS
-    known = {
-        file.path: file.bytes
-        for prefix, start, in_folder in folders
-        for file in in_folder
-        if begin < prefix + file.path[start:] <= last
-    }
-    visible = [entry for prefix, _, _ in folders for entry in _visible(entries, prefix)]
-    visible += _of_iceberg_table(log, entries)
+    known = {layout.data_path_of(key): size_bytes for key, size_bytes in sizes.items() if begin < key <= last}
+    visible = [entry for folder in own for entry in _visible(entries, folder)]
     _refuse(log, snapshot, _differences(log, known, visible))
     log.mark_files_checked_to(end)
 

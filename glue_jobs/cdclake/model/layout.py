@@ -19,8 +19,8 @@ HISTORY_SUFFIX = "_history"
 MAX_KEY_BYTES = 1024
 """Of S3. https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 ICEBERG = "_iceberg/"
-"""Folder of an Iceberg table within the table's folder, and prefix of the paths of its data files. Its name hides it
-from readers of the folder."""
+"""Prefix of the paths of data files that only the Iceberg table has, as `HISTORY` is for the history. Also the folder,
+beside the schemas, of all Iceberg tables: no pattern of a reader of a table's folder reaches it."""
 _METADATA_NAME = re.compile(r"v(\d+)\.metadata\.json")
 _DATA_NAME = re.compile(r"\d{12,}-\d{5,}\.parquet")
 
@@ -177,8 +177,8 @@ class LakeLayout:
 
     @property
     def iceberg_prefix(self) -> str:
-        """Folder of the Iceberg table: its data files and its metadata."""
-        return self.table_prefix + ICEBERG
+        """Folder of the Iceberg table: its data files, if they are not in the table's folder, and its metadata."""
+        return f"{self.prefix}{ICEBERG}{self.name.schema}/{self.name.table}/"
 
     def iceberg_data_prefix(self, change: int, run_id: str) -> str:
         """Folder of the data files of a change of an Iceberg table. They stay where tasks write them."""
@@ -238,16 +238,23 @@ class LakeLayout:
         return self.as_of_folder + path
 
     def data_key(self, path: str) -> str:
-        """Key of a data file, of the table or of its history."""
-        if path.startswith(HISTORY):
-            return self.history_prefix + path[len(HISTORY) :]
+        """Key of a data file, of the table, its history or its Iceberg table."""
+        for folder, prefix in self._folders.items():
+            if path.startswith(folder):
+                return prefix + path[len(folder) :]
         return self.table_prefix + path
 
     def data_path_of(self, key: str) -> str:
-        """Inverse of `data_key`, for keys in the two folders."""
-        if key.startswith(self.history_prefix):
-            return HISTORY + key[len(self.history_prefix) :]
+        """Inverse of `data_key`, for keys in the three folders."""
+        for folder, prefix in self._folders.items():
+            if key.startswith(prefix):
+                return folder + key[len(prefix) :]
         return key[len(self.table_prefix) :]
+
+    @property
+    def _folders(self) -> dict[str, str]:
+        """The prefixes of keys by those of paths, of data files that are not in the table's folder."""
+        return {HISTORY: self.history_prefix, ICEBERG: self.iceberg_prefix}
 
     @staticmethod
     def data_path(change: int, number: int, partition_key: tuple[str, ...], partition: tuple[str | None, ...]) -> str:

@@ -145,7 +145,7 @@ class Model:
         check_files(log, snapshot)
         readers = IcebergReaders(table.lake, table.layout)
         in_folder = snapshot.iceberg is None or snapshot.iceberg.in_folder
-        listed = [str(path) for path in table.folder.rglob("*.parquet") if "_iceberg" not in path.parts]
+        listed = [str(path) for path in table.folder.rglob("*.parquet")]
         assert (in_folder and len(listed) == len(snapshot.files)) or not listed
         if listed:
             ids = connection().execute("SELECT id FROM read_parquet($1, hive_partitioning = true)", [listed]).fetchall()

@@ -99,7 +99,7 @@ def find_existing_rows(
     for i, wanted_rows in wanted:
         keys = WantedKeys(wanted_rows, shape)
         row_groups = row_group_filter(shape, wanted_rows) if i in overlapping else None
-        path = locations.table_prefix + files[i].path
+        path = locations.layout.data_key(files[i].path)
         found = existing_rows(fs, path, i, files[i], shape, keys, complete=complete, row_groups=row_groups)
         rows = take(found, pc.sort_indices(found, [(LEADING_KEY, "ascending")])).combine_chunks()
         for key_range, part in split_at_bounds(rows, bounds):

@@ -222,7 +222,7 @@ def _resolve(
     for i in sorted(bases):
         if not may_contain(context.files[i], low, high):  # a neighbor that the others absorb
             continue
-        path = context.locations.table_prefix + context.files[i].path
+        path = context.locations.layout.data_key(context.files[i].path)
         found.append(existing_rows(fs, path, i, context.files[i], shape, keys, complete=complete))
     existing = pa.concat_tables(found)
     return resolve(rows, existing, tombstones, shape, forgotten=forgotten, overlap_end=overlap_end)

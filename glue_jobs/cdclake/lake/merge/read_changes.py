@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cdclake.lake.raw.rows import ReadBatch
     from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.shape import TableShape
+    from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import KeyValue
     from cdclake.model.table import TableName, TableSettings
 
@@ -83,7 +84,7 @@ class Locations:
     Attributes:
         raw: The raw bucket.
         lake: The lake bucket.
-        table_prefix: Folder of the table's data files in the lake bucket.
+        layout: Keys of the table in the lake bucket.
         staging: Folder for new data files.
         tombstones: Object key of the new tombstone file, without its suffix.
         quarantine: Folder for bad rows.
@@ -91,7 +92,7 @@ class Locations:
 
     raw: FileSystemSpec
     lake: FileSystemSpec
-    table_prefix: str
+    layout: LakeLayout
     staging: str
     tombstones: str
     quarantine: str

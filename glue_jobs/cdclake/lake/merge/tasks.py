@@ -370,7 +370,7 @@ class WriteContext:
     def bases(self, task: Task) -> tuple[DataFile, ...]:
         """The data files that a task replaces, `path` being the object key."""
         files = (self.files[i] for i in self.plan.tasks[task.number].bases)
-        return tuple(replace(file, path=self.locations.table_prefix + file.path) for file in files)
+        return tuple(replace(file, path=self.locations.layout.data_key(file.path)) for file in files)
 
 
 def edits_by_task(edits: Iterable[FileEdit]) -> dict[int, TaskEdits]:

@@ -277,7 +277,7 @@ def locations_of(run: TableRun, before: Snapshot) -> Locations:
     return Locations(
         raw=run.raw_fs,
         lake=run.lake_fs,
-        table_prefix=layout.table_prefix,
+        layout=layout,
         staging=prefix(change, run.run_id),
         tombstones=layout.tombstones_key(change, run.run_id),
         quarantine=layout.quarantine_prefix(change, run.run_id),

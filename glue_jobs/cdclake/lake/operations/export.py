@@ -242,7 +242,7 @@ def _check_apart(source: TableLocation, target: str | None) -> None:
     layout = source.layout
     if target is None:
         return
-    for folder in (layout.table_prefix, f"{layout.prefix}{CONTROL_FOLDER}/"):
+    for folder in (layout.table_prefix, f"{layout.prefix}{CONTROL_FOLDER}/", layout.prefix + ICEBERG):
         if f"{target}/".startswith(folder):
             message = f"The target is in the lake's own folder {folder}"
             raise ConfigurationError(message, remedy="Export to a separate folder")

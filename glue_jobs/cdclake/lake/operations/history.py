@@ -14,7 +14,7 @@ from cdclake.lake.scd2.tasks import HistoryPlan
 from cdclake.lake.scd2.versions import history_field_ids
 from cdclake.lake.storage.key_ranges import without_key_ranges
 from cdclake.lake.storage.keys import with_leading_bounds
-from cdclake.model.layout import HISTORY, HISTORY_SUFFIX
+from cdclake.model.layout import HISTORY_SUFFIX
 from cdclake.model.names import Attribute
 from cdclake.model.schema import Schema, merge_schemas
 from cdclake.model.snapshot import History
@@ -75,7 +75,7 @@ def plan_history(
     now_utc = run.clock()
     rewrite_all = existing is not None and has_type_change(existing.schema, shape.schema)
     files = (existing.open, existing.closed) if existing else ((), ())
-    opened, closed = (_relative(versions, len(shape.primary_key), rewrite_all) for versions in files)
+    opened, closed = (_files_to_read(versions, len(shape.primary_key), rewrite_all) for versions in files)
     return HistoryPlan(
         change=change,
         open_files=opened,
@@ -90,7 +90,6 @@ def plan_history(
         rewrite_all=rewrite_all,
         locations=replace(
             locations,
-            table_prefix=run.layout.history_prefix,
             staging=run.layout.staging_prefix(change, run.run_id) + "history-",
         ),
         field_ids=history_field_ids(shape, existing),
@@ -160,10 +159,10 @@ def _after(files: tuple[DataFile, ...], staged: Rewrite) -> tuple[DataFile, ...]
     return (*unchanged_files(files, staged.rewritten), *staged.written)
 
 
-def _relative(files: Sequence[DataFile], key_columns: int, rewrite_all: bool) -> tuple[DataFile, ...]:
-    """Data files with their paths relative to the history's folder, and with bounds of all key columns."""
-    inside = tuple(replace(file, path=file.path[len(HISTORY) :]) for file in with_leading_bounds(files, key_columns))
-    return without_key_ranges(inside) if rewrite_all else inside
+def _files_to_read(files: Sequence[DataFile], key_columns: int, rewrite_all: bool) -> tuple[DataFile, ...]:
+    """Data files with bounds of all key columns; without bounds if all files must be read."""
+    bounded = with_leading_bounds(files, key_columns)
+    return without_key_ranges(bounded) if rewrite_all else bounded
 
 
 def last_full_load_utc(before: Snapshot) -> datetime | None:

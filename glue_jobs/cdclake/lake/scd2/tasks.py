@@ -114,7 +114,7 @@ def read_table_rows(
     """Read data files of the table as rows in flight, without soft-deleted rows, in batches sorted by leading key."""
     fs = locations.lake.open()
     for file in files:
-        for stored in read_batches(fs, locations.table_prefix + file.path, shape, size_bytes=file.bytes):
+        for stored in read_batches(fs, locations.layout.data_key(file.path), shape, size_bytes=file.bytes):
             rows = stored.filter(pc.invert(is_deleted(stored))) if file.deleted else stored
             leading_key, key = shape.keys_of(rows, file.partition)
             columns = {**shape.source_columns(rows, file.partition), OP_COLUMN: rows[OP_COLUMN]}
@@ -131,7 +131,7 @@ def read_open_versions(
     """Read data files of open versions, each given with its index, in batches sorted by leading key."""
     fs, keyed = plan.locations.lake.open(), keyed_shape(shape)
     for i, file in files:
-        for rows in read_batches(fs, plan.locations.table_prefix + file.path, keyed, size_bytes=file.bytes):
+        for rows in read_batches(fs, plan.locations.layout.data_key(file.path), keyed, size_bytes=file.bytes):
             yield _batch(_existing_versions(rows, i, file, shape))
 
 
@@ -169,7 +169,7 @@ def _find(fs: FileSystem, i: int, file: DataFile, wanted: pa.Table, plan: Histor
     """The versions of some keys in a data file. If the keys are few, Bloom filters rule out row groups."""
     keyed = keyed_shape(shape)
     keys, row_groups = WantedKeys(wanted, keyed), row_group_filter(keyed, wanted)
-    found = keys.read(fs, plan.locations.table_prefix + file.path, file, row_groups=row_groups)
+    found = keys.read(fs, plan.locations.layout.data_key(file.path), file, row_groups=row_groups)
     versions = [_existing_versions(rows, i, file, shape) for rows in found]
     return pa.concat_tables([version_schema(shape).empty_table(), *versions]).combine_chunks()
 
