@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from cdclake.control.run.item_sync import is_emptied, lake_attributes
+from cdclake.model.change import ChangeKind
 from cdclake.model.layout import HISTORY, ICEBERG
 from cdclake.model.names import Attribute
 from cdclake.model.versions import DELETED, OPERATION
@@ -30,7 +31,8 @@ def check_readers(before: View, now: View) -> None:
     """Right after the fault, readers see complete files, and no rows are missing.
 
     Before the commit, readers see exactly the old files. After it, new files appear before old ones are retired.
-    Readers of an Iceberg table see the table before a change or after it. Whoever opened it before can read on.
+    Readers of an Iceberg table see the table before a change or after it. Whoever opened it before can read on, except
+    after an erasure.
     """
     assert now.files.keys() == now.visible.keys()  # reads them all
     head, seen = now.log.head(), now.visible.keys()
@@ -50,7 +52,9 @@ def check_readers(before: View, now: View) -> None:
 def check_iceberg_readers(before: View, now: View, old: set[str], new: set[str]) -> None:
     """The Iceberg table is that before or after a change, and no file that it offered or offers has vanished."""
     lost = before.iceberg.keys - before.objects.keys() if before.iceberg else frozenset[str]()
-    for table in filter(None, (before.iceberg, now.iceberg)):
+    new_records = now.log.records(before.log.head() + 1, now.log.head())
+    is_erased = any(record.kind is ChangeKind.ERASURE for record in new_records)
+    for table in filter(None, (None if is_erased else before.iceberg, now.iceberg)):
         assert table.keys - now.objects.keys() <= lost, "readers miss files of the Iceberg table"
     assert _of_iceberg(now.visible) in (_of_iceberg(old), _of_iceberg(new)), "readers see half of a change"
 

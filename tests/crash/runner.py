@@ -135,7 +135,7 @@ class Runner:
             clock=self._now,
             progress=Progress(),
         )
-        return table.change(lambda token: erase(erasure, token))
+        return table.change(lambda token: erase(erasure, token, table.update_catalog))
 
     def rollback(self, to: int | None = None) -> ChangeRecord:
         """An operator's rollback."""

@@ -50,12 +50,15 @@ if EVERYTHING:
 else:
     SAMPLES = {(store, readers): 1 for store in (FOLDER, BUCKET, VERSIONED) for readers in (PLAIN, ICEBERG)}
     SAMPLES[FOLDER, PLAIN] = 3
-LEFT_OUT = {PLAIN: {"clean-up-expired"}, ICEBERG: {"erase"}}
-"""Runs that such a table does not have: in a folder nothing expires, and an Iceberg table refuses erasures."""
+LEFT_OUT: dict[str, set[str]] = {PLAIN: {"clean-up-expired"}, ICEBERG: set()}
+"""Runs that such a table does not have: in a folder nothing expires."""
 SCENARIOS_OF = {readers: [name for name in SCENARIOS if name not in left_out] for readers, left_out in LEFT_OUT.items()}
 SAMPLED = [
     *((FOLDER, PLAIN, scenario) for scenario in SCENARIOS_OF[PLAIN] if scenario != "LoadIncremental-purge"),
-    *((FOLDER, ICEBERG, scenario) for scenario in ("LoadIncremental-readers", "rollback-to", "clean-up-expired")),
+    *(
+        (FOLDER, ICEBERG, scenario)
+        for scenario in ("LoadIncremental-readers", "rollback-to", "clean-up-expired", "erase")
+    ),
     *(
         pytest.param(store, readers, scenario, marks=pytest.mark.long)
         for store, readers, scenario in (

@@ -88,7 +88,9 @@ def has_leftovers(log: ChangeLog, head: int) -> bool:
     """Whether a run has written files for a later change than `head`: it crashed, or is still working."""
     layout = log.layout
     folders = (layout.staging_folder, layout.snapshots_folder, layout.tombstones_folder, layout.quarantine_folder)
-    return any(_number(entry.key, folder) > head for folder in folders for entry in log.store.list(folder))
+    if any(_number(entry.key, folder) > head for folder in folders for entry in log.store.list(folder)):
+        return True
+    return any((layout.iceberg_change(entry.key) or 0) > head for entry in log.store.list(layout.iceberg_prefix))
 
 
 def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: int | None = None) -> CleanUpPlan:
@@ -189,8 +191,11 @@ def _unneeded_iceberg(log: ChangeLog, head: int, entries: Sequence[ListedObject]
     needed = {layout.data_key(path) for path in _needed_files(records, snapshots)}
     needed.update(key for snapshot in snapshots if snapshot.iceberg for key in snapshot.iceberg.keys)
     needed |= {layout.iceberg_metadata_key(head), layout.version_hint_key}
-    manifests = tuple(layout.manifest_prefix(record.change, record.run_id) for record in records[1:])
-    return [one for one in entries if one.key not in needed and not (manifests and one.key.startswith(manifests))]
+    own = [layout.manifest_prefix(record.change, record.run_id) for record in records[1:]]
+    # Snapshots of earlier changes need the files that an erasure wrote for them, or will need them when it ends.
+    erasures = (record for record in records[1:] if record.kind is ChangeKind.ERASURE)
+    own += [layout.iceberg_data_prefix(record.change, record.run_id) for record in erasures]
+    return [one for one in entries if one.key not in needed and not (own and one.key.startswith(tuple(own)))]
 
 
 def clean_up(log: ChangeLog, plan: CleanUpPlan, keep_alive: KeepAlive = no_lease) -> None:

@@ -16,13 +16,14 @@ from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.errors import CommitConflictError
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.due_files import remember_applied
-from cdclake.model.layout import CHANGE_DIGITS
+from cdclake.model.layout import CHANGE_DIGITS, ICEBERG
 from cdclake.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from cdclake.commit.log import ChangeLog
+    from cdclake.model.iceberg.table import IcebergFiles
     from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import DataFile, TombstoneFile
     from cdclake.ports import Clock, ObjectStore
@@ -37,24 +38,28 @@ class Replacement:
             that no longer exists keeps its path; only what snapshots record of it changes.
         tombstones: New tombstone file by the key of the old one; None as in `files`.
         staged: Staged key by the path of the new file, for replacements of live files. All other new files are
-            already in the folder of retired files.
+            already in the folder of retired files, and those of an Iceberg table where they stay.
+        iceberg: Manifests of the new files by the key of the old manifest list. They list the files in the same order.
     """
 
     files: Mapping[str, DataFile | None] = field(default_factory=dict)
     tombstones: Mapping[str, TombstoneFile | None] = field(default_factory=dict)
     staged: Mapping[str, str] = field(default_factory=dict)
+    iceberg: Mapping[str, IcebergFiles] = field(default_factory=dict)
 
     def apply_to(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with the old files replaced."""
         history = snapshot.history
         if history:
             history = replace(history, open=self._files(history.open), closed=self._files(history.closed))
+        iceberg = snapshot.iceberg and self.iceberg.get(snapshot.iceberg.manifest_list, snapshot.iceberg)
         tombstones = (self.tombstones.get(file.key, file) for file in snapshot.tombstones)
         return replace(
             snapshot,
             files=self._files(snapshot.files),
             tombstones=tuple(file for file in tombstones if file),
             history=history,
+            iceberg=iceberg,
         )
 
     def _files(self, files: Iterable[DataFile]) -> tuple[DataFile, ...]:
@@ -98,7 +103,8 @@ def commit_erasure(
     live = {file.path for file in before.all_files}
     # New files of the past were never live. CatalogEntry them as retired lets a later clean-up delete them.
     new = [file for old, file in replacement.files.items() if file and file.path != old]
-    never_live = [file.path for file in new if file.path not in replacement.staged]
+    past = (file.path for file in new if file.path not in replacement.staged)
+    never_live = [path for path in past if not path.startswith(ICEBERG)]  # of those, it deletes what is not needed
     record = ChangeRecord(
         change=after.change,
         kind=ChangeKind.ERASURE,
@@ -113,6 +119,7 @@ def commit_erasure(
         reason=reason,
         made_by=made_by,
         bytes_added=sum(file.bytes for file in new),
+        iceberg=after.iceberg is not None,
     )
     log.commit(record)
     publish(log, record, keep_alive)
@@ -175,12 +182,20 @@ def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_le
         needed.add(record.snapshot_key)
         needed.update(file.key for file in snapshot.tombstones)
         paths.update(file.path for file in snapshot.all_files)
+        needed.update(snapshot.iceberg.keys if snapshot.iceberg else ())
+        if snapshot.iceberg and record.change == head:
+            needed.add(layout.iceberg_metadata_key(head))
         has_history = has_history or snapshot.history is not None
     needed.update(layout.retired_key(path) for path in paths)
     needed.update(layout.data_key(path) for path in paths)
 
     def is_protected(key: str) -> bool:
-        return key in needed or _change_of(layout, key) > head
+        return (
+            key in needed
+            or _change_of(layout, key) > head
+            or key == layout.version_hint_key
+            or is_foreign_iceberg(layout, key)
+        )
 
     folders = (
         layout.retired_folder,
@@ -188,6 +203,7 @@ def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_le
         layout.snapshots_folder,
         layout.as_of_folder,
         layout.staging_folder,
+        layout.iceberg_prefix,
     )
     unneeded = [entry.key for folder in folders for entry in store.list(folder) if not is_protected(entry.key)]
     for start in range(0, len(unneeded), DELETE_BATCH_KEYS):
@@ -203,8 +219,16 @@ def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_le
     return versions
 
 
+def is_foreign_iceberg(layout: LakeLayout, key: str) -> bool:
+    """Whether another program put an object into the folder of the Iceberg table."""
+    in_folder = key.startswith(layout.iceberg_prefix) and key != layout.version_hint_key
+    return in_folder and layout.iceberg_change(key) is None
+
+
 def _change_of(layout: LakeLayout, key: str) -> int:
     """Number of the change that an object belongs to, from its name; 0 if the name has none."""
+    if key.startswith(layout.iceberg_prefix):
+        return layout.iceberg_change(key) or 0
     folders = (layout.tombstones_folder, layout.snapshots_folder, layout.staging_folder, layout.quarantine_folder)
     folder = next((folder for folder in folders if key.startswith(folder)), "")
     name = key[len(folder) :] if folder else key.rpartition("/")[2]

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from cdclake.errors import IntegrityError
+from cdclake.model.change import ChangeKind
 from cdclake.model.iceberg.field_ids import iceberg_type, is_promoted
 from cdclake.model.layout import HISTORY
 from cdclake.model.position import COLUMN as POSITION
@@ -94,7 +95,7 @@ def table_metadata(
     """The metadata after a change.
 
     It offers the snapshots of earlier changes too, unless their data files, or those of this change, are in the folder
-    of other readers.
+    of other readers, or the change erased rows: then their files are about to be deleted.
 
     Args:
         snapshot: The table after the change, with its `iceberg`.
@@ -119,7 +120,8 @@ def table_metadata(
         "schema-id": files.schema_id,
     }
     schemas = _with(before.get("schemas", ()), "schema-id", table_schema(snapshot, files.schema_id))
-    is_newest_only = files.in_folder or _IN_FOLDER in before.get("properties", ())
+    in_folder = files.in_folder or _IN_FOLDER in before.get("properties", ())
+    is_newest_only = in_folder or record.kind is ChangeKind.ERASURE
     earlier = () if is_newest_only else _with_known_columns(before.get("snapshots", ()), schemas)
     if is_newest_only:
         added.pop("parent-snapshot-id", None)

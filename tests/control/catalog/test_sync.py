@@ -391,6 +391,27 @@ def test_a_run_stopped_during_the_catalog_update_stops(orders: World):
     assert item(orders)[Attribute.LAST_CATALOG_ERROR] == ""
 
 
+def test_a_command_that_deletes_what_the_catalog_names_fails_if_the_catalog_cannot_follow(orders: World):
+    catalog = BrokenCatalog()
+    change(orders, "2024-03-05")
+    run(orders, catalog)
+    change(orders, "2024-03-06")
+    table = by_hand(orders, catalog)
+
+    def at_once(_token: int) -> CatalogTable | None:
+        table.update_catalog()
+        return catalog.table(NAME)
+
+    assert table.change(at_once) == expected(orders).table
+    catalog.error = RetryableError("Glue is busy", remedy="Run again")
+    with pytest.raises(RetryableError, match=r"could not be updated.*Glue is busy"):
+        table.change(at_once)
+    assert "Glue is busy" in item(orders)[Attribute.LAST_CATALOG_ERROR]
+    catalog.error = None
+    assert table.change(at_once) == expected(orders).table
+    assert item(orders)[Attribute.LAST_CATALOG_ERROR] == ""
+
+
 def by_hand(world: World, catalog: Catalog) -> RegisteredTable:
     def open_catalog(database: str) -> Catalog:
         assert database == catalog.database

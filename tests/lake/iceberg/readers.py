@@ -35,6 +35,7 @@ def connection() -> duckdb.DuckDBPyConnection:
         (extension,) = (folder / f"duckdb_extension_{name}").rglob("*.duckdb_extension")
         opened.execute(f"LOAD '{extension}'")
     opened.execute("SET TimeZone = 'UTC'")
+    opened.execute("SET enable_external_file_cache = false")  # tests put other tables in the same place
     return opened
 
 

@@ -1,9 +1,8 @@
-"""What else works on a table with Iceberg readers: history, export, reads as of a change, direct changes, erasure."""
+"""What else works on a table with Iceberg readers: history, export, reads as of a change, direct changes."""
 
 from __future__ import annotations
 
 import gzip
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -11,14 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.table_files import check_files
-from cdclake.errors import ConfigurationError
-from cdclake.lake.operations.erase.erase import Erasure, preview
-from cdclake.lake.operations.erase.progress import Progress
 from cdclake.lake.operations.export import export_table
 from cdclake.lake.read.as_of import TableLocation, table_as_of
-from cdclake.lake.read.key_filter import RowKeys
 from cdclake.lake.read.retained_files import RetainedFileReader
 from tests.lake.iceberg.readers import IcebergReaders
 from tests.lake.over_time import TABLE, TableOverTime
@@ -97,26 +91,3 @@ def test_files_without_field_ids_are_written_again(tmp_path: Path) -> None:
     assert ids(table) == [1, 2, 3, 4]
     assert all(file.has_field_ids for file in log.snapshot(3).files)
     assert all("moved" not in file.path for file in log.snapshot(3).files)
-
-
-def test_an_erasure_is_refused_until_the_manifests_are_gone(table: TableOverTime) -> None:
-    erasure = Erasure(
-        location=TableLocation.at(table.location, TABLE),
-        log=table.log,
-        keys=RowKeys(("id",), (("1",),)),
-        raw=None,
-        run_id="erase",
-        reason="",
-        made_by="",
-        clock=table.next_time,
-        progress=Progress(),
-    )
-    with pytest.raises(ConfigurationError, match="cannot be erased"):
-        preview(erasure)
-    table.item["Readers"] = "folder"
-    table.apply(("I", row(5)))
-    for days in (10_000, 20_000):  # files are as old as this test
-        now = table.next_time() + timedelta(days=days)
-        clean_up(table.log, plan_clean_up(table.log, timedelta(0), now))
-    assert not list((table.lake / table.layout.iceberg_prefix).rglob("*.*"))
-    assert preview(erasure)[0].rows == 1

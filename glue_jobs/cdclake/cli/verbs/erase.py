@@ -29,11 +29,13 @@ _LOCATIONS = (
     ("History", "versions", "version_files", "rewritten"),
     ("Retired data files", "retired_rows", "retired_files", "rewritten"),
     ("Tombstones", "tombstones", "tombstone_files", "rewritten"),
+    ("Statistics of removed files", "", "manifests", "rewritten"),
     ("Quarantined rows", "bad_rows", "bad_rows_files", "rewritten"),
     ("Raw bucket: full load", "full_load_rows", "full_load_files", "deleted, with the whole full load"),
     ("Raw bucket: changes", "change_rows", "change_files", "rewritten"),
 )
-"""For each location: its name, its fields of `ErasureCounts` for rows and files, and the effect on the files."""
+"""For each location: its name, its fields of `ErasureCounts` for rows (empty for none) and files, and the effect on the
+files."""
 
 
 @with_target
@@ -82,7 +84,7 @@ def erase(
             confirm(f"Permanently erase these rows from {name}?", yes=yes, output=output)
         with progress(f"Erasing rows of {name}") as bar:
             erasure = _erasure(target, lake_table, key, reason, bar, raw=raw)
-            done = lake_table.change(lambda token: erasing.erase(erasure, token))
+            done = lake_table.change(lambda token: erasing.erase(erasure, token, lake_table.update_catalog))
     if output is OutputFormat.JSON:
         out.json_record({**result, **_to_json(done)})
     elif done.change is None:
@@ -131,7 +133,12 @@ def _erasure(
 def _show(out: Output, title: str, touched: ErasureCounts, out_of_reach: tuple[str, ...]) -> None:
     counts = asdict(touched)
     records = [
-        {"location": name, "rows": counts[rows], "files": counts[files], "effect": effect if counts[files] else ""}
+        {
+            "location": name,
+            "rows": counts[rows] if rows else 0,
+            "files": counts[files],
+            "effect": effect if counts[files] else "",
+        }
         for name, rows, files, effect in _LOCATIONS
     ]
     out.records(title, _COLUMNS, records)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple, TypeVar
 
 from cdclake.commit.adopt import adopt
 from cdclake.commit.clean_up import CleanUpPlan, clean_up, has_leftovers, plan_clean_up
+from cdclake.commit.publish import KeepAlive, no_lease
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import Differences, check_files, compare, repair
 from cdclake.commit.takeover import take_over
@@ -18,7 +19,7 @@ from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes, open_findings, was_loaded
 from cdclake.control.run.lease import Lease
-from cdclake.errors import CommitConflictError, LeaseHeldError
+from cdclake.errors import CommitConflictError, LeaseHeldError, RetryableError
 from cdclake.model.catalog import CatalogName
 from cdclake.model.names import Attribute, Sentinel
 
@@ -135,6 +136,18 @@ class RegisteredTable:
             self._sync_item()
             return result
 
+    def update_catalog(self) -> None:
+        """Let the catalog show the newest change. For functions that `change` runs: it renews the lease meanwhile.
+
+        Raises:
+            RetryableError: The catalog could not be updated.
+        """
+        self._sync_catalog(no_lease)
+        item = self.states.get(self.state.path)
+        if item and (error := item.item.get(Attribute.LAST_CATALOG_ERROR)):
+            message = f"The catalog could not be updated, so files that its entry names are kept: {error}"
+            raise RetryableError(message, remedy="Correct that, then run the same command again: it does the rest")
+
     def adopt(self, adopted: Snapshot) -> ChangeRecord:
         """Make the existing files in the table's folder the lake table, unchanged; see `commit.adopt.adopt`.
 
@@ -236,7 +249,7 @@ class RegisteredTable:
                 reason = "a run left an unfinished change"
                 change = take_over(self.log, self.run_id, lease.token, reason, self.clock, lease.renew_if_due)
                 self._sync_item()
-            self._sync_catalog(lease)
+            self._sync_catalog(lease.renew_if_due)
             plan = plan_clean_up(self.log, retention, self.clock(), change)
             item = self.states.get(self.state.path)
             if item and item.item.get(Attribute.LAST_CATALOG_ERROR):
@@ -291,7 +304,7 @@ class RegisteredTable:
             if self.state.last_change < change or lease.taken_over_from:
                 self._sync_item()
             yield lease
-            self._sync_catalog(lease)
+            self._sync_catalog(lease.renew_if_due)
         finally:
             lease.release(even_if_requested=True)
 
@@ -302,14 +315,14 @@ class RegisteredTable:
             self.sleep(1)
         return Lease(self.states, self.state.path, self.state.name, self.run_id, self.clock)
 
-    def _sync_catalog(self, lease: Lease) -> None:
+    def _sync_catalog(self, keep_alive: KeepAlive) -> None:
         """Update the catalog, if a run has ever shown the table in it."""
         item = self.states.get(self.state.path)
         name = CatalogName.parse(item.item.get(Attribute.LAST_CATALOG_TABLE, "")) if item else None
         if not (item and name and self.open_catalog):
             return
         lake = self.log.snapshot(self.log.head())
-        changed = sync_catalog(self.open_catalog(name.database), item, self.log.layout, lake, lease.renew_if_due)
+        changed = sync_catalog(self.open_catalog(name.database), item, self.log.layout, lake, keep_alive)
         if changed:
             self.states.record_run(self.state.path, changed)
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -95,6 +95,13 @@ class RowKeys:
 
     def _cast(self, i: int, kind: str) -> pa.Array:
         return _cast([value[i] for value in self.values], kind)
+
+    def by_column(self, schema: Schema) -> list[dict[str, Any]]:
+        """The values of each key by column, in the column's type. A value stays text if no column has it."""
+        columns = [schema.find(name) for name in self.names]
+        kinds = (column.type if column else "string" for column in columns)
+        typed = (self._cast(i, kind).to_pylist() for i, kind in enumerate(kinds))
+        return [dict(zip(self.names, key, strict=True)) for key in zip(*typed, strict=True)]
 
     def filter_for(self, shape: TableShape) -> KeyFilter | None:
         """A filter for files of a shape; None if their rows cannot have any of the keys.

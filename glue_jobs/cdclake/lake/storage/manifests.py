@@ -7,12 +7,15 @@ partition and key, so that a change of neighboring rows touches few. pyiceberg e
 from __future__ import annotations
 
 import io
+import struct
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from pyiceberg.expressions import EqualTo, Reference
+from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator
 from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.io.pyarrow import (
     compute_statistics_plan,
@@ -49,16 +52,18 @@ from cdclake.lake.storage.partitions import partition_column, partition_sort_key
 from cdclake.lake.storage.reader import open_parquet
 from cdclake.model.iceberg.table import IcebergFiles, Manifest
 from cdclake.model.schema import decimal_parts
+from cdclake.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow.parquet as pq
     from pyarrow.fs import FileSystem
     from pyiceberg.io.pyarrow import StatisticsCollector
 
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.layout import LakeLayout
-    from cdclake.model.snapshot import DataFile, Snapshot
+    from cdclake.model.snapshot import DataFile
     from cdclake.ports import ObjectStore
 
 FILES_PER_MANIFEST = 256
@@ -106,9 +111,7 @@ class ManifestWriting:
         encoder = _Encoder(self, after, schema_id, spec_id)
         live = {file.path: file for file in after.files}
         if previous and previous.spec_id == spec_id:
-            listed = {
-                one.manifest_path: one for one in read_manifest_list(encoder.io.new_input(previous.manifest_list))
-            }
+            listed = encoder.listed(previous.manifest_list)
             slices = list(_slices(previous.manifests, before.files))
         else:
             listed, slices = {}, []
@@ -144,6 +147,151 @@ class ManifestWriting:
         )
         ordered = [*(file for _, files_of in full for file in files_of), *(file for file, _ in pooled)]
         return replace(after, files=tuple(live[file.path] for file in ordered), iceberg=iceberg)
+
+
+@dataclass(frozen=True)
+class ManifestErasure:
+    """Writes manifests of retained changes again, without what they tell about files with erased rows.
+
+    All that it writes belongs to the change of the erasure, as only its snapshot and later ones offer it to readers.
+
+    Attributes:
+        writing: Writes the manifests. Its `sources` are the keys of the new files.
+        change: Number of the erasure's change.
+        files: New data file by the path of the old one. None: no row is left. A file that no longer exists keeps its
+            path.
+        shapes: Shapes of the new files by the paths of the old ones.
+    """
+
+    writing: ManifestWriting
+    change: int
+    files: Mapping[str, DataFile | None]
+    shapes: Mapping[str, TableShape]
+
+    def rewrite(self, snapshots: Iterable[Snapshot]) -> dict[str, IcebergFiles]:
+        """Write the manifests again that list such files or removed files, one new for each old, and their lists.
+
+        Args:
+            snapshots: The table after each retained change, newest first.
+
+        Returns:
+            By the key of the old manifest list, the new manifests. They list the files in the order of the old ones. If
+            another program deleted some of an earlier change, the others are given up: the new list does not exist.
+
+        Raises:
+            As `ManifestWriting.snapshot_with_manifests`.
+        """
+        writing = self.writing
+        present = {entry.key for entry in writing.store.list(writing.layout.iceberg_metadata_folder)}
+        entries: dict[str, ManifestEntry] = {}
+        written: dict[str, tuple[Manifest, ManifestFile] | None] = {}
+        result: dict[str, IcebergFiles] = {}
+        for snapshot in snapshots:
+            old = snapshot.iceberg
+            if not old or old.manifest_list in result or not self._is_affected(snapshot, old):
+                continue
+            if snapshot.change < self.change - 1 and not present.issuperset(old.keys):
+                lost = f"{writing.layout.manifest_prefix(self.change, writing.run_id)}-lost.avro"
+                result[old.manifest_list] = replace(old, manifest_list=lost, manifests=())
+                continue
+            entries |= self._new_entries(snapshot.files, entries.keys())
+            encoder = _Encoder(writing, replace(snapshot, change=self.change), old.schema_id, old.spec_id)
+            manifests = list(self._manifests(encoder, snapshot, old, entries, written))
+            suffix = f"-{len(result) + 1:05d}"
+            result[old.manifest_list] = replace(
+                old,
+                manifest_list=encoder.write_list([manifest for _, manifest in manifests], None, suffix),
+                manifests=tuple(one for one, _ in manifests),
+            )
+        return result
+
+    def _manifests(
+        self,
+        encoder: _Encoder,
+        snapshot: Snapshot,
+        old: IcebergFiles,
+        entries: Mapping[str, ManifestEntry],
+        written: dict[str, tuple[Manifest, ManifestFile] | None],
+    ) -> Iterator[tuple[Manifest, ManifestFile]]:
+        """The new manifests of one list. Those of another that has the same old ones are in `written` already."""
+        listed = encoder.listed(old.manifest_list)
+        for one, files in _slices(old.manifests, snapshot.files):
+            manifest = listed[self.writing.store.url(one.key)]
+            if not any(file.path in self.files for file in files):
+                yield one, manifest
+                continue
+            if one.key not in written:
+                pairs = encoder.entries(manifest, files)
+                remaining = [new for file, entry in pairs if (new := self._entry(file, entry, entries))]
+                written[one.key] = encoder.write_existing(remaining, len(written) + 1) if remaining else None
+            new_manifest = written[one.key]
+            if new_manifest:
+                yield new_manifest
+
+    def _is_affected(self, snapshot: Snapshot, iceberg: IcebergFiles) -> bool:
+        lists_removed = any(not manifest.files for manifest in iceberg.manifests)
+        return lists_removed or any(file.path in self.files for file in snapshot.files)
+
+    def _new_entries(self, files: Iterable[DataFile], known: Collection[str]) -> dict[str, ManifestEntry]:
+        """Entries of the new files, by the paths of the old ones. Each has the columns of its own shape."""
+        by_shape: dict[TableShape, dict[str, DataFile]] = {}
+        for path in (file.path for file in files if file.path in self.shapes and file.path not in known):
+            if new := self.files[path]:
+                by_shape.setdefault(self.shapes[path], {})[path] = new
+        entries: dict[str, ManifestEntry] = {}
+        for shape, new_files in by_shape.items():
+            columns = Snapshot(self.change, shape.schema, partition_key=shape.partition_key, field_ids=shape.field_ids)
+            described = _Encoder(self.writing, columns, self.change, self.change).new_entries([*new_files.values()])
+            entries.update(zip(new_files, (entry for _, entry in described), strict=True))
+        return entries
+
+    def _entry(self, file: DataFile, old: ManifestEntry, entries: Mapping[str, ManifestEntry]) -> ManifestEntry | None:
+        if file.path not in self.files:
+            return old
+        if self.files[file.path] is None:
+            return None
+        if file.path in entries:
+            data_file = entries[file.path].data_file
+        else:  # it no longer exists
+            data_file = IcebergDataFile.from_args(
+                content=old.data_file.content,
+                file_path=old.data_file.file_path,
+                file_format=old.data_file.file_format,
+                partition=old.data_file.partition,
+                record_count=old.data_file.record_count,
+                file_size_in_bytes=old.data_file.file_size_in_bytes,
+            )
+        return ManifestEntry.from_args(
+            status=ManifestEntryStatus.EXISTING,
+            snapshot_id=old.snapshot_id,
+            sequence_number=old.sequence_number,
+            file_sequence_number=old.file_sequence_number,
+            data_file=data_file,
+        )
+
+
+def removed_files_may_match(
+    store: ObjectStore, snapshot: Snapshot, manifest: Manifest, keys: Iterable[Mapping[str, Any]]
+) -> bool:
+    """Whether a removed file that a manifest lists may contain rows of a key, according to its statistics.
+
+    Args:
+        snapshot: The table after a change whose manifest list has the manifest.
+        keys: Values by column.
+    """
+    iceberg = snapshot.iceberg
+    assert iceberg is not None
+    io, schema = _StoreIO(store), Schema.model_validate(table_schema(snapshot, iceberg.schema_id))
+    try:
+        listed = {one.manifest_path: one for one in read_manifest_list(io.new_input(iceberg.manifest_list))}
+        removed = listed[store.url(manifest.key)].fetch_manifest_entry(io, discard_deleted=False)
+        conditions = ([EqualTo(term=Reference(name), value=key[name]) for name in key] for key in keys)
+        evaluators = [[_InclusiveMetricsEvaluator(schema, one) for one in condition] for condition in conditions]
+        return any(all(one.eval(entry.data_file) for one in key) for key in evaluators for entry in removed)
+    except (TypeError, ValueError, struct.error):  # the table had no such column then, or one of another type
+        return True
+    except IntegrityError:  # another program deleted the manifest or the list; the other one may be left
+        return True
 
 
 def _same_or(change: int, before: Snapshot, known: int | None, after: Snapshot, describe: Any) -> int:  # noqa: ANN401
@@ -182,6 +330,10 @@ class _Encoder:
         self._ids = parquet_path_to_id_mapping(self._schema)
         self._partition_columns = partition_columns(after)
         self._unbounded = {after.field_ids.of(one.name) for one in after.schema if _is_misread(one.type)}
+
+    def listed(self, manifest_list: str) -> dict[str, ManifestFile]:
+        """The manifests of a list, by URL."""
+        return {one.manifest_path: one for one in read_manifest_list(self.io.new_input(manifest_list))}
 
     def entries(self, manifest: ManifestFile, files: Sequence[DataFile]) -> Iterator[tuple[DataFile, ManifestEntry]]:
         """The live files of a manifest, with their entries.
@@ -249,6 +401,11 @@ class _Encoder:
             manifest = self._write(key, (entry for _, entry in entries[start:end]))
             yield Manifest(key, end - start), manifest
 
+    def write_existing(self, entries: Sequence[ManifestEntry], number: int) -> tuple[Manifest, ManifestFile]:
+        """Write a manifest of files that readers had before."""
+        key = self._key(f"-m{number:05d}")
+        return Manifest(key, len(entries)), self._write(key, entries)
+
     def write_deleted(self, entries: Iterable[ManifestEntry], number: int) -> tuple[Manifest, ManifestFile]:
         """Write a manifest of the files that the change removes, for readers of changes. The next change drops it."""
         key = self._key(f"-m{number:05d}")
@@ -266,9 +423,9 @@ class _Encoder:
                     writer.existing(entry)
         return writer.to_manifest_file()
 
-    def write_list(self, manifests: list[ManifestFile], parent: int | None) -> str:
-        """Write the manifest list; returns its key."""
-        key, change = self._key("-snapshot"), self._after.change
+    def write_list(self, manifests: list[ManifestFile], parent: int | None, suffix: str = "") -> str:
+        """Write a manifest list; returns its key."""
+        key, change = self._key(f"-snapshot{suffix}"), self._after.change
         output = self.io.new_output(key)
         with write_manifest_list(FORMAT_VERSION, output, change, parent, change, _CODEC) as writer:
             writer.add_manifests(manifests)

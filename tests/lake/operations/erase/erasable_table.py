@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import shutil
+import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +115,7 @@ class ErasableTable(TableOverTime):
 
 
 def all_objects(table: ErasableTable) -> Iterator[tuple[str, bytes]]:
-    """All bytes of the lake by name, including noncurrent versions and deleted objects; gzip is decompressed."""
+    """All bytes of the lake by name, including noncurrent versions and deleted objects, decompressed."""
     if table.bucket:
         client = aws_clients.client("s3")
         for page in client.get_paginator("list_object_versions").paginate(Bucket=table.bucket):
@@ -131,7 +132,34 @@ def all_objects(table: ErasableTable) -> Iterator[tuple[str, bytes]]:
 
 
 def _decompressed(name: str, content: bytes) -> bytes:
-    return gzip.decompress(content) if name.endswith(".gz") else content
+    if name.endswith(".gz"):
+        return gzip.decompress(content)
+    if name.endswith(".avro") and b"deflate" in content:
+        return content + _inflated(content)
+    if name.endswith(".parquet") and content.startswith(b"PAR1"):
+        return content + str(pq.read_table(pa.BufferReader(content)).to_pylist()).encode()
+    return content
+
+
+def _inflated(avro: bytes) -> bytes:
+    """The blocks of an Avro file, see https://avro.apache.org/docs/1.11.1/specification/#object-container-files."""
+    _, *blocks, _ = avro.split(avro[-16:])  # each ends with the marker that ends the file's header
+    return b"".join(zlib.decompress(_after_numbers(block, 2), -15) for block in blocks)
+
+
+def _after_numbers(content: bytes, count: int) -> bytes:
+    for _ in range(count):
+        end = next(i for i, byte in enumerate(content) if byte < 0x80)
+        content = content[end + 1 :]
+    return content
+
+
+def _avro_number(number: int) -> bytes:
+    rest, encoded = number << 1, bytearray()
+    while rest >= 0x80:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*encoded, rest])
 
 
 def objects_containing(table: ErasableTable, *texts: str | int) -> dict[str, list[str | int]]:
@@ -139,7 +167,7 @@ def objects_containing(table: ErasableTable, *texts: str | int) -> dict[str, lis
     encodings = {text: [str(text).encode()] for text in texts}
     for text in texts:
         if isinstance(text, int):
-            encodings[text].append(text.to_bytes(8, "little"))
+            encodings[text] += [text.to_bytes(8, "little"), _avro_number(text)]
     objects = {}
     for name, content in all_objects(table):
         contained = [
@@ -150,13 +178,13 @@ def objects_containing(table: ErasableTable, *texts: str | int) -> dict[str, lis
     return objects
 
 
-def fill_with_changes(table: ErasableTable) -> dict[int, list[dict[str, Any]]]:
+def fill_with_changes(table: ErasableTable, partition_key: str = "city") -> dict[int, list[dict[str, Any]]]:
     """Give a table loads, changes, a direct change, tombstones, bad rows, copies, and files of a crashed run.
 
     Returns:
         The rows as of each retained change.
     """
-    table.item |= {"PartitionKey": "city", "MaxQuarantinedRows": "5"}
+    table.item |= {"PartitionKey": partition_key, "MaxQuarantinedRows": "5"}
     table.load([row(1), row(2, "Bonn"), secret(), *(row(n) for n in range(10, 20))])
     table.apply(("U", secret("Bonn", " the second")), ("U", row(1, "Ulm", "changed")), ("I", row(3, "Kiel")))
     table.apply(("D", secret("Bonn")), ("D", row(10)))

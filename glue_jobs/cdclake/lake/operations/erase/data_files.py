@@ -15,10 +15,11 @@ from cdclake.errors import IntegrityError, PastRetentionError
 from cdclake.lake.read.as_of import RetainedFile
 from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.lake.scd2.versions import file_shape, keyed_shape
+from cdclake.lake.storage.reader import parquet_file
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.tombstones import read_tombstone_file, write_tombstone_file
 from cdclake.lake.storage.writer import DataFileWriter
-from cdclake.model.layout import HISTORY
+from cdclake.model.layout import HISTORY, ICEBERG
 from cdclake.model.versions import MONTH, YEAR
 
 if TYPE_CHECKING:
@@ -156,14 +157,13 @@ def _candidates(log: ChangeLog, head: int, keys: RowKeys) -> Matches:
 
 
 def rewrite(
-    location: TableLocation, before: Snapshot, matches: Matches, staging: str, tombstones: str, progress: Progress
+    location: TableLocation, before: Snapshot, matches: Matches, run_id: str, progress: Progress
 ) -> Replacement:
-    """Write each file again without the rows. Replacements of live files are staged.
+    """Write each file again without the rows. Replacements of live files are staged, unless readers list no folder.
 
     Args:
         before: The table after its newest change.
-        staging: Folder for staged files.
-        tombstones: Prefix of the keys of new files of tombstones.
+        run_id: The run that erases.
 
     Raises:
         As `search`.
@@ -172,20 +172,27 @@ def rewrite(
     without_bounds = (replace(file, key_min=None, key_max=None) for file in matches.missing)
     files: dict[str, DataFile | None] = {file.path: file for file in without_bounds}
     staged: dict[str, str] = {}
+    change = before.change + 1
+    staging, own_folder = layout.staging_prefix(change, run_id), layout.iceberg_data_prefix(change, run_id)
     progress.expect("Rewriting data files", len(matches.files))
     for number, match in enumerate(matches.files, 1):
         old = match.retained.file
         columns = (YEAR, MONTH) if match.in_history else match.shape.partition_key
-        path = layout.data_path(before.change + 1, number, columns, old.partition)
+        path = layout.data_path(change, number, columns, old.partition)
         path = HISTORY + path if match.in_history else path
         target = f"{staging}{number:05d}.parquet" if match.live else layout.retired_key(path)
+        if old.path.startswith(ICEBERG):
+            target = f"{own_folder}{number:05d}.parquet"
+            path = layout.data_path_of(target)
         new = _without_rows(fs, reader, match, target)
         files[old.path] = replace(new, path=path) if new else None
         if new and match.live:
             staged[path] = target
         progress.step()
     new_tombstones = {
-        match.file.key: _without_tombstones(fs, match, f"{tombstones}-erased-{number:05d}.parquet")
+        match.file.key: _without_tombstones(
+            fs, match, f"{layout.tombstones_key(change, run_id)}-erased-{number:05d}.parquet"
+        )
         for number, match in enumerate(matches.tombstones, 1)
     }
     return Replacement(files, new_tombstones, staged)
@@ -194,9 +201,14 @@ def rewrite(
 def _without_rows(fs: FileSystem, reader: RetainedFileReader, match: MatchedFile, target: str) -> DataFile | None:
     """The new file, whose path is the target key; None if no rows remain."""
     old = match.retained.file
-    shape = replace(match.shape, soft_delete=bool(old.deleted))  # makes the writer count remaining soft-deleted rows
-    writer = DataFileWriter(fs, [target], shape, old.partition, old.rows)
     with storage_errors(fs, match.path), reader.open(match.retained) as source:
+        names = {name.lower() for name in parquet_file(source).schema_arrow.names}
+        shape = replace(
+            match.shape,
+            soft_delete=bool(old.deleted),  # makes the writer count remaining soft-deleted rows
+            partitions_inside=any(name.lower() in names for name in match.shape.partition_key),
+        )
+        writer = DataFileWriter(fs, [target], shape, old.partition, old.rows)
         for rows in match.key_filter.other_rows(source, match.shape, old.partition):
             writer.write(rows)
     writer.close()

@@ -7,17 +7,18 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.clean_up import has_leftovers
-from cdclake.commit.erasure import commit_erasure, delete_unreferenced, rewrite_snapshots
+from cdclake.commit.erasure import commit_erasure, delete_unreferenced, is_foreign_iceberg, rewrite_snapshots
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import check_files
 from cdclake.commit.takeover import take_over
 from cdclake.errors import ConfigurationError
-from cdclake.lake.operations.erase import data_files, quarantine, raw_files
+from cdclake.lake.operations.erase import data_files, manifests, quarantine, raw_files
 from cdclake.lake.operations.erase.raw_files import RawMatches
 from cdclake.model.change import ChangeKind
-from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cdclake.commit.log import ChangeLog
     from cdclake.lake.operations.erase.data_files import Matches
     from cdclake.lake.operations.erase.progress import Progress
@@ -72,6 +73,7 @@ class ErasureCounts:
         gone_files: Retired data files that no longer exist, but whose key bounds are still in snapshots.
         tombstones: Tombstones.
         tombstone_files: Files of tombstones.
+        manifests: Manifests of an Iceberg table that may tell about such rows in files that no longer exist.
         bad_rows: Quarantined rows.
         bad_rows_files: Files of quarantined rows.
         full_load_rows: Rows of the full load's raw files.
@@ -89,6 +91,7 @@ class ErasureCounts:
     gone_files: int = 0
     tombstones: int = 0
     tombstone_files: int = 0
+    manifests: int = 0
     bad_rows: int = 0
     bad_rows_files: int = 0
     full_load_rows: int = 0
@@ -131,20 +134,21 @@ def preview(erasure: Erasure) -> tuple[ErasureCounts, tuple[str, ...]]:
         LakeFilesError: A live file vanished or was overwritten.
     """
     _check_reason(erasure)
-    _refuse_iceberg(erasure.log)
     lake = erasure.log.snapshot(erasure.log.head())
     raw = _search_raw(erasure, lake)
-    matches, bad_rows = _search_lake(erasure, lake)
-    return _count(matches, bad_rows, raw), _out_of_reach(erasure, lake, matches, raw)
+    matches, bad_rows, removed = _search_lake(erasure, lake)
+    return _count(matches, bad_rows, removed, raw), _out_of_reach(erasure, lake, matches, raw)
 
 
-def erase(erasure: Erasure, fencing_token: int) -> ErasureResult:
+def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], object] = lambda: None) -> ErasureResult:
     """Remove the rows everywhere; this cannot be undone. Repeating the call completes an erasure that crashed.
 
     The caller must hold the table's lease.
 
     Args:
         fencing_token: Number of the lease.
+        update_catalog: Lets the catalog show the newest change. Called before files are deleted that the catalog's
+            entry of an Iceberg table needs until then. If it raises, they are kept, and the erasure is not complete.
 
     Raises:
         ConfigurationError: Raw files that are not in the lake yet contain rows to erase, or as for `preview`.
@@ -152,26 +156,19 @@ def erase(erasure: Erasure, fencing_token: int) -> ErasureResult:
         LakeFilesError: Another program added, removed or replaced files.
     """
     _check_reason(erasure)
-    _refuse_iceberg(erasure.log)
-    log, layout = erasure.log, erasure.log.layout
+    log = erasure.log
     before = log.snapshot(_fence_off_other_runs(erasure, fencing_token))
     raw = _search_raw(erasure, before)
     if raw:
         _prepare_raw(log, raw)
-    matches, bad_rows = _search_lake(erasure, before)
-    touched, out_of_reach = _count(matches, bad_rows, raw), _out_of_reach(erasure, before, matches, raw)
+    matches, bad_rows, removed = _search_lake(erasure, before)
+    touched, out_of_reach = _count(matches, bad_rows, removed, raw), _out_of_reach(erasure, before, matches, raw)
     if not touched.anything:
-        return _complete(erasure, ErasureResult(None, touched, out_of_reach), before.change)
+        return _complete(erasure, ErasureResult(None, touched, out_of_reach), before.change, update_catalog)
 
     change = before.change + 1
-    replacement = data_files.rewrite(
-        erasure.location,
-        before,
-        matches,
-        layout.staging_prefix(change, erasure.run_id),
-        layout.tombstones_key(change, erasure.run_id),
-        erasure.progress,
-    )
+    replacement = data_files.rewrite(erasure.location, before, matches, erasure.run_id, erasure.progress)
+    replacement = manifests.rewrite(erasure.location, log, before, matches, replacement, erasure.run_id)
     commit_erasure(
         log,
         before,
@@ -188,12 +185,16 @@ def erase(erasure: Erasure, fencing_token: int) -> ErasureResult:
         raw_files.rewrite(erasure.raw, raw, erasure.progress)
     snapshots = rewrite_snapshots(log, change, replacement)
     quarantine.rewrite(log.store, bad_rows)
-    return _complete(erasure, ErasureResult(change, touched, out_of_reach, snapshots), change)
+    return _complete(erasure, ErasureResult(change, touched, out_of_reach, snapshots), change, update_catalog)
 
 
-def _complete(erasure: Erasure, result: ErasureResult, head: int) -> ErasureResult:
+def _complete(
+    erasure: Erasure, result: ErasureResult, head: int, update_catalog: Callable[[], object]
+) -> ErasureResult:
     """Delete objects that are no longer referenced and write the report, if need be for an earlier run that crashed."""
     log = erasure.log
+    if next(log.store.list(log.layout.iceberg_prefix), None):
+        update_catalog()
     result = replace(result, object_versions=delete_unreferenced(log, head))
     report_key = log.layout.erasure_key(head)
     if log.record(head).kind is ChangeKind.ERASURE and log.store.get(report_key) is None:
@@ -207,18 +208,6 @@ def _check_reason(erasure: Erasure) -> None:
     if erasure.keys.appear_in(erasure.reason, lake.schema):
         message = "The reason, which is kept, contains a key to erase"
         raise ConfigurationError(message, remedy="Give the number of the request instead")
-
-
-def _refuse_iceberg(log: ChangeLog) -> None:
-    """Refuse to erase from a table that is or was an Iceberg table: manifests contain values of its rows."""
-    if next(log.store.list(log.layout.iceberg_prefix), None) is None:
-        return
-    message = f"Rows of {log.layout.name} cannot be erased: readers open it as an Iceberg table, or did until recently"
-    remedy = (
-        f"Set {Attribute.READERS} to folder. When a change was applied since, and everything before it is past"
-        " RetentionDays, two clean-ups delete the Iceberg table. Then erase. Nothing was changed"
-    )
-    raise ConfigurationError(message, remedy=remedy, folder=log.layout.iceberg_prefix)
 
 
 def _fence_off_other_runs(erasure: Erasure, fencing_token: int) -> int:
@@ -241,9 +230,10 @@ def _search_raw(erasure: Erasure, lake: Snapshot) -> RawMatches | None:
     return raw_files.search(erasure.raw, lake, erasure.keys, erasure.progress) if erasure.raw else None
 
 
-def _search_lake(erasure: Erasure, lake: Snapshot) -> tuple[Matches, list[BadRowsFile]]:
+def _search_lake(erasure: Erasure, lake: Snapshot) -> tuple[Matches, list[BadRowsFile], list[str]]:
     matches = data_files.search(erasure.location, erasure.log, lake.change, erasure.keys, erasure.progress)
-    return matches, quarantine.search(erasure.log, erasure.keys, lake.schema)
+    bad_rows = quarantine.search(erasure.log, erasure.keys, lake.schema)
+    return matches, bad_rows, manifests.search(erasure.log, lake.change, erasure.keys)
 
 
 def _prepare_raw(log: ChangeLog, matches: RawMatches) -> None:
@@ -260,7 +250,7 @@ def _prepare_raw(log: ChangeLog, matches: RawMatches) -> None:
         log.mark_first_retained(first)
 
 
-def _count(matches: Matches, bad_rows: list[BadRowsFile], raw: RawMatches | None) -> ErasureCounts:
+def _count(matches: Matches, bad_rows: list[BadRowsFile], removed: list[str], raw: RawMatches | None) -> ErasureCounts:
     live = [match for match in matches.files if match.live and not match.in_history]
     versions = [match for match in matches.files if match.live and match.in_history]
     retired = [match for match in matches.files if not match.live]
@@ -275,6 +265,7 @@ def _count(matches: Matches, bad_rows: list[BadRowsFile], raw: RawMatches | None
         gone_files=len(matches.missing),
         tombstones=sum(match.rows for match in matches.tombstones),
         tombstone_files=len(matches.tombstones),
+        manifests=len(removed),
         bad_rows=sum(file.rows for file in bad_rows),
         bad_rows_files=len(bad_rows),
         full_load_rows=raw.full_load_rows,
@@ -287,12 +278,16 @@ def _count(matches: Matches, bad_rows: list[BadRowsFile], raw: RawMatches | None
 def _out_of_reach(erasure: Erasure, lake: Snapshot, matches: Matches, raw: RawMatches | None) -> tuple[str, ...]:
     log = erasure.log
     foreign = sum(1 for _ in log.store.list(log.layout.foreign_folder))
+    iceberg = sum(is_foreign_iceberg(log.layout, entry.key) for entry in log.store.list(log.layout.iceberg_prefix))
     sentences = {
         "The source: while it has the rows, DMS may send them again.": True,
         "Copies outside the lake: exports, data that downstream jobs read, bucket replicas and backups, logs.": True,
         "The raw bucket: a reload of the table brings the rows back. Use --raw to erase them there too.": raw is None,
         "Change records: they contain the partitions of the rows' files.": bool(lake.partition_key),
         f"{foreign} files that other programs put among the data files, in {log.layout.foreign_folder}": foreign,
+        f"{iceberg} files that other programs put among those of the Iceberg table, in {log.layout.iceberg_prefix}": (
+            iceberg
+        ),
         f"{len(matches.without_key)} data files of earlier changes that lack a key column.": matches.without_key,
     }
     if raw:
