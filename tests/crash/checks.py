@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from cdclake.oracle import LakeRow
     from tests.crash.sandbox import View
 
-TABLE, TABLE_HISTORY, TABLE_LIVE = "shop_orders", "shop_orders_history", "shop_orders_live"
+TABLE, TABLE_HISTORY, TABLE_LIVE, TABLE_ICEBERG = (
+    f"shop_orders{suffix}" for suffix in ("", "_history", "_live", "_iceberg")
+)
 """Names in the catalog."""
 
 
@@ -32,7 +34,7 @@ def check_readers(before: View, now: View) -> None:
 
     Before the commit, readers see exactly the old files. After it, new files appear before old ones are retired.
     Readers of an Iceberg table see the table before a change or after it. Whoever opened it before can read on, except
-    after an erasure.
+    after an erasure, and except for replaced files of the folder.
     """
     assert now.files.keys() == now.visible.keys()  # reads them all
     head, seen = now.log.head(), now.visible.keys()
@@ -50,13 +52,23 @@ def check_readers(before: View, now: View) -> None:
 
 
 def check_iceberg_readers(before: View, now: View, old: set[str], new: set[str]) -> None:
-    """The Iceberg table is that before or after a change, and no file that it offered or offers has vanished."""
+    """The Iceberg table is that before or after a change. No file that it offers has vanished, and of those that it
+    offered before only files of the folder.
+    """
     lost = before.iceberg.keys - before.objects.keys() if before.iceberg else frozenset[str]()
     new_records = now.log.records(before.log.head() + 1, now.log.head())
     is_erased = any(record.kind is ChangeKind.ERASURE for record in new_records)
-    for table in filter(None, (None if is_erased else before.iceberg, now.iceberg)):
-        assert table.keys - now.objects.keys() <= lost, "readers miss files of the Iceberg table"
+    if now.iceberg:
+        assert now.iceberg.keys - now.objects.keys() <= lost, "readers miss files of the Iceberg table"
+        assert now.iceberg.files.keys() in (_of_table(old), _of_table(new)), "readers see half of a change"
+    if before.iceberg and not is_erased:
+        kept = {key for key in before.iceberg.keys if key.startswith(LAYOUT.iceberg_prefix)}
+        assert kept - now.objects.keys() <= lost, "readers miss files of the Iceberg table"
     assert _of_iceberg(now.visible) in (_of_iceberg(old), _of_iceberg(new)), "readers see half of a change"
+
+
+def _of_table(paths: Iterable[str]) -> set[str]:
+    return {path for path in paths if not path.startswith(HISTORY)}
 
 
 def _of_iceberg(paths: Iterable[str]) -> set[str]:
@@ -164,7 +176,8 @@ def check_catalog(view: View, state: TableState, shown: Mapping[str, set[str] | 
         table: {_folder(path) for path in files} for table, files in ((TABLE, own), (TABLE_HISTORY, paths))
     }
     if view.iceberg:
-        expected[TABLE] = f"s3://{LAKE}/{LAYOUT.iceberg_metadata_key(view.iceberg.change)}"
+        name = TABLE if any(_of_iceberg(own)) else TABLE_ICEBERG
+        expected[name] = f"s3://{LAKE}/{LAYOUT.iceberg_metadata_key(view.iceberg.change)}"
     if state.settings.soft_delete or view.log.snapshot(view.log.head()).deleted_rows:
         expected[TABLE_LIVE] = set()
     assert shown == expected, "the catalog differs from the lake"

@@ -77,8 +77,9 @@ def _needs(snapshot: Snapshot, files: _Files) -> Iterator[tuple[str, tuple[int, 
 
 
 def _key(location: str) -> str:
-    """Key of an object of the Iceberg table, by its URL or path."""
-    return location[location.index("/" + LAYOUT.iceberg_prefix) + 1 :]
+    """Key of an object of the Iceberg table or of the table's folder, by its URL or path."""
+    prefixes = (LAYOUT.iceberg_prefix, LAYOUT.table_prefix)
+    return next(location[location.index("/" + one) + 1 :] for one in prefixes if "/" + one in location)
 
 
 class _Files(FileIO):

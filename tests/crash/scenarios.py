@@ -9,6 +9,7 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from cdclake.model.change import ChangeKind
+from cdclake.model.iceberg.table import Readers
 from cdclake.model.names import Attribute
 from cdclake.oracle import merge
 from tests.crash.faults import Injector
@@ -175,8 +176,19 @@ def _with_soft_deletes_to_purge(sandbox: Sandbox) -> list[LakeRow]:
 
 def _with_other_readers_due(sandbox: Sandbox) -> list[LakeRow]:
     """Readers change from the folder to an Iceberg table or back, with changes that are due."""
+    readers = sandbox.state().settings.readers
+    return _with_readers_due(sandbox, Readers.FOLDER if readers is Readers.ICEBERG else Readers.ICEBERG)
+
+
+def _with_both_readers_due(sandbox: Sandbox) -> list[LakeRow]:
+    """Readers of the folder and of an Iceberg table join the others or, if there are both, the latter leave."""
+    readers = sandbox.state().settings.readers
+    return _with_readers_due(sandbox, Readers.FOLDER if readers is Readers.BOTH else Readers.BOTH)
+
+
+def _with_readers_due(sandbox: Sandbox, readers: Readers) -> list[LakeRow]:
     _with_first(sandbox)
-    sandbox.set(Attribute.READERS, "folder" if sandbox.state().settings.readers.open_iceberg else "iceberg")
+    sandbox.set(Attribute.READERS, readers.value)
     _write_second(sandbox)
     _write_late(sandbox)
     return _expected(sandbox)
@@ -303,6 +315,7 @@ SCENARIOS = {
         _repeated("LoadIncremental-soft-deletes", _with_soft_deletes_due, _load_incremental),
         _repeated("LoadIncremental-purge", _with_soft_deletes_to_purge, _load_incremental),
         _repeated("LoadIncremental-readers", _with_other_readers_due, _load_incremental),
+        _repeated("LoadIncremental-both", _with_both_readers_due, _load_incremental),
         _repeated("ProcessTable", _with_all_due, Runner.process_table),
         _repeated("ProcessTable-takeover", _with_dead_run, Runner.process_table),
         Scenario(

@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 EVERYTHING = os.environ.get("CDCLAKE_TESTS") == "crash"
 FOLDER, BUCKET, VERSIONED = "folder", "bucket", "versioned bucket"
-PLAIN, ICEBERG = "folder", "iceberg"
+PLAIN, ICEBERG, BOTH = "folder", "iceberg", "both"
 """What readers open, as in a table's settings."""
 FAULTS = [Fault.KILLED, Fault.RAISES, Fault.RESPONSE_LOST]
-CALL_FAULTS = {PLAIN: [*FAULTS, Fault.PAUSED], ICEBERG: [Fault.KILLED, Fault.PAUSED]}
+INTERRUPTED = [Fault.KILLED, Fault.PAUSED]
+CALL_FAULTS = {PLAIN: [*FAULTS, Fault.PAUSED], ICEBERG: INTERRUPTED, BOTH: INTERRUPTED}
 """Faults in calls to a folder, by readers."""
 SAMPLED_REQUEST_FAULTS = [Fault.KILLED, Fault.RESPONSE_LOST, Fault.CONNECTION_DROPPED]
 REQUEST_FAULTS = [*FAULTS, Fault.CONNECTION_DROPPED] if EVERYTHING else SAMPLED_REQUEST_FAULTS
@@ -46,11 +47,14 @@ if EVERYTHING:
         (FOLDER, ICEBERG): None,
         (BUCKET, ICEBERG): 3,
         (VERSIONED, ICEBERG): 10,
+        (FOLDER, BOTH): 10,
+        (BUCKET, BOTH): 3,
+        (VERSIONED, BOTH): 3,
     }
 else:
-    SAMPLES = {(store, readers): 1 for store in (FOLDER, BUCKET, VERSIONED) for readers in (PLAIN, ICEBERG)}
+    SAMPLES = {(store, readers): 1 for store in (FOLDER, BUCKET, VERSIONED) for readers in (PLAIN, ICEBERG, BOTH)}
     SAMPLES[FOLDER, PLAIN] = 3
-LEFT_OUT: dict[str, set[str]] = {PLAIN: {"clean-up-expired"}, ICEBERG: set()}
+LEFT_OUT: dict[str, set[str]] = {PLAIN: {"clean-up-expired"}, ICEBERG: set(), BOTH: set()}
 """Runs that such a table does not have: in a folder nothing expires."""
 SCENARIOS_OF = {readers: [name for name in SCENARIOS if name not in left_out] for readers, left_out in LEFT_OUT.items()}
 SAMPLED = [
@@ -59,6 +63,7 @@ SAMPLED = [
         (FOLDER, ICEBERG, scenario)
         for scenario in ("LoadIncremental-readers", "rollback-to", "clean-up-expired", "erase")
     ),
+    *((FOLDER, BOTH, scenario) for scenario in ("LoadIncremental-both", "rollback-to")),
     *(
         pytest.param(store, readers, scenario, marks=pytest.mark.long)
         for store, readers, scenario in (
@@ -74,7 +79,7 @@ SAMPLED = [
 ALL = [
     (store, readers, scenario)
     for store in (VERSIONED, BUCKET, FOLDER)
-    for readers in (PLAIN, ICEBERG)
+    for readers in (PLAIN, ICEBERG, BOTH)
     for scenario in SCENARIOS_OF[readers]
 ]
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     NewEnvironment = Callable[[str], AbstractContextManager[tuple[Environment, Path]]]
 
-both_readers = pytest.mark.parametrize("readers", ["folder", "iceberg"])
+all_readers = pytest.mark.parametrize("readers", ["folder", "iceberg", "both"])
 iceberg_readers = pytest.mark.parametrize("readers", ["iceberg"])
 
 
@@ -105,7 +105,7 @@ def _without(view: View, key: str) -> View:
     return View({name: data for name, data in view.objects.items() if name != key})
 
 
-@both_readers
+@all_readers
 def test_missing_rows_are_noticed(settled: tuple[View, list[LakeRow]]) -> None:
     view, _ = settled
     key = LAYOUT.data_key(max(view.visible))
@@ -116,7 +116,7 @@ def test_missing_rows_are_noticed(settled: tuple[View, list[LakeRow]]) -> None:
         checks.check_readers(before, _without(view, key))
 
 
-@both_readers
+@all_readers
 def test_a_truncated_file_is_noticed(settled: tuple[View, list[LakeRow]]) -> None:
     view, _ = settled
     key = LAYOUT.data_key(max(view.visible))
@@ -124,7 +124,7 @@ def test_a_truncated_file_is_noticed(settled: tuple[View, list[LakeRow]]) -> Non
         checks.check_readers(view, View({**view.objects, key: view.objects[key][:-9]}))
 
 
-@both_readers
+@all_readers
 def test_a_foreign_file_and_a_missing_row_are_noticed(settled: tuple[View, list[LakeRow]]) -> None:
     view, expected = settled
     checks.check_table(view, expected)
