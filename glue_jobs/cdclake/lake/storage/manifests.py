@@ -1,7 +1,8 @@
 """Writes the manifests of an Iceberg table: Avro files that list its data files with their statistics.
 
 A change rewrites only manifests of which it replaces files, and those that are not full yet. Manifests list files by
-partition and key, so that a change of neighboring rows touches few. pyiceberg encodes and decodes them.
+partition and key, so that a change of neighboring rows touches few. pyiceberg encodes them; entries that stay are
+copied.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import io
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +33,6 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestFile,
     read_manifest_list,
-    write_manifest,
     write_manifest_list,
 )
 from pyiceberg.partitioning import PartitionSpec
@@ -47,7 +47,15 @@ from cdclake.commit.iceberg_metadata import (
     table_schema,
 )
 from cdclake.commit.log import CONCURRENT_READS
+from cdclake.commit.publish import CONCURRENT_CALLS
 from cdclake.errors import IntegrityError
+from cdclake.lake.storage.encoded_entries import (
+    REMEDY,
+    CopyingManifestWriter,
+    EncodedDataFile,
+    EncodedEntry,
+    read_entries,
+)
 from cdclake.lake.storage.partitions import partition_column, partition_sort_key
 from cdclake.lake.storage.reader import open_parquet
 from cdclake.model.iceberg.table import IcebergFiles, Manifest
@@ -67,10 +75,9 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore
 
 FILES_PER_MANIFEST = 256
-"""Encoding an entry takes 0.13 ms with the statistics of 30 columns."""
+"""A changed file costs copying so many entries, 0.05 ms each. A reader requests each manifest."""
 _LONG_DIGITS = 18
 _CODEC: Final = "deflate"
-_REMEDY = "Set Readers to folder, run, and set it back: all manifests are written again"
 
 
 @dataclass(frozen=True)
@@ -118,12 +125,9 @@ class ManifestWriting:
         unchanged = [(one, files) for one, files in slices if all(file.path in live for file in files)]
         full = [(one, files) for one, files in unchanged if len(files) >= FILES_PER_MANIFEST // 2]
         kept_keys = {one.key for one, _ in full}
-        entries = [
-            entry
-            for one, files in slices
-            if one.key not in kept_keys
-            for entry in encoder.entries(listed[self.store.url(one.key)], files)
-        ]
+        rewritten = [(listed[self.store.url(one.key)], files) for one, files in slices if one.key not in kept_keys]
+        with ThreadPoolExecutor(CONCURRENT_READS) as pool:
+            entries = [entry for found in pool.map(lambda one: encoder.entries(*one), rewritten) for entry in found]
         known = {file.path for _, files in slices for file in files}
         added = encoder.new_entries([file for file in after.files if file.path not in known])
         pooled: list[tuple[DataFile, ManifestEntry]] = [*added]
@@ -134,7 +138,7 @@ class ManifestWriting:
             else:
                 deleted.append(entry)
         pooled.sort(key=lambda one: _order(one[0]))
-        written = list(encoder.write(pooled))
+        written = encoder.write(pooled)
         if deleted:
             written.append(encoder.write_deleted(deleted, len(written) + 1))
         files = [*(listed[self.store.url(one.key)] for one, _ in full), *(manifest for _, manifest in written)]
@@ -254,12 +258,12 @@ class ManifestErasure:
             data_file = entries[file.path].data_file
         else:  # it no longer exists
             data_file = IcebergDataFile.from_args(
-                content=old.data_file.content,
-                file_path=old.data_file.file_path,
-                file_format=old.data_file.file_format,
+                content=DataFileContent.DATA,
+                file_path=self.writing.store.url(self.writing.layout.data_key(file.path)),
+                file_format=FileFormat.PARQUET,
                 partition=old.data_file.partition,
                 record_count=old.data_file.record_count,
-                file_size_in_bytes=old.data_file.file_size_in_bytes,
+                file_size_in_bytes=file.bytes,
             )
         return ManifestEntry.from_args(
             status=ManifestEntryStatus.EXISTING,
@@ -329,25 +333,38 @@ class _Encoder:
         self._counts = compute_statistics_plan(self._schema, {"write.metadata.metrics.default": "counts"})
         self._ids = parquet_path_to_id_mapping(self._schema)
         self._partition_columns = partition_columns(after)
+        self._partition = cache(self._partition_record)
+        """Of partition values. Converting the text of an integer takes 0.05 ms."""
         self._unbounded = {after.field_ids.of(one.name) for one in after.schema if _is_misread(one.type)}
 
     def listed(self, manifest_list: str) -> dict[str, ManifestFile]:
         """The manifests of a list, by URL."""
         return {one.manifest_path: one for one in read_manifest_list(self.io.new_input(manifest_list))}
 
-    def entries(self, manifest: ManifestFile, files: Sequence[DataFile]) -> Iterator[tuple[DataFile, ManifestEntry]]:
-        """The live files of a manifest, with their entries.
+    def entries(self, manifest: ManifestFile, files: Sequence[DataFile]) -> list[tuple[DataFile, ManifestEntry]]:
+        """The live files of a manifest, with their entries, whose data files stay encoded.
 
         Raises:
             IntegrityError: It lists other files.
         """
         layout, url = self._writing.layout, self._writing.store.url
         by_url = {url(layout.data_key(file.path)): file for file in files}
-        found = manifest.fetch_manifest_entry(self.io, discard_deleted=True)
-        if {entry.data_file.file_path for entry in found} != by_url.keys():
+        with self.io.new_input(manifest.manifest_path).open() as source:
+            found = [one for one in read_entries(source.read()) if one.status != ManifestEntryStatus.DELETED]
+        if {one.file_path for one in found} != by_url.keys():
             message = f"A manifest of {layout.name} does not list the files of its snapshot"
-            raise IntegrityError(message, remedy=f"Nothing was changed. {_REMEDY}", file=manifest.manifest_path)
-        return ((by_url[entry.data_file.file_path], entry) for entry in found)
+            raise IntegrityError(message, remedy=f"Nothing was changed. {REMEDY}", file=manifest.manifest_path)
+        return [(by_url[one.file_path], self._known_entry(one, manifest, by_url[one.file_path])) for one in found]
+
+    def _known_entry(self, found: EncodedEntry, manifest: ManifestFile, file: DataFile) -> ManifestEntry:
+        """An entry, with what it inherits: https://iceberg.apache.org/spec/#sequence-number-inheritance."""
+        numbers = (found.sequence_number, found.file_sequence_number)
+        return ManifestEntry(
+            found.status,
+            found.snapshot_id,
+            *(manifest.sequence_number if number is None else number for number in numbers),
+            EncodedDataFile(found.data_file, self._partition(file.partition), file.rows),
+        )
 
     def new_entries(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ManifestEntry]]:
         """Entries of new files, with statistics from their footers."""
@@ -366,7 +383,7 @@ class _Encoder:
             content=DataFileContent.DATA,
             file_path=self._writing.store.url(key),
             file_format=FileFormat.PARQUET,
-            partition=self._partition(file),
+            partition=self._partition(file.partition),
             file_size_in_bytes=file.bytes,
             sort_order_id=None,
             equality_ids=None,
@@ -387,19 +404,22 @@ class _Encoder:
         }
         return {**statistics, **bounds}
 
-    def _partition(self, file: DataFile) -> Record:
-        texts = dict(zip(self._after.partition_key, file.partition, strict=True))
+    def _partition_record(self, partition: tuple[str | None, ...]) -> Record:
+        texts = dict(zip(self._after.partition_key, partition, strict=True))
         columns = self._partition_columns
         return Record(*(partition_column(texts[one.name], one.type, 1)[0].as_py() for one in columns))
 
-    def write(self, entries: Sequence[tuple[DataFile, ManifestEntry]]) -> Iterator[tuple[Manifest, ManifestFile]]:
+    def write(self, entries: Sequence[tuple[DataFile, ManifestEntry]]) -> list[tuple[Manifest, ManifestFile]]:
         """Write manifests of about equally many entries."""
         count = -(-len(entries) // FILES_PER_MANIFEST)
-        for number in range(count):
+
+        def write(number: int) -> tuple[Manifest, ManifestFile]:
             start, end = (len(entries) * one // count for one in (number, number + 1))
             key = self._key(f"-m{number + 1:05d}")
-            manifest = self._write(key, (entry for _, entry in entries[start:end]))
-            yield Manifest(key, end - start), manifest
+            return Manifest(key, end - start), self._write(key, (entry for _, entry in entries[start:end]))
+
+        with ThreadPoolExecutor(CONCURRENT_CALLS) as pool:
+            return list(pool.map(write, range(count)))
 
     def write_existing(self, entries: Sequence[ManifestEntry], number: int) -> tuple[Manifest, ManifestFile]:
         """Write a manifest of files that readers had before."""
@@ -413,7 +433,7 @@ class _Encoder:
 
     def _write(self, key: str, entries: Iterable[ManifestEntry], *, deleted: bool = False) -> ManifestFile:
         output = self.io.new_output(key)
-        with write_manifest(FORMAT_VERSION, self._spec, self._schema, output, self._after.change, _CODEC) as writer:
+        with CopyingManifestWriter(self._spec, self._schema, output, self._after.change, _CODEC) as writer:
             for entry in entries:
                 if deleted:
                     writer.delete(entry)
@@ -467,7 +487,7 @@ class _StoreInput(InputFile):
     def _content(self) -> bytes:
         content = self._store.get(self._key)
         if content is None:
-            raise IntegrityError("A manifest of an Iceberg table is missing", remedy=_REMEDY, file=self._key)
+            raise IntegrityError("A manifest of an Iceberg table is missing", remedy=REMEDY, file=self._key)
         return content
 
     def __len__(self) -> int:
