@@ -228,8 +228,8 @@ class Scenario:
                 raise IntegrityError(message, remedy=f"See the logs in {self._deployment.logs}")
             log = ChangeLog(self._lake, LakeLayout(self._deployment.lake_bucket, self._lake_prefix, name))
             source = self._shop.expected(table)
-            rows = read_lake(self._lake, log.layout, source.schema)
-            comparison = compare_with_source(rows, source, log, self._catalog)
+            found = read_lake(self._lake, log.layout, source.schema)
+            comparison = compare_with_source(found, source, log, self._catalog)
             if not comparison.equal:
                 message = (
                     f"After {step} the lake table {name} differs from its source: {'; '.join(comparison.differences)}"
