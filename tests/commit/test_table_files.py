@@ -154,7 +154,7 @@ def test_parts_of_a_large_table_go_on_in_its_history(large: LakeBuilder) -> None
     snapshot = replace(large.snapshot, history=History(large.snapshot.schema, (), open=files))
     for _ in range(4):
         check_next_files(large.log, snapshot)
-    large.store.put(f"{LAYOUT.history_prefix}part-0.parquet", b"foreign")
+    large.store.put(f"{LAYOUT.history.table_prefix}part-0.parquet", b"foreign")
     for _ in range(3):
         check_next_files(large.log, snapshot)
     with pytest.raises(LakeFilesError, match=f"{HISTORY}part-0.parquet"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.control.run.item_sync import is_emptied, lake_attributes
 from cdclake.model.change import ChangeKind
-from cdclake.model.layout import HISTORY, ICEBERG
+from cdclake.model.layout import HISTORY, is_in_history, is_in_iceberg
 from cdclake.model.names import Attribute
 from cdclake.model.versions import DELETED, OPERATION
 from tests.crash.connectors import LAKE
@@ -16,16 +16,14 @@ from tests.crash.sandbox import COLUMNS
 from tests.lake.table import by_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableState
     from cdclake.oracle import LakeRow
     from tests.crash.sandbox import View
 
-TABLE, TABLE_HISTORY, TABLE_LIVE, TABLE_ICEBERG = (
-    f"shop_orders{suffix}" for suffix in ("", "_history", "_live", "_iceberg")
-)
+TABLE, TABLE_HISTORY, TABLE_LIVE = (f"shop_orders{suffix}" for suffix in ("", "_history", "_live"))
 """Names in the catalog."""
 
 
@@ -47,46 +45,60 @@ def check_readers(before: View, now: View) -> None:
         return
     old = {file.path for file in now.log.snapshot(head - 1).all_files}
     assert old & new <= seen <= old | new, "readers see files that neither the last change nor the one before has"
-    assert old <= seen or new <= seen, "readers miss rows: files were retired before their replacements appeared"
+    for own in _per_table(old, seen, new):
+        assert own[0] <= own[1] or own[2] <= own[1], "readers miss rows: files were retired before others appeared"
+    in_folders = [{path for path in paths if not is_in_iceberg(path)} for paths in (old, seen, new)]
+    assert in_folders[0] <= in_folders[1] or in_folders[2] <= in_folders[1], "readers see half of a change"
     check_iceberg_readers(before, now, old, new)
 
 
+def _per_table(*sets: Collection[str]) -> list[list[set[str]]]:
+    """The paths of each set that are of the table, then those that are of the history."""
+    return [[{path for path in paths if is_in_history(path) == history} for paths in sets] for history in (False, True)]
+
+
 def check_iceberg_readers(before: View, now: View, old: set[str], new: set[str]) -> None:
-    """The Iceberg table is that before or after a change. No file that it offers has vanished, and of those that it
+    """Each Iceberg table is that before or after a change. No file that it offers has vanished, and of those that it
     offered before only files of the folder.
     """
-    lost = before.iceberg.keys - before.objects.keys() if before.iceberg else frozenset[str]()
     new_records = now.log.records(before.log.head() + 1, now.log.head())
     is_erased = any(record.kind is ChangeKind.ERASURE for record in new_records)
-    if now.iceberg:
-        assert now.iceberg.keys - now.objects.keys() <= lost, "readers miss files of the Iceberg table"
-        assert now.iceberg.files.keys() in (_of_table(old), _of_table(new)), "readers see half of a change"
-    if before.iceberg and not is_erased:
-        kept = {key for key in before.iceberg.keys if key.startswith(LAYOUT.iceberg_prefix)}
-        assert kept - now.objects.keys() <= lost, "readers miss files of the Iceberg table"
-    assert _of_iceberg(now.visible) in (_of_iceberg(old), _of_iceberg(new)), "readers see half of a change"
-
-
-def _of_table(paths: Iterable[str]) -> set[str]:
-    return {path for path in paths if not path.startswith(HISTORY)}
+    tables = ((before.iceberg, now.iceberg), (before.iceberg_history, now.iceberg_history))
+    for (was, is_now), (old_own, new_own, seen) in zip(tables, _per_table(old, new, now.visible), strict=True):
+        lost = was.keys - before.objects.keys() if was else frozenset[str]()
+        if is_now:
+            assert is_now.keys - now.objects.keys() <= lost, "readers miss files of the Iceberg table"
+            assert is_now.files.keys() in (old_own, new_own), "readers see half of a change"
+        if was and not is_erased:
+            kept = {key for key in was.keys if is_in_iceberg(LAYOUT.data_path_of(key))}
+            assert kept - now.objects.keys() <= lost, "readers miss files of the Iceberg table"
+        assert _of_iceberg(seen) in (_of_iceberg(old_own), _of_iceberg(new_own)), "readers see half of a change"
 
 
 def _of_iceberg(paths: Iterable[str]) -> set[str]:
-    return {path for path in paths if path.startswith(ICEBERG)}
+    return set(filter(is_in_iceberg, paths))
 
 
 def check_iceberg(view: View, *, is_expected: bool) -> None:
-    """Readers find an Iceberg table if it is expected, of the last change, and each offered snapshot has its files."""
+    """Readers find Iceberg tables if they are expected, of the last change, and each offered snapshot has its files."""
     head = view.log.head()
-    snapshot, table = view.log.snapshot(head), view.iceberg
-    assert (table is not None) == (snapshot.iceberg is not None) == is_expected, "the table has the wrong readers"
-    if table:
-        assert (table.change, table.current) == (head, head), "readers do not find the last change"
-        assert table.keys <= view.objects.keys(), "readers miss files of the Iceberg table"
-        expected = {file.path: (file.rows, file.bytes) for file in snapshot.files}
-        assert table.files == expected, "readers find other files than the snapshot's"
-        for change, files in table.snapshots.items():
-            assert files.keys() == {file.path for file in view.log.snapshot(change).files}, f"change {change} differs"
+    for table, layout in ((view.iceberg, LAYOUT), (view.iceberg_history, LAYOUT.history)):
+        is_history = layout is not LAYOUT
+
+        def of_table(change: int, is_history: bool = is_history) -> dict[str, tuple[int, int]]:
+            files = view.log.snapshot(change).all_files
+            return {file.path: (file.rows, file.bytes) for file in files if is_in_history(file.path) == is_history}
+
+        newest = view.log.snapshot(head)
+        owner = newest.history if is_history else newest
+        has_manifests = owner is not None and owner.iceberg is not None
+        assert (table is not None) == has_manifests == is_expected, "the table has the wrong readers"
+        if table:
+            assert (table.change, table.current) == (head, head), "readers do not find the last change"
+            assert table.keys <= view.objects.keys(), "readers miss files of the Iceberg table"
+            assert table.files == of_table(head), "readers find other files than the snapshot's"
+            for change, files in table.snapshots.items():
+                assert files.keys() == of_table(change).keys(), f"change {change} differs"
 
 
 def check_table(view: View, expected: Sequence[LakeRow]) -> None:
@@ -145,21 +157,23 @@ def check_clean(view: View) -> None:
         LAYOUT.cleaned_through_key,
         LAYOUT.files_checked_to_key,
     }
-    elsewhere = (LAYOUT.table_prefix, LAYOUT.history_prefix, LAYOUT.iceberg_prefix, LAYOUT.foreign_key(""))
-    control = {key for key in view.objects if not key.startswith(elsewhere)}
-    present = {key for key in view.objects if key.startswith(LAYOUT.iceberg_prefix)}
-    assert sorted(present) == sorted(_iceberg_keys(remaining)), "the Iceberg table has other files than changes need"
+    folders = (LAYOUT.table_prefix, LAYOUT.history.table_prefix)
+    iceberg = (LAYOUT.iceberg_prefix, LAYOUT.history.iceberg_prefix)
+    control = {key for key in view.objects if not key.startswith((*folders, *iceberg, LAYOUT.foreign_key("")))}
+    present = {key for key in view.objects if key.startswith(iceberg)}
+    assert sorted(present) == sorted(_iceberg_keys(remaining)), "an Iceberg table has other files than changes need"
     assert not [key for key in control if key.startswith(LAYOUT.staging_folder)], "staging is not empty"
     assert sorted(control - known) == [], "the clean-up left unneeded objects"
 
 
 def _iceberg_keys(retained: Sequence[Snapshot]) -> set[str]:
-    """Keys in the folder of the Iceberg table that retained changes need, and that readers of the newest one need."""
+    """Keys in the folders of Iceberg tables that retained changes need, and that readers of the newest one need."""
     newest = retained[-1]
-    keys = {LAYOUT.data_key(path) for one in retained for path in _of_iceberg(file.path for file in one.files)}
-    keys.update(key for one in retained if one.iceberg for key in one.iceberg.keys)
-    if newest.iceberg:
-        keys |= {LAYOUT.iceberg_metadata_key(newest.change), LAYOUT.version_hint_key}
+    keys = {LAYOUT.data_key(path) for one in retained for path in _of_iceberg(file.path for file in one.all_files)}
+    keys.update(key for one in retained for key in one.manifest_keys)
+    for owner, layout in ((newest, LAYOUT), (newest.history, LAYOUT.history)):
+        if owner and owner.iceberg:
+            keys |= {layout.iceberg_metadata_key(newest.change), layout.version_hint_key}
     return keys
 
 
@@ -170,14 +184,16 @@ def check_catalog(view: View, state: TableState, shown: Mapping[str, set[str] | 
     """
     if shown is None:
         return
-    paths = {path.removeprefix(HISTORY) for path in view.visible if path.startswith(HISTORY)}
-    own = {path for path in view.visible if not path.startswith(HISTORY)}
-    expected: dict[str, set[str] | str] = {
-        table: {_folder(path) for path in files} for table, files in ((TABLE, own), (TABLE_HISTORY, paths))
-    }
-    if view.iceberg:
-        name = TABLE if any(_of_iceberg(own)) else TABLE_ICEBERG
-        expected[name] = f"s3://{LAKE}/{LAYOUT.iceberg_metadata_key(view.iceberg.change)}"
+    own, versions = _per_table(view.visible)
+    expected: dict[str, set[str] | str] = {}
+    for name, (paths,), iceberg, layout in (
+        (TABLE, own, view.iceberg, LAYOUT),
+        (TABLE_HISTORY, versions, view.iceberg_history, LAYOUT.history),
+    ):
+        expected[name] = {_folder(path.removeprefix(HISTORY)) for path in paths}
+        if iceberg:
+            shows_both = not any(_of_iceberg(paths))
+            expected[name + "_iceberg" * shows_both] = f"s3://{LAKE}/{layout.iceberg_metadata_key(iceberg.change)}"
     if state.settings.soft_delete or view.log.snapshot(view.log.head()).deleted_rows:
         expected[TABLE_LIVE] = set()
     assert shown == expected, "the catalog differs from the lake"

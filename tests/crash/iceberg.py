@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyiceberg.io import InputStream
     from pyiceberg.table.snapshots import Snapshot
 
+    from cdclake.model.layout import LakeLayout
+
 
 @dataclass(frozen=True)
 class IcebergTable:
@@ -41,19 +43,20 @@ class IcebergTable:
         return self.snapshots[self.current]
 
 
-def iceberg_table(objects: Mapping[str, bytes]) -> IcebergTable | None:
+def iceberg_table(objects: Mapping[str, bytes], layout: LakeLayout) -> IcebergTable | None:
     """Open the Iceberg table that the version hint names, with all its snapshots; None without a hint.
 
     Args:
         objects: All objects of the lake by key.
+        layout: That of the table, or of its history.
     """
-    hint = objects.get(LAYOUT.version_hint_key)
+    hint = objects.get(layout.version_hint_key)
     if hint is None:
         return None
     change = int(hint)
-    keys = {LAYOUT.iceberg_metadata_key(change)}
+    keys = {layout.iceberg_metadata_key(change)}
     files = _Files(objects)
-    metadata = TableMetadataUtil.parse_raw(files.content(LAYOUT.iceberg_metadata_key(change)).decode())
+    metadata = TableMetadataUtil.parse_raw(files.content(layout.iceberg_metadata_key(change)).decode())
     snapshots: dict[int, dict[str, tuple[int, int]]] = {}
     for snapshot in metadata.snapshots:
         found = snapshots[snapshot.snapshot_id] = {}
@@ -77,8 +80,8 @@ def _needs(snapshot: Snapshot, files: _Files) -> Iterator[tuple[str, tuple[int, 
 
 
 def _key(location: str) -> str:
-    """Key of an object of the Iceberg table or of the table's folder, by its URL or path."""
-    prefixes = (LAYOUT.iceberg_prefix, LAYOUT.table_prefix)
+    """Key of an object of an Iceberg table, or of the folder of the table or its history, by its URL or path."""
+    prefixes = [prefix for one in (LAYOUT, LAYOUT.history) for prefix in (one.iceberg_prefix, one.table_prefix)]
     return next(location[location.index("/" + one) + 1 :] for one in prefixes if "/" + one in location)
 
 

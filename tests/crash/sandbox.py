@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from cdclake.adapters.memory import MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.control.run.lease import LEASE_SECONDS
-from cdclake.model.layout import HISTORY, ICEBERG
+from cdclake.model.layout import is_in_history, is_in_iceberg
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableState
 from cdclake.model.versions import VALIDITY_FLAG
@@ -131,16 +131,18 @@ class View:
     Attributes:
         objects: All objects, by key.
         iceberg: The Iceberg table; None if readers find none.
-        visible: The data files that readers see, in the folders of the table and its history and in the Iceberg table,
+        iceberg_history: That of the history, likewise.
+        visible: The data files that readers see, in the folders of the table and its history and in the Iceberg tables,
             by their paths in snapshots.
         log: The change log.
     """
 
     def __init__(self, objects: dict[str, bytes]) -> None:
         self.objects = objects
-        self.iceberg = iceberg_table(objects)
-        folders = (LAYOUT.table_prefix, LAYOUT.history_prefix)
-        named = {LAYOUT.data_key(path) for path in self.iceberg.files} if self.iceberg else set[str]()
+        self.iceberg, self.iceberg_history = (iceberg_table(objects, one) for one in (LAYOUT, LAYOUT.history))
+        folders = (LAYOUT.table_prefix, LAYOUT.history.table_prefix)
+        tables = (self.iceberg, self.iceberg_history)
+        named = {LAYOUT.data_key(path) for table in tables if table for path in table.files}
         self.visible = {
             LAYOUT.data_path_of(key): data for key, data in objects.items() if key in named or key.startswith(folders)
         }
@@ -156,14 +158,14 @@ class View:
 
     def rows(self) -> list[LakeRow]:
         """The table's rows, in any order."""
-        own = {path: data for path, data in self.files.items() if not path.startswith(HISTORY)}
+        own = {path: data for path, data in self.files.items() if not is_in_history(path)}
         # Files of an Iceberg table contain the partition columns.
-        folders = {path: "" if path.startswith(ICEBERG) else path for path in own}
+        folders = {path: "" if is_in_iceberg(path) else path for path in own}
         return list(chain.from_iterable(rows_of(folders[path], data, COLUMNS) for path, data in own.items()))
 
     def newest_versions(self) -> list[dict[str, Any]]:
         """The newest version of each key in the history, in any order."""
-        rows = chain.from_iterable(data.to_pylist() for path, data in self.files.items() if path.startswith(HISTORY))
+        rows = chain.from_iterable(data.to_pylist() for path, data in self.files.items() if is_in_history(path))
         return [row for row in rows if row[VALIDITY_FLAG]]
 
 

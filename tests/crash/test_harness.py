@@ -10,7 +10,6 @@ import pytest
 from cdclake.adapters.memory import MemoryStore
 from cdclake.adapters.s3 import S3Store
 from cdclake.errors import CdclakeError
-from cdclake.model.layout import HISTORY
 from tests.crash import checks
 from tests.crash.connectors import LAKE
 from tests.crash.environments import AwsEnvironment
@@ -209,13 +208,15 @@ def test_leftovers_and_losses_of_an_iceberg_table_are_noticed(
 @iceberg_readers
 def test_a_catalog_that_names_other_metadata_is_noticed(settled: tuple[View, list[LakeRow]], sandbox: Sandbox) -> None:
     view, state = settled[0], sandbox.state()
-    history = {path.removeprefix(HISTORY).rpartition("/")[0] for path in view.visible if path.startswith(HISTORY)}
-    shown: dict[str, set[str] | str] = {checks.TABLE_HISTORY: history}
-    newest = f"s3://{LAKE}/{LAYOUT.iceberg_metadata_key(3)}"
-    checks.check_catalog(view, state, {**shown, checks.TABLE: newest})
-    for wrong in (f"s3://{LAKE}/{LAYOUT.iceberg_metadata_key(2)}", {""}):
-        with pytest.raises(AssertionError, match="the catalog differs"):
-            checks.check_catalog(view, state, {**shown, checks.TABLE: wrong})
+    layouts = {checks.TABLE: LAYOUT, checks.TABLE_HISTORY: LAYOUT.history}
+    shown: dict[str, set[str] | str] = {
+        name: f"s3://{LAKE}/{layout.iceberg_metadata_key(3)}" for name, layout in layouts.items()
+    }
+    checks.check_catalog(view, state, shown)
+    for name, layout in layouts.items():
+        for wrong in (f"s3://{LAKE}/{layout.iceberg_metadata_key(2)}", {""}):
+            with pytest.raises(AssertionError, match="the catalog differs"):
+                checks.check_catalog(view, state, {**shown, name: wrong})
 
 
 def test_a_run_that_retires_files_before_its_commit_fails_the_trials(new_environment: NewEnvironment) -> None:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from cdclake.commit.iceberg import expire_snapshots
+from cdclake.commit.iceberg import expire_snapshots, list_iceberg
 from cdclake.commit.publish import KeepAlive, in_parallel, no_lease
 from cdclake.model.change import ChangeKind, ChangeRecord
-from cdclake.model.layout import CHANGE_DIGITS, ICEBERG
+from cdclake.model.layout import CHANGE_DIGITS, LakeLayout, is_in_iceberg
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,7 +44,8 @@ class CleanUpPlan:
         staging: Staged files of crashed runs.
         copies: Copies of retired files, made for reading.
         marks: Markers of published changes.
-        iceberg: Files of the Iceberg table: data, manifests and metadata, also of crashed runs.
+        iceberg: Files of the Iceberg tables, of the table and of its history: data, manifests and metadata, also of
+            crashed runs.
     """
 
     first_retained: int
@@ -64,7 +65,7 @@ class CleanUpPlan:
 
     @property
     def objects(self) -> tuple[str, ...]:
-        """Keys of all objects but the data files and those of the Iceberg table."""
+        """Keys of all objects but the data files and those of the Iceberg tables."""
         return (
             *self.snapshots,
             *self.tombstones,
@@ -75,7 +76,7 @@ class CleanUpPlan:
         )
 
     def without_iceberg(self) -> CleanUpPlan:
-        """The same, but the Iceberg table's files stay, as while the catalog may still name older metadata."""
+        """The same, but the Iceberg tables' files stay, as while the catalog may still name older metadata."""
         return replace(self, iceberg=())
 
     def to_json(self) -> dict[str, int]:
@@ -90,7 +91,7 @@ def has_leftovers(log: ChangeLog, head: int) -> bool:
     folders = (layout.staging_folder, layout.snapshots_folder, layout.tombstones_folder, layout.quarantine_folder)
     if any(_number(entry.key, folder) > head for folder in folders for entry in log.store.list(folder)):
         return True
-    return any((layout.iceberg_change(entry.key) or 0) > head for entry in log.store.list(layout.iceberg_prefix))
+    return any((one.iceberg_change(entry.key) or 0) > head for one, found in list_iceberg(log) for entry in found)
 
 
 def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: int | None = None) -> CleanUpPlan:
@@ -118,7 +119,7 @@ def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: 
     snapshots = {record.snapshot_key for record in retained}
     return CleanUpPlan(
         first_retained=first,
-        data_files=tuple(sorted(path for path in set(retired) - needed_files if not path.startswith(ICEBERG))),
+        data_files=tuple(sorted(path for path in set(retired) - needed_files if not is_in_iceberg(path))),
         snapshots=tuple(key for key in _keys(log, layout.snapshots_folder, through) if key not in snapshots),
         tombstones=tuple(
             key
@@ -131,7 +132,9 @@ def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: 
             entry.key for entry in log.store.list(layout.as_of_folder) if entry.modified_utc < now - COPY_LIFETIME
         ),
         marks=_keys(log, layout.published_folder, head - 1),
-        iceberg=_expired_iceberg(log, head, now, through),
+        iceberg=tuple(
+            key for one, found in list_iceberg(log) for key in _expired_iceberg(log, one, found, head, now, through)
+        ),
     )
 
 
@@ -148,17 +151,21 @@ def _needed_files(records: Sequence[ChangeRecord], snapshots: Iterable[Snapshot]
     return added | {file.path for snapshot in snapshots for file in snapshot.all_files}
 
 
-def _expired_iceberg(log: ChangeLog, head: int, now: datetime, through: int | None) -> tuple[str, ...]:
-    """Keys of the Iceberg table's files that no reader needs.
+def _expired_iceberg(
+    log: ChangeLog, layout: LakeLayout, entries: Sequence[ListedObject], head: int, now: datetime, through: int | None
+) -> tuple[str, ...]:
+    """Keys of an Iceberg table's files that no reader needs.
 
     Readers may still use snapshots that this clean-up expires. So it deletes what only changes need that the clean-up
     before expired.
+
+    Args:
+        layout: That of the table, or of its history.
+        entries: All files in the folder of the Iceberg table.
     """
-    layout = log.layout
-    entries = list(log.store.list(layout.iceberg_prefix))
     if not entries:
         return ()
-    marked_utc = max((entry.modified_utc for entry in log.store.list(layout.first_retained_key)), default=None)
+    marked_utc = max((entry.modified_utc for entry in log.store.list(log.layout.first_retained_key)), default=None)
     if marked_utc and marked_utc > now - EXPIRY_GRACE:
         return ()
     # Readers may open metadata until the next one is written, or the table is withdrawn.
@@ -171,25 +178,26 @@ def _expired_iceberg(log: ChangeLog, head: int, now: datetime, through: int | No
     replaced_before = aged if head in written_utc else aged + 1
     return tuple(
         entry.key
-        for entry in _unneeded_iceberg(log, head, entries)
+        for entry in _unneeded_iceberg(log, layout, entries, head)
         if (change := layout.iceberg_change(entry.key)) is not None  # another program made it
         and (through is None or change <= through)
         and (change < replaced_before or not layout.is_iceberg_metadata(entry.key))
     )
 
 
-def _unneeded_iceberg(log: ChangeLog, head: int, entries: Sequence[ListedObject]) -> list[ListedObject]:
-    """Those of the Iceberg table's files that no retained change needs: of earlier changes, crashed runs, old metadata.
+def _unneeded_iceberg(
+    log: ChangeLog, layout: LakeLayout, entries: Sequence[ListedObject], head: int
+) -> list[ListedObject]:
+    """Those of an Iceberg table's files that no retained change needs: of earlier changes, crashed runs, old metadata.
 
     Args:
-        entries: All its files.
+        As `_expired_iceberg`.
     """
     if not entries:
         return []
-    layout = log.layout
     records, snapshots = _retained(log, log.first_retained(), head)
-    needed = {layout.data_key(path) for path in _needed_files(records, snapshots)}
-    needed.update(key for snapshot in snapshots if snapshot.iceberg for key in snapshot.iceberg.keys)
+    needed = {log.layout.data_key(path) for path in _needed_files(records, snapshots)}
+    needed.update(key for snapshot in snapshots for key in snapshot.manifest_keys)
     needed |= {layout.iceberg_metadata_key(head), layout.version_hint_key}
     own = [layout.manifest_prefix(record.change, record.run_id) for record in records[1:]]
     # Snapshots of earlier changes need the files that an erasure wrote for them, or will need them when it ends.
@@ -210,7 +218,9 @@ def clean_up(log: ChangeLog, plan: CleanUpPlan, keep_alive: KeepAlive = no_lease
         log.mark_first_retained(plan.first_retained)  # first: no reader may start on a change that is half deleted
     if plan.iceberg:
         expired = frozenset(plan.iceberg)
-        log.store.remove(layout.iceberg_prefix, lambda key: key not in expired)
+        for one in (layout, layout.history):
+            if any(key.startswith(one.iceberg_prefix) for key in expired):
+                log.store.remove(one.iceberg_prefix, lambda key: key not in expired)
     keep_alive()
     in_parallel(
         lambda path: log.store.discard(layout.data_key(path), layout.retired_key(path)), plan.data_files, keep_alive
@@ -231,9 +241,8 @@ def retired_since(log: ChangeLog, head: int) -> datetime | None:
     first = log.first_retained()
     if first < head:
         return datetime.fromisoformat(log.record(first + 1).created_utc)
-    # A clean-up leaves files of the Iceberg table's expired snapshots to the next one.
-    entries = list(log.store.list(log.layout.iceberg_prefix))
-    left = _unneeded_iceberg(log, head, entries)
+    # A clean-up leaves files of the Iceberg tables' expired snapshots to the next one.
+    left = any(_unneeded_iceberg(log, layout, entries, head) for layout, entries in list_iceberg(log))
     return datetime.fromisoformat(log.record(head).created_utc) if left else None
 
 

@@ -12,15 +12,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cdclake.commit.clean_up import DELETE_BATCH_KEYS
+from cdclake.commit.iceberg import list_iceberg
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.errors import CommitConflictError
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.due_files import remember_applied
-from cdclake.model.layout import CHANGE_DIGITS, ICEBERG
+from cdclake.model.layout import CHANGE_DIGITS, is_in_iceberg
 from cdclake.model.snapshot import Snapshot
+from cdclake.model.versions import history_table
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from cdclake.commit.log import ChangeLog
     from cdclake.model.iceberg.table import IcebergFiles
@@ -51,16 +53,23 @@ class Replacement:
         """The snapshot with the old files replaced."""
         history = snapshot.history
         if history:
-            history = replace(history, open=self._files(history.open), closed=self._files(history.closed))
-        iceberg = snapshot.iceberg and self.iceberg.get(snapshot.iceberg.manifest_list, snapshot.iceberg)
+            history = replace(
+                history,
+                open=self._files(history.open),
+                closed=self._files(history.closed),
+                iceberg=self._manifests(history.iceberg),
+            )
         tombstones = (self.tombstones.get(file.key, file) for file in snapshot.tombstones)
         return replace(
             snapshot,
             files=self._files(snapshot.files),
             tombstones=tuple(file for file in tombstones if file),
             history=history,
-            iceberg=iceberg,
+            iceberg=self._manifests(snapshot.iceberg),
         )
+
+    def _manifests(self, old: IcebergFiles | None) -> IcebergFiles | None:
+        return old and self.iceberg.get(old.manifest_list, old)
 
     def _files(self, files: Iterable[DataFile]) -> tuple[DataFile, ...]:
         return tuple(file for old in files if (file := self.files.get(old.path, old)))
@@ -101,10 +110,10 @@ def commit_erasure(
     """
     after = remember_applied(replace(replacement.apply_to(before), change=before.change + 1), known_raw_files)
     live = {file.path for file in before.all_files}
-    # New files of the past were never live. CatalogEntry them as retired lets a later clean-up delete them.
+    # New files of the past were never live. Recording them as retired lets a later clean-up delete them.
     new = [file for old, file in replacement.files.items() if file and file.path != old]
     past = (file.path for file in new if file.path not in replacement.staged)
-    never_live = [path for path in past if not path.startswith(ICEBERG)]  # of those, it deletes what is not needed
+    never_live = [path for path in past if not is_in_iceberg(path)]  # of those, it deletes what is not needed
     record = ChangeRecord(
         change=after.change,
         kind=ChangeKind.ERASURE,
@@ -119,8 +128,7 @@ def commit_erasure(
         reason=reason,
         made_by=made_by,
         bytes_added=sum(file.bytes for file in new),
-        iceberg=after.iceberg is not None,
-    )
+    ).with_iceberg(before, after)
     log.commit(record)
     publish(log, record, keep_alive)
     return record
@@ -178,13 +186,16 @@ def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_le
     """
     store, layout = log.store, log.layout
     needed, paths, has_history = set[str](), set[str](), False
+    iceberg = list_iceberg(log)
+    layouts = [one for one, _ in iceberg]
     for record, snapshot in retained_snapshots(log, head):
         needed.add(record.snapshot_key)
         needed.update(file.key for file in snapshot.tombstones)
         paths.update(file.path for file in snapshot.all_files)
-        needed.update(snapshot.iceberg.keys if snapshot.iceberg else ())
-        if snapshot.iceberg and record.change == head:
-            needed.add(layout.iceberg_metadata_key(head))
+        needed.update(snapshot.manifest_keys)
+        if record.change == head:
+            tables = ((snapshot, layout), history_table(snapshot, layout))
+            needed.update(one.iceberg_metadata_key(head) for table, one in tables if table.iceberg)
         has_history = has_history or snapshot.history is not None
     needed.update(layout.retired_key(path) for path in paths)
     needed.update(layout.data_key(path) for path in paths)
@@ -192,9 +203,8 @@ def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_le
     def is_protected(key: str) -> bool:
         return (
             key in needed
-            or _change_of(layout, key) > head
-            or key == layout.version_hint_key
-            or is_foreign_iceberg(layout, key)
+            or _change_of(layouts, key) > head
+            or any(key == one.version_hint_key or is_foreign_iceberg(one, key) for one in layouts)
         )
 
     folders = (
@@ -203,18 +213,19 @@ def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_le
         layout.snapshots_folder,
         layout.as_of_folder,
         layout.staging_folder,
-        layout.iceberg_prefix,
     )
-    unneeded = [entry.key for folder in folders for entry in store.list(folder) if not is_protected(entry.key)]
+    entries = [entry for folder in folders for entry in store.list(folder)]
+    entries += [entry for _, objects in iceberg for entry in objects]
+    unneeded = [entry.key for entry in entries if not is_protected(entry.key)]
     for start in range(0, len(unneeded), DELETE_BATCH_KEYS):
         store.delete(unneeded[start : start + DELETE_BATCH_KEYS])
         keep_alive()
     versions = store.purge(layout.table_prefix, is_protected)
-    versions += store.purge(layout.iceberg_prefix, is_protected)
+    versions += sum(store.purge(one.iceberg_prefix, is_protected) for one in layouts)
     if has_history:  # otherwise the folder may belong to another table
-        versions += store.purge(layout.history_prefix, is_protected)
-    for folder in (*folders, layout.quarantine_folder):
-        versions += store.purge(folder, lambda key: _change_of(layout, key) > head)
+        versions += store.purge(layout.history.table_prefix, is_protected)
+    for folder in (*folders, *(one.iceberg_prefix for one in layouts), layout.quarantine_folder):
+        versions += store.purge(folder, lambda key: _change_of(layouts, key) > head)
         keep_alive()
     return versions
 
@@ -225,10 +236,16 @@ def is_foreign_iceberg(layout: LakeLayout, key: str) -> bool:
     return in_folder and layout.iceberg_change(key) is None
 
 
-def _change_of(layout: LakeLayout, key: str) -> int:
-    """Number of the change that an object belongs to, from its name; 0 if the name has none."""
-    if key.startswith(layout.iceberg_prefix):
-        return layout.iceberg_change(key) or 0
+def _change_of(layouts: Sequence[LakeLayout], key: str) -> int:
+    """Number of the change that an object belongs to, from its name; 0 if the name has none.
+
+    Args:
+        layouts: That of the table, then those of its other Iceberg tables.
+    """
+    for one in layouts:
+        if key.startswith(one.iceberg_prefix):
+            return one.iceberg_change(key) or 0
+    layout = layouts[0]
     folders = (layout.tombstones_folder, layout.snapshots_folder, layout.staging_folder, layout.quarantine_folder)
     folder = next((folder for folder in folders if key.startswith(folder)), "")
     name = key[len(folder) :] if folder else key.rpartition("/")[2]

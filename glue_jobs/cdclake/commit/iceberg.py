@@ -7,41 +7,53 @@ from typing import TYPE_CHECKING
 
 from cdclake import logs
 from cdclake.commit.iceberg_metadata import Json, table_metadata, without_expired
+from cdclake.commit.log import ChangeLog
+from cdclake.model.snapshot import Snapshot
+from cdclake.model.versions import history_table
 
 if TYPE_CHECKING:
-    from cdclake.commit.log import ChangeLog
     from cdclake.model.change import ChangeRecord
+    from cdclake.model.layout import LakeLayout
+    from cdclake.model.rawfiles import ListedObject
+    from cdclake.ports import ObjectStore
 
 
 def publish_iceberg(log: ChangeLog, record: ChangeRecord) -> None:
-    """Make a committed change the current snapshot of the Iceberg table, or withdraw the table. Repeatable.
+    """Make a committed change the current snapshot of the Iceberg tables, of the table and of its history. Repeatable.
 
-    The files of the change, and the metadata, are complete before the version hint names them.
+    Withdraws one that is none any more. The files of the change, and the metadata, are complete before the version hint
+    names them.
     """
-    store, layout = log.store, log.layout
+    lake = log.snapshot(record.change) if record.iceberg or record.history_iceberg else Snapshot(record.change)
+    _publish(log.store, log.layout, record, lake)
+    history, layout = history_table(lake, log.layout)
+    _publish(log.store, layout, record.of_history(), history)
+
+
+def _publish(store: ObjectStore, layout: LakeLayout, record: ChangeRecord, table: Snapshot) -> None:
+    """Publish or withdraw one Iceberg table."""
     if record.iceberg:
-        snapshot = log.snapshot(record.change)
-        files = snapshot.iceberg
+        files = table.iceberg
         location = store.url(layout.iceberg_prefix).rstrip("/")
-        previous = None if record.switched else read_metadata(log, record.change - 1)
+        previous = None if record.switched else _read_metadata(store, layout, record.change - 1)
         if previous is None and not record.switched:
             logs.bind(__name__, table=str(layout.name), change=record.change).warning(
                 "the metadata of the Iceberg table is missing, so its readers cannot go back to earlier changes"
             )
-        metadata = table_metadata(snapshot, record, location, store.url(files.manifest_list if files else ""), previous)
-        _write(log, record.change, metadata)
-        _name_newest(log, record.change)
+        metadata = table_metadata(table, record, location, store.url(files.manifest_list if files else ""), previous)
+        _write(store, layout, record.change, metadata)
+        _name_newest(store, layout, record.change)
     elif record.switched:
         store.delete([layout.version_hint_key])
 
 
-def _name_newest(log: ChangeLog, change: int) -> None:
+def _name_newest(store: ObjectStore, layout: LakeLayout, change: int) -> None:
     """Let the version hint name a change, unless it names a later one: a run may be paused here past its lease."""
-    key, new, old = log.layout.version_hint_key, str(change).encode(), str(change - 1).encode()
-    while not log.store.put_if_unchanged(key, new, old):
-        current = log.store.get(key)
+    key, new, old = layout.version_hint_key, str(change).encode(), str(change - 1).encode()
+    while not store.put_if_unchanged(key, new, old):
+        current = store.get(key)
         if current is None:
-            if log.store.put_if_absent(key, new):
+            if store.put_if_absent(key, new):
                 return
         elif current.isdigit() and int(current) >= change:
             return
@@ -49,20 +61,30 @@ def _name_newest(log: ChangeLog, change: int) -> None:
             old = current
 
 
+def list_iceberg(log: ChangeLog) -> list[tuple[LakeLayout, list[ListedObject]]]:
+    """The objects in the folders of the Iceberg tables of a table and of its history, with the layout of each."""
+    folders = [(layout, list(log.store.list(layout.iceberg_prefix))) for layout in (log.layout, log.layout.history)]
+    if folders[1][1] and ChangeLog(log.store, log.layout.history).head():
+        return folders[:1]  # another table has the history's name
+    return folders
+
+
 def expire_snapshots(log: ChangeLog, head: int, first_retained: int) -> None:
     """Take the snapshots of changes before one out of the metadata, before their data files are deleted."""
-    metadata = read_metadata(log, head)
-    if metadata:
-        remaining = without_expired(metadata, first_retained)
-        if remaining != metadata:
-            _write(log, head, remaining)
+    lake = log.snapshot(head)
+    for table, layout in ((lake, log.layout), history_table(lake, log.layout)):
+        metadata = _read_metadata(log.store, layout, head) if table.iceberg else None
+        if metadata:
+            remaining = without_expired(metadata, first_retained)
+            if remaining != metadata:
+                _write(log.store, layout, head, remaining)
 
 
-def read_metadata(log: ChangeLog, change: int) -> Json | None:
+def _read_metadata(store: ObjectStore, layout: LakeLayout, change: int) -> Json | None:
     """The metadata after a change; None if there is none."""
-    data = log.store.get(log.layout.iceberg_metadata_key(change))
+    data = store.get(layout.iceberg_metadata_key(change))
     return json.loads(data) if data else None
 
 
-def _write(log: ChangeLog, change: int, metadata: Json) -> None:
-    log.store.put(log.layout.iceberg_metadata_key(change), json.dumps(metadata, separators=(",", ":")).encode())
+def _write(store: ObjectStore, layout: LakeLayout, change: int, metadata: Json) -> None:
+    store.put(layout.iceberg_metadata_key(change), json.dumps(metadata, separators=(",", ":")).encode())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cdclake.errors import IntegrityError
 from cdclake.model.change import ChangeKind
 from cdclake.model.iceberg.field_ids import iceberg_type, is_promoted
-from cdclake.model.layout import HISTORY
+from cdclake.model.layout import is_in_history
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import INTEGER_TYPES, OP_COLUMN, Column
 
@@ -50,8 +50,10 @@ _IN_FOLDER = "cdclake.in_folder"
 
 
 def table_schema(snapshot: Snapshot, schema_id: int) -> Json:
-    """The columns of a table in its data files, `Op` and the position included."""
-    columns = (*snapshot.schema, Column(OP_COLUMN, "string"), Column(POSITION, "string"))
+    """The columns in the data files of a table, `Op` and the position included, or of a history."""
+    is_history = snapshot.schema.find(POSITION) is not None
+    own = () if is_history else (Column(OP_COLUMN, "string"), Column(POSITION, "string"))
+    columns = (*snapshot.schema, *own)
     fields = [
         {
             "id": snapshot.field_ids.of(column.name),
@@ -98,8 +100,8 @@ def table_metadata(
     of other readers, or the change erased rows: then their files are about to be deleted.
 
     Args:
-        snapshot: The table after the change, with its `iceberg`.
-        record: The change.
+        snapshot: The table or history after the change, with its `iceberg`.
+        record: The change, of this table.
         location: URL of the folder of the Iceberg table, without a trailing slash.
         manifest_list_url: URL of the snapshot's manifest list.
         previous: The metadata after the change before; None if the table was no Iceberg table then.
@@ -235,4 +237,4 @@ def _summary(snapshot: Snapshot, record: ChangeRecord) -> dict[str, str]:
 
 def _of_table(paths: Iterable[str]) -> int:
     """Number of data files that are not of the history."""
-    return sum(not path.startswith(HISTORY) for path in paths)
+    return sum(not is_in_history(path) for path in paths)

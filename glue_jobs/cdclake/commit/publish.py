@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Callable, TypeVar
 
 from cdclake.commit.iceberg import publish_iceberg
-from cdclake.model.layout import CHANGE_DIGITS, ICEBERG
+from cdclake.model.layout import CHANGE_DIGITS, is_in_iceberg
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -86,7 +86,7 @@ def _publish_file(log: ChangeLog, file: StagedFile) -> None:
 
 def _is_in_folder(path: str) -> bool:
     """Whether readers see a data file by listing its folder. Files of an Iceberg table stay until a clean-up."""
-    return not path.startswith(ICEBERG)
+    return not is_in_iceberg(path)
 
 
 def remove_staging(log: ChangeLog, through: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import KeepAlive, in_parallel, no_lease
 from cdclake.errors import ConfigurationError, LakeFilesError
-from cdclake.model.layout import HISTORY, HISTORY_SUFFIX, ICEBERG
+from cdclake.model.layout import HISTORY_SUFFIX, is_in_history, is_in_iceberg
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def visible_files(log: ChangeLog) -> list[ListedObject]:
 
 def visible_history(log: ChangeLog) -> list[ListedObject]:
     """The files that readers of the history's folder see, by key."""
-    return _visible(log.store.list(log.layout.history_prefix), log.layout.history_prefix)
+    prefix = log.layout.history.table_prefix
+    return _visible(log.store.list(prefix), prefix)
 
 
 def _visible(entries: Iterable[ListedObject], prefix: str) -> list[ListedObject]:
@@ -77,10 +78,10 @@ def begin_listing(log: ChangeLog) -> Iterator[ListedObject]:
 
 
 def compare(log: ChangeLog, files: Iterable[DataFile], listing: Iterable[ListedObject] | None = None) -> Differences:
-    """Compare the files in the folders of a table, its history and its Iceberg table with those that should be live.
+    """Compare the files in the folders of a table, its history and their Iceberg tables with those that should be live.
 
     The history's folder is compared only if `files` contains files of the history. Without a history, the folder may
-    belong to another table. The same goes for the Iceberg table's folder, which may contain replaced files.
+    belong to another table. The same goes for the Iceberg tables' folders, which may contain replaced files.
 
     Args:
         listing: See `begin_listing`; None lists the folder now.
@@ -92,18 +93,23 @@ def compare(log: ChangeLog, files: Iterable[DataFile], listing: Iterable[ListedO
     known = {file.path: file.bytes for file in files}
     listed = log.store.list(log.layout.table_prefix) if listing is None else listing
     entries = _visible(listed, log.layout.table_prefix)
-    if any(path.startswith(ICEBERG) for path in known):
-        entries += log.store.list(log.layout.iceberg_prefix)
-    if any(path.startswith(HISTORY) for path in known):
-        entries += visible_history(log)
+    keys = [log.layout.data_key(path) for path in known]
+    for prefix in _other_folders(log.layout):
+        if any(key.startswith(prefix) for key in keys):
+            entries += _visible(log.store.list(prefix), prefix)
     return _differences(log, known, entries)
+
+
+def _other_folders(layout: LakeLayout) -> tuple[str, ...]:
+    """Folders that may contain data files of the table or its history, besides the table's folder."""
+    return layout.history.table_prefix, layout.iceberg_prefix, layout.history.iceberg_prefix
 
 
 def _differences(log: ChangeLog, known: Mapping[str, int], entries: Iterable[ListedObject]) -> Differences:
     listed = {log.layout.data_path_of(entry.key): entry.size_bytes for entry in entries}
     return Differences(
         # Of an Iceberg table, replaced files stay for a while.
-        foreign=tuple(sorted(path for path in listed.keys() - known.keys() if not path.startswith(ICEBERG))),
+        foreign=tuple(sorted(path for path in listed.keys() - known.keys() if not is_in_iceberg(path))),
         vanished=tuple(sorted(known.keys() - listed.keys())),
         overwritten=tuple(sorted(path for path in known.keys() & listed.keys() if known[path] != listed[path])),
     )
@@ -141,8 +147,8 @@ def check_next_files(log: ChangeLog, snapshot: Snapshot, listing: Iterable[Liste
     _require_own_folder(log)
     layout, begin = log.layout, log.files_checked_to()
     sizes = {layout.data_key(file.path): file.bytes for file in snapshot.all_files}
-    others = (layout.history_prefix, layout.iceberg_prefix)
-    own = [layout.table_prefix, *(one for one in others if any(key.startswith(one) for key in sizes))]
+    used = (one for one in _other_folders(layout) if any(key.startswith(one) for key in sizes))
+    own = [layout.table_prefix, *used]
     listed = (entry for folder in sorted(own) for entry in log.store.list(folder, begin))
     entries = list(islice(listed, FILES_PER_CHECK))
     end = entries[-1].key if len(entries) == FILES_PER_CHECK else ""
@@ -216,7 +222,7 @@ def _require_own_folder(log: ChangeLog) -> None:
 
 
 def _of_history(paths: Sequence[str]) -> tuple[str, ...]:
-    return tuple(path for path in paths if path.startswith(HISTORY))
+    return tuple(filter(is_in_history, paths))
 
 
 def _is_hidden(relative: str) -> bool:

@@ -51,8 +51,7 @@ def take_over(
             snapshot_key=log.write_snapshot(snapshot, run_id),
             as_of=log.record(change).content_change if change else 0,
             reason=reason,
-            iceberg=snapshot.iceberg is not None,
-        )
+        ).with_iceberg(snapshot, snapshot)
         try:
             log.commit(record)
         except CommitConflictError:

@@ -145,8 +145,9 @@ def check_files_retained(log: ChangeLog, plan: UndoPlan, keep_alive: KeepAlive =
             missing.append(file.path)
 
     in_parallel(check, plan.restored, keep_alive)
-    manifests = plan.after.iceberg.keys if plan.after.iceberg else ()
-    present = {entry.key for entry in log.store.list(layout.iceberg_metadata_folder)} if manifests else set[str]()
+    manifests = plan.after.manifest_keys
+    folders = {key.rpartition("/")[0] + "/" for key in manifests}
+    present = {entry.key for folder in folders for entry in log.store.list(folder)}
     missing += [key for key in manifests if key not in present]
     if missing:
         names = ", ".join(sorted(missing)[:MAX_NAMES]) + (", ..." if len(missing) > MAX_NAMES else "")
@@ -193,9 +194,7 @@ def apply_undo(
         as_of=plan.as_of,
         reason=reason,
         made_by=made_by,
-        iceberg=plan.after.iceberg is not None,
-        switched=(plan.after.iceberg is None) != (plan.before.iceberg is None),
-    )
+    ).with_iceberg(plan.before, plan.after)
     log.commit(record)
     publish(log, record, keep_alive)
     return record

@@ -6,16 +6,19 @@ A change record is one committed step of a table, stored as JSON. Writing it, if
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from cdclake.errors import BooksError
 from cdclake.model.drift import ColumnDrift
+from cdclake.model.layout import HISTORY, is_in_history
 from cdclake.model.stored_json import FORMAT, read_stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from cdclake.model.snapshot import Snapshot
 
 
 class ChangeKind(Enum):
@@ -180,6 +183,8 @@ class ChangeRecord:
         bytes_added: Size of the new data files.
         iceberg: Whether the table is an Iceberg table after it.
         switched: Whether it became one, or is none any more.
+        history_iceberg: Whether its history is one after it.
+        history_switched: Whether the history became one, or is none any more.
         seconds: Duration of each phase up to the commit; `ChangeLog.seconds` has the later phases.
     """
 
@@ -205,12 +210,44 @@ class ChangeRecord:
     bytes_added: int = 0
     iceberg: bool = False
     switched: bool = False
+    history_iceberg: bool = False
+    history_switched: bool = False
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def content_change(self) -> int:
         """Number of the change that made the table's content after this change."""
         return self.change if self.as_of is None else self.as_of
+
+    def with_iceberg(self, before: Snapshot, after: Snapshot) -> ChangeRecord:
+        """The record with what the change does to the Iceberg tables of the table and its history."""
+        (was, history_was), (is_now, history_is_now) = (
+            (lake.iceberg is not None, lake.history is not None and lake.history.iceberg is not None)
+            for lake in (before, after)
+        )
+        return replace(
+            self,
+            iceberg=is_now,
+            switched=was != is_now,
+            history_iceberg=history_is_now,
+            history_switched=history_was != history_is_now,
+        )
+
+    def of_history(self) -> ChangeRecord:
+        """What the change does to the history, as a change of a table of its own."""
+        retired, restored = (
+            tuple(path[len(HISTORY) :] for path in paths if is_in_history(path))
+            for paths in (self.retired, self.restored)
+        )
+        added = (replace(file, path=file.path[len(HISTORY) :]) for file in self.added if is_in_history(file.path))
+        return replace(
+            self,
+            added=tuple(added),
+            retired=retired,
+            restored=restored,
+            iceberg=self.history_iceberg,
+            switched=self.history_switched,
+        )
 
     def to_bytes(self) -> bytes:
         """Indented JSON."""

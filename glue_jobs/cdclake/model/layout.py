@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.schema import partition_folder
@@ -12,17 +12,28 @@ from cdclake.model.table import TableName
 CONTROL_FOLDER = "_cdclake"
 CHANGE_DIGITS = 12
 HISTORY = "_history/"
-"""Prefix of the paths of history data files, among paths relative to the table's folder. No file of the table itself
-has such a path, as readers skip names with a leading underscore."""
+"""Prefix of the paths of history data files, among paths relative to the table's folder. The rest of such a path is
+relative to the history's folder. No file of the table itself has such a path, as readers skip names with a leading
+underscore."""
 HISTORY_SUFFIX = "_history"
 """Suffix of the history's folder, next to the table's folder."""
 MAX_KEY_BYTES = 1024
 """Of S3. https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 ICEBERG = "_iceberg/"
-"""Prefix of the paths of data files that only the Iceberg table has, as `HISTORY` is for the history. Also the folder,
-beside the schemas, of all Iceberg tables: no pattern of a reader of a table's folder reaches it."""
+"""Prefix of the paths of data files that only the Iceberg table has, after `HISTORY` if it is that of the history. Also
+the folder, beside the schemas, of all Iceberg tables: no pattern of a reader of a table's folder reaches it."""
 _METADATA_NAME = re.compile(r"v(\d+)\.metadata\.json")
 _DATA_NAME = re.compile(r"\d{12,}-\d{5,}\.parquet")
+
+
+def is_in_history(path: str) -> bool:
+    """Whether a data file is one of the history, by its path."""
+    return path.startswith(HISTORY)
+
+
+def is_in_iceberg(path: str) -> bool:
+    """Whether a data file is in the folder of an Iceberg table, by its path, so that readers of folders miss it."""
+    return path.removeprefix(HISTORY).startswith(ICEBERG)
 
 
 def s3_key_fault(key: str) -> str:
@@ -85,9 +96,9 @@ class LakeLayout:
         return f"{self.prefix}{self.name.schema}/{self.name.table}/"
 
     @property
-    def history_prefix(self) -> str:
-        """Folder of the data files of the table's history; readers of the history see only this one."""
-        return f"{self.prefix}{self.name.schema}/{self.name.table}{HISTORY_SUFFIX}/"
+    def history(self) -> LakeLayout:
+        """The layout of the table's history, as of a table of its own. It has no control folder."""
+        return replace(self, name=TableName(self.name.schema, self.name.table + HISTORY_SUFFIX))
 
     @property
     def control_prefix(self) -> str:
@@ -238,23 +249,21 @@ class LakeLayout:
         return self.as_of_folder + path
 
     def data_key(self, path: str) -> str:
-        """Key of a data file, of the table, its history or its Iceberg table."""
-        for folder, prefix in self._folders.items():
-            if path.startswith(folder):
-                return prefix + path[len(folder) :]
+        """Key of a data file, of the table or its history, in the folder of either or in that of the Iceberg table."""
+        if is_in_history(path):
+            return self.history.data_key(path[len(HISTORY) :])
+        if path.startswith(ICEBERG):
+            return self.iceberg_prefix + path[len(ICEBERG) :]
         return self.table_prefix + path
 
     def data_path_of(self, key: str) -> str:
-        """Inverse of `data_key`, for keys in the three folders."""
-        for folder, prefix in self._folders.items():
-            if key.startswith(prefix):
-                return folder + key[len(prefix) :]
+        """Inverse of `data_key`, for keys in the four folders."""
+        history = self.history
+        if key.startswith((history.table_prefix, history.iceberg_prefix)):
+            return HISTORY + history.data_path_of(key)
+        if key.startswith(self.iceberg_prefix):
+            return ICEBERG + key[len(self.iceberg_prefix) :]
         return key[len(self.table_prefix) :]
-
-    @property
-    def _folders(self) -> dict[str, str]:
-        """The prefixes of keys by those of paths, of data files that are not in the table's folder."""
-        return {HISTORY: self.history_prefix, ICEBERG: self.iceberg_prefix}
 
     @staticmethod
     def data_path(change: int, number: int, partition_key: tuple[str, ...], partition: tuple[str | None, ...]) -> str:

@@ -132,6 +132,7 @@ class History:
         loads: Numbers of the changes that are full loads, ascending. Positions are comparable from one to the next.
         since: Number of the change since which it contains every change; None while it is not kept.
         field_ids: Of the columns in its files.
+        iceberg: The manifests of its files, those of open versions first; None if it is no Iceberg table.
     """
 
     schema: Schema
@@ -141,6 +142,12 @@ class History:
     loads: tuple[int, ...] = ()
     since: int | None = None
     field_ids: FieldIds = NO_FIELD_IDS
+    iceberg: IcebergFiles | None = None
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether changes of the table are still added to it."""
+        return self.since is not None
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -151,9 +158,16 @@ class History:
     def from_json(cls, data: Mapping[str, Any]) -> History:
         """Inverse of `to_json`."""
         opened, closed = (tuple(DataFile.from_json(file) for file in data[name]) for name in ("open", "closed"))
-        schema = Schema.from_json(data["schema"])
-        ids = FieldIds(**data.get("field_ids", {}))
-        return cls(schema, tuple(data["primary_key"]), opened, closed, tuple(data["loads"]), data["since"], ids)
+        return cls(
+            Schema.from_json(data["schema"]),
+            tuple(data["primary_key"]),
+            opened,
+            closed,
+            tuple(data["loads"]),
+            data["since"],
+            FieldIds(**data.get("field_ids", {})),
+            IcebergFiles.from_json(data["iceberg"]) if data.get("iceberg") else None,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """JSON data; files as they are."""
@@ -231,6 +245,12 @@ class Snapshot:
     def exists(self) -> bool:
         """Whether the table exists: a change made it, and no rollback undid that."""
         return len(self.schema) > 0
+
+    @property
+    def manifest_keys(self) -> tuple[str, ...]:
+        """Keys of the manifests and manifest lists of the table and of its history."""
+        history = self.history.iceberg if self.history else None
+        return tuple(key for iceberg in (self.iceberg, history) if iceberg for key in iceberg.keys)
 
     @property
     def rows(self) -> int:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cdclake.model import position
-from cdclake.model.layout import HISTORY, HISTORY_SUFFIX, LakeLayout
+from cdclake.model.layout import HISTORY, LakeLayout
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
-from cdclake.model.table import TableName
 
 OPERATION, VALID_FROM, VALID_TO = "operation", "valid_from", "valid_to"
 VALIDITY_FLAG, CHANGE_ID, YEAR, MONTH = "validity_flag", "change_id", "year", "month"
@@ -28,12 +27,11 @@ OWN_COLUMNS = (
 
 
 def history_table(lake: Snapshot, layout: LakeLayout) -> tuple[Snapshot, LakeLayout]:
-    """The history of a table as a table of its own, for readers.
+    """The history of a table as a table of its own, for readers. All its columns are in its schema.
 
     Args:
         lake: The table. Without a history, the result is a table that does not exist.
     """
-    name = TableName(layout.name.schema, layout.name.table + HISTORY_SUFFIX)
     table = Snapshot(change=lake.change)
     if lake.history:
         table = replace(
@@ -41,5 +39,7 @@ def history_table(lake: Snapshot, layout: LakeLayout) -> tuple[Snapshot, LakeLay
             schema=Schema((*lake.history.schema, *OWN_COLUMNS)),
             partition_key=(YEAR, MONTH),
             files=tuple(replace(file, path=file.path[len(HISTORY) :]) for file in lake.history.files),
+            field_ids=lake.history.field_ids,
+            iceberg=lake.history.iceberg,
         )
-    return table, replace(layout, name=name)
+    return table, layout.history

@@ -109,6 +109,39 @@ def test_both_are_two_tables_of_the_catalog(table: TableOverTime, reader: Reader
     assert ids(reader) == [1, 2]
 
 
+def test_the_history_follows_its_table(table: TableOverTime, reader: Reader) -> None:
+    glue = aws_clients.client("glue")
+
+    def history() -> Any:
+        return glue.get_table(DatabaseName="lake_tables", Name="shop_orders_history")["Table"]
+
+    def versions(name: str = "shop_orders_history", **scan: Any) -> int:
+        return reader.load_table(f"lake_tables.{name}").scan(**scan).count()
+
+    table.item["History"] = "true"
+    table.apply(("I", {"id": 3, "city": "Ulm"}), ("D", {"id": 1, "city": "Kiel"}))
+    sync(table)
+    assert [one["Name"] for one in history()["StorageDescriptor"]["Columns"]] == [
+        *("id", "city", "operation", "valid_from", "valid_to", "validity_flag", "change_id", "_cdc_position"),
+        *("year", "month"),
+    ]
+    assert versions() == 4
+    table.apply(("U", {"id": 3, "city": "Bonn"}))
+    assert versions() == 4
+    sync(table)
+    assert (versions(), versions(snapshot_id=2), versions(row_filter="validity_flag = 1")) == (5, 4, 3)
+    table.item["Readers"] = "both"
+    table.apply(("U", {"id": 3, "city": "Kiel"}))
+    sync(table)
+    assert [column["Name"] for column in history()["PartitionKeys"]] == ["year", "month"]
+    assert versions("shop_orders_history_iceberg") == 6
+    table.roll_back(1)
+    sync(table)
+    names = {one["Name"] for one in glue.get_tables(DatabaseName="lake_tables")["TableList"]}
+    assert names == {"shop_orders", "shop_orders_history"}
+    assert "metadata_location" not in history()["Parameters"]
+
+
 def test_a_table_without_changes_shows_no_rows(table: TableOverTime) -> None:
     sync(table)
     table.roll_back(0)

@@ -92,7 +92,8 @@ def fill(table: ErasableTable) -> dict[int, Rows]:
         if not table.bucket:
             fs.create_dir(key.rpartition("/")[0], recursive=True)
         pq.write_table(pa.table({"name": ["Wilhelmina"]}), key, filesystem=fs)
-        table.log.store.put(layout.manifest_prefix(change, "dead") + "-m00001.avro", b"Wilhelmina")
+        for one in (layout, layout.history):
+            table.log.store.put(one.manifest_prefix(change, "dead") + "-m00001.avro", b"Wilhelmina")
     return states
 
 
@@ -110,6 +111,9 @@ def test_an_erasure_leaves_no_value_and_changes_nothing_else(table: ErasableTabl
     if table.item["PartitionKey"] == "city":
         assert any("-snapshot" in name for name in metadata), "manifest lists have bounds of the partitions"
     before_uuid = IcebergReaders(table.lake, table.layout).table.metadata.table_uuid
+    versions = IcebergReaders(table.lake, table.layout.history)
+    versions_before = versions.rows()
+    assert any(one["id"] == SECRET_ID for one in versions_before)
     done = table.erase(KEY)
     assert done.change
     assert left(table) == {}
@@ -117,6 +121,8 @@ def test_an_erasure_leaves_no_value_and_changes_nothing_else(table: ErasableTabl
     assert IcebergReaders(table.lake, table.layout).table.metadata.table_uuid == before_uuid
     assert same(seen(table), without(last, SECRET_ID))
     assert seen(table, f"id = {SECRET_ID}") == []
+    assert same(versions.rows(), without(versions_before, SECRET_ID))
+    assert [one.snapshot_id for one in versions.table.metadata.snapshots] == [done.change]
     assert same(
         seen(table, "city = 'Ulm' and id > 5"),
         [one for one in last if one["city"] == "Ulm" and one["id"] > 5 and one["id"] != SECRET_ID],
@@ -287,7 +293,7 @@ def test_bounds_of_files_that_no_retained_change_has_are_erased(table: ErasableT
         clean_up(table.log, plan)
     assert any(name.endswith(".avro") for name in left(table))
     touched = preview(table.erasure(KEY))[0]
-    assert touched.manifests == 1
+    assert touched.manifests == 2, "of the table, and of its history"
     assert preview(table.erasure("-5"))[0].manifests == 0
     table.erase(KEY)
     assert left(table) == {}

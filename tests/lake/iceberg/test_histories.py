@@ -27,6 +27,7 @@ from tests.conftest import COUNTS
 from tests.examples import THOROUGH, examples
 from tests.lake.iceberg.readers import IcebergReaders, SparkReader, connection
 from tests.lake.over_time import TableOverTime
+from tests.lake.scd2.versions import version_rows
 
 Rows = dict[int, dict[str, Any]]
 KEYS = st.integers(0, 6)
@@ -43,6 +44,7 @@ STEPS = st.lists(
         st.tuples(st.just("reapply"), st.none()),
         st.tuples(st.just("take over"), st.none()),
         st.tuples(st.just("switch"), st.sampled_from(Readers)),
+        st.tuples(st.just("keep history"), st.booleans()),
         st.tuples(st.just("clean up"), st.integers(0, 4)),
     ),
     min_size=2,
@@ -58,6 +60,7 @@ class Model:
         item = {"PrimaryKey": "id", "PartitionKey": partition_key, "Readers": "iceberg"}
         self.table = TableOverTime(root, columns, item)
         self.after: dict[int, Rows | None] = {0: None}
+        self.versions: dict[int, list[tuple[Any, ...]]] = {}
         self.later = timedelta()
         self.table.load([])
         self.after[1] = {}
@@ -66,9 +69,16 @@ class Model:
     def rows(self) -> Rows:
         return dict(self.after[self.table.log.head()] or {})
 
-    def settle(self, rows: Rows | None) -> None:
-        """Record what the newest change should show."""
-        self.after[self.table.log.head()] = rows
+    def settle(self, rows: Rows | None, as_of: int | None = None) -> None:
+        """Record what the newest change should show.
+
+        Args:
+            as_of: Number of the change that it brings back.
+        """
+        head = self.table.log.head()
+        self.after[head] = rows
+        if as_of in self.versions:
+            self.versions[head] = self.versions[as_of]
 
     def step(self, kind: str, argument: Any) -> None:
         table, log = self.table, self.table.log
@@ -100,7 +110,7 @@ class Model:
             with suppress(ConfigurationError, PastRetentionError):
                 to = max(argument, 0)
                 table.roll_back(to)
-                self.settle(self.after[to])
+                self.settle(self.after[to], to)
                 for undone in table.raw_path("").glob("2024*.parquet"):  # otherwise the next change applies them again
                     undone.unlink()
         elif kind == "reapply":
@@ -108,7 +118,7 @@ class Model:
                 plan = plan_reapply(log)
                 table.runs += 1
                 apply_undo(log, plan, f"again-{table.runs}", table.runs, table.next_time)
-                self.settle(self.after[plan.as_of])
+                self.settle(self.after[plan.as_of], plan.as_of)
         elif kind == "take over":
             rows_now = self.after[log.head()]
             table.runs += 1
@@ -116,6 +126,8 @@ class Model:
             self.settle(rows_now)
         elif kind == "switch":
             table.item["Readers"] = argument.value
+        elif kind == "keep history":
+            table.item["History"] = str(argument).lower()
         elif kind == "clean up":
             now = table.next_time() + self.later
             self.later += timedelta(hours=2)
@@ -143,6 +155,7 @@ class Model:
         table, log = self.table, self.table.log
         snapshot = log.snapshot(log.head())
         check_files(log, snapshot)
+        self.check_history()
         readers = IcebergReaders(table.lake, table.layout)
         in_folder = snapshot.iceberg is None or snapshot.iceberg.in_folder
         listed = [str(path) for path in table.folder.rglob("*.parquet")]
@@ -167,6 +180,24 @@ class Model:
             assert len(readers.rows("n >= 50", ("id",), change=one.snapshot_id)) == sum(
                 row["n"] >= 50 for row in expected.values()
             )
+
+    def check_history(self) -> None:
+        """Its newest versions are the rows of the table, and earlier changes show what they did when they were new."""
+        table, snapshot = self.table, self.table.log.snapshot(self.table.log.head())
+        if not (snapshot.history and snapshot.history.iceberg):
+            assert not (table.lake / table.layout.history.version_hint_key).exists()
+            return
+        if snapshot.history.is_kept:
+            newest = [row for row in version_rows(table) if row["validity_flag"] and row["operation"] != "delete"]
+            names = table.columns.names
+            assert _plain({name: row.get(name) for name in names} for row in newest) == _plain(self.rows.values())
+        readers = IcebergReaders(table.lake, table.layout.history)
+        assert readers.version == snapshot.change
+        for one in readers.table.metadata.snapshots:
+            found = _plain(readers.rows(change=one.snapshot_id))
+            assert self.versions.setdefault(one.snapshot_id, found) == found
+            kiel = readers.rows("city = 'Kiel' AND month <> '13'", ("id",), change=one.snapshot_id)
+            assert len(kiel) == sum(("city", "Kiel") in row for row in found)
 
 
 def _plain(rows: Any) -> list[tuple[Any, ...]]:

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from cdclake.commit.table_files import check_files
 from cdclake.lake.operations.export import export_table
 from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.retained_files import RetainedFileReader
@@ -38,18 +36,6 @@ def table(tmp_path: Path) -> TableOverTime:
 
 def ids(table: TableOverTime, change: int | None = None) -> list[int]:
     return sorted(one["id"] for one in IcebergReaders(table.lake, table.layout).rows(change=change))
-
-
-def versions(table: TableOverTime) -> int:
-    folder = table.lake / table.layout.history_prefix
-    return sum(pq.ParquetFile(path).metadata.num_rows for path in folder.rglob("*.parquet"))
-
-
-def test_the_history_stays_a_folder(table: TableOverTime) -> None:
-    assert (ids(table), versions(table)) == ([1, 3], 4)
-    table.roll_back(1)
-    assert (ids(table), versions(table)) == ([1, 2], 2)
-    check_files(table.log, table.log.snapshot(3))
 
 
 def test_an_export_has_partition_folders(table: TableOverTime, tmp_path: Path) -> None:

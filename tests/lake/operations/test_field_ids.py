@@ -41,7 +41,7 @@ def test_files_of_the_table_and_of_its_history_have_ids(table: Table) -> None:
     snapshot = table.log.snapshot(1)
     assert {name: snapshot.field_ids.of(name) for name in ids} == ids
     assert snapshot.history
-    for versions in ids_in(table.lake / table.layout.history_prefix).values():
+    for versions in ids_in(table.lake / table.layout.history.table_prefix).values():
         assert versions == {name: snapshot.history.field_ids.of(name) for name in versions}
     assert all(file.has_field_ids for file in snapshot.all_files)
 

@@ -291,13 +291,13 @@ def test_a_widened_type_is_the_same_in_all_files(table: Table) -> None:
     table.columns = COLUMNS
     change(table, MARCH, ("U", row(1, "d")))
     assert [one[1] for one in summary(versions(table, KEY))] == ["a", "c", "d", "b"]
-    folder = table.lake / table.layout.history_prefix
+    folder = table.lake / table.layout.history.table_prefix
     assert {pq.read_schema(folder / name).field("id").type for name in version_files(table)} == {pa.int64()}
 
 
 def test_vanished_and_foreign_files_of_the_history_are_detected_and_repaired(table: Table) -> None:
     table.load([row(1, "a")], JANUARY)
-    folder, before = table.lake / table.layout.history_prefix, version_files(table)
+    folder, before = table.lake / table.layout.history.table_prefix, version_files(table)
     (name,) = before
     kept = table.lake / table.layout.retired_key(f"_history/{name}")
     kept.parent.mkdir(parents=True)
@@ -315,7 +315,7 @@ def test_vanished_and_foreign_files_of_the_history_are_detected_and_repaired(tab
 def test_a_vanished_file_of_the_history_stops_a_reload_too(table: Table) -> None:
     table.load([row(1, "a")], JANUARY)
     (name,) = version_files(table)
-    (table.lake / table.layout.history_prefix / name).unlink()
+    (table.lake / table.layout.history.table_prefix / name).unlink()
     with pytest.raises(LakeFilesError, match="vanished"):
         table.load([row(1, "b")], FEBRUARY)
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.lake.spark.in_process import InProcessBackend
+from cdclake.model.iceberg.table import Readers
 from cdclake.oracle import Load, history, merge
 from tests.examples import examples
 from tests.lake.merge.test_against_oracle import (
@@ -23,7 +24,7 @@ from tests.lake.merge.test_against_oracle import (
     small_changes,
     with_ordering,
 )
-from tests.lake.scd2.versions import check_newest_are_the_table, file_time, versions
+from tests.lake.scd2.versions import check_newest_are_the_table, file_time, table_rows, versions
 from tests.lake.table import Table, by_key, ordering_by_value, without_ordering
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from cdclake.oracle import ChangeRow, Row, Version
 
 TIME_COLUMNS = st.sampled_from([None, "at"])
+READERS = st.lists(st.sampled_from(Readers), min_size=2, max_size=2)
 
 
 class _Feeding:
@@ -106,11 +108,14 @@ def in_file(version: Version) -> str:
     return "|".join(version.position.rsplit("|", 2)[1:])
 
 
-def check(fed: Sequence[dict[str, Any]], time_column: str | None, spark: Backend) -> None:
+def check(
+    fed: Sequence[dict[str, Any]], time_column: str | None, spark: Backend, readers: Sequence[Readers] = ()
+) -> None:
     first = fed[0]
     with tempfile.TemporaryDirectory() as folder, small_changes(first["small"]):
         feeding = _Feeding(folder, _item(first, time_column, len(fed)), first["key"], spark)
-        for feed in fed:
+        for feed, opened in zip(fed, (*readers, *(Readers.FOLDER for _ in fed)), strict=False):
+            feeding.table.item["Readers"] = opened.value
             feeding.feed(feed)
         table, key = feeding.table, feeding.key
 
@@ -125,36 +130,44 @@ def check(fed: Sequence[dict[str, Any]], time_column: str | None, spark: Backend
         ]
         soft = first["delete_mode"] == "soft"
         table_expected = merge(key, *feeding.table_expected(), soft_delete=soft)
-        assert without_ordering(by_key(table.rows(), key)) == without_ordering(table_expected)
+        assert without_ordering(by_key(table_rows(table), key)) == without_ordering(table_expected)
         check_newest_are_the_table(table, key)
 
 
 @SECOND_HALF
 @examples(default=30, thorough=1_500)
-@given(fed=st.lists(feeds(max_files=3), min_size=1, max_size=2), time_column=TIME_COLUMNS)
-def test_any_feed_equals_the_history_of_the_oracle(fed: list[dict[str, Any]], time_column: str | None) -> None:
-    check(fed, time_column, InProcessBackend())
+@given(fed=st.lists(feeds(max_files=3), min_size=1, max_size=2), time_column=TIME_COLUMNS, readers=READERS)
+def test_any_feed_equals_the_history_of_the_oracle(
+    fed: list[dict[str, Any]], time_column: str | None, readers: list[Readers]
+) -> None:
+    check(fed, time_column, InProcessBackend(), readers)
 
 
 @SECOND_HALF
 @examples(default=15, thorough=500)
-@given(feed=feeds(max_files=4), reload=feeds(max_files=2), kept=st.lists(st.booleans(), min_size=8, max_size=8))
+@given(
+    feed=feeds(max_files=4),
+    reload=feeds(max_files=2),
+    kept=st.lists(st.tuples(st.booleans(), st.sampled_from(Readers)), min_size=8, max_size=8),
+)
 def test_a_history_turned_on_and_off_ends_with_the_rows_of_the_table(
-    feed: dict[str, Any], reload: dict[str, Any], kept: list[bool]
+    feed: dict[str, Any], reload: dict[str, Any], kept: list[tuple[bool, Readers]]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, small_changes(feed["small"]):
         feeding = _Feeding(folder, _item(feed, None, 2), feed["key"], InProcessBackend())
-        table, turns = feeding.table, iter([*kept, *[True] * 100])
+        last = [(True, kept[-1][1])] * 100
+        table, turns = feeding.table, iter([*kept, *last])
         run = table.run
 
         def toggled() -> Any:
-            table.item["History"] = str(next(turns)).lower()
+            is_kept, readers = next(turns)
+            table.item |= {"History": str(is_kept).lower(), "Readers": readers.value}
             return run()
 
         table.run = toggled  # type: ignore[method-assign]
         feeding.feed(feed)
         feeding.feed(reload)
-        turns = iter([True] * 100)
+        turns = iter(last)
         table.apply_file(
             "20240309-101500000.parquet",
             [(op, with_ordering(feed_row(key), feed["order"])) for op, key in (("U", 9), ("D", 5))],

@@ -1,6 +1,6 @@
-"""Reads a table's history as a reader of its folder sees it.
+"""Reads a table's history as a reader of its folder sees it, or one of its Iceberg table.
 
-It reads plain Parquet, and none of the product's code for histories.
+It uses none of the product's code for histories.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.versions import CHANGE_ID, OPERATION, VALID_FROM, VALID_TO, VALIDITY_FLAG
-from cdclake.oracle import Version
+from cdclake.oracle import LakeRow, Version
+from tests.lake.iceberg.readers import IcebergReaders
 
 if TYPE_CHECKING:
     from cdclake.lake.storage.partitions import Partition
@@ -26,13 +27,30 @@ _FILE_TIME = re.compile(r"(\d{8}-\d{9})\S*\|\d+[+-]*$")
 
 def version_files(table: Table) -> dict[str, bytes]:
     """All files in the history's folder, by path."""
-    folder = table.lake / table.layout.history_prefix
+    folder = table.lake / table.layout.history.table_prefix
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*.parquet"))}
 
 
 def version_rows(table: Table) -> list[dict[str, Any]]:
-    """All rows of the history. Each is in the folder of its month, and the files are those of the snapshot."""
-    folder = table.lake / table.layout.history_prefix
+    """All rows of the history. Where readers list a folder and open an Iceberg table, both have the same."""
+    history = table.log.snapshot(table.log.head()).history
+    if not (history and history.iceberg):
+        return _rows_in_folder(table)
+    rows = IcebergReaders(table.lake, table.layout.history).rows()
+    for row in rows:
+        assert row.pop("year") == f"{row[VALID_FROM].year:04}"
+        assert row.pop("month") == f"{row[VALID_FROM].month:02}"
+    if history.iceberg.in_folder:
+        in_folder = [{name: row[name] for name in row.keys() - {"year", "month"}} for row in _rows_in_folder(table)]
+        assert sorted(map(_as_text, in_folder)) == sorted(map(_as_text, rows))
+    else:
+        assert not version_files(table)
+    return rows
+
+
+def _rows_in_folder(table: Table) -> list[dict[str, Any]]:
+    """All rows in the history's folder. Each is in that of its month, and the files are those of the snapshot."""
+    folder = table.lake / table.layout.history.table_prefix
     rows = []
     for path in version_files(table):
         month = _FOLDER.fullmatch(path)
@@ -45,6 +63,16 @@ def version_rows(table: Table) -> list[dict[str, Any]]:
     assert sorted(path for path, _ in live) == sorted(f"_history/{path}" for path in version_files(table))
     assert sum(count for _, count in live) == len(rows)
     return rows
+
+
+def table_rows(table: Table) -> list[LakeRow]:
+    """Rows of the table, as a reader of its folder or of its Iceberg table sees them."""
+    iceberg = table.log.snapshot(table.log.head()).iceberg
+    if iceberg is None or iceberg.in_folder:
+        return table.rows()
+    rows = IcebergReaders(table.lake, table.layout).rows()
+    own = ("Op", POSITION)
+    return [LakeRow({name: row.get(name) for name in table.columns.names}, *(row[one] for one in own)) for row in rows]
 
 
 def versions(table: Table, key: tuple[str, ...], loads: tuple[int, ...] = ()) -> list[Version]:
@@ -80,7 +108,7 @@ def check_newest_are_the_table(table: Table, key: tuple[str, ...]) -> None:
     keys = [tuple(row[name] for name in key) for row in newest]
     assert len(set(keys)) == len(keys)
     live = [[printed(row.get(name)) for name in table.columns.names] for row in newest if row[OPERATION] != "delete"]
-    rows = [[printed(one.row[name]) for name in table.columns.names] for one in table.rows() if one.op != "D"]
+    rows = [[printed(one.row[name]) for name in table.columns.names] for one in table_rows(table) if one.op != "D"]
     assert sorted(live) == sorted(rows)
 
 
@@ -100,3 +128,7 @@ def file_time(position: str) -> datetime | None:
 def partitions(files: dict[str, bytes]) -> set[Partition]:
     """Years and months of files of a history."""
     return {tuple(re.findall(r"=(\d+)/", path)) for path in files}
+
+
+def _as_text(row: dict[str, Any]) -> str:
+    return repr(sorted(row.items()))

@@ -71,7 +71,7 @@ def catalog_entry(
         ConfigurationError: The catalog refuses a partition column, or files of one partition are in two folders.
     """
     if snapshot.iceberg and not snapshot.iceberg.in_folder:
-        return CatalogEntry(replace(iceberg_table(snapshot, layout), has_view=has_view))
+        return CatalogEntry(replace(iceberg_table(snapshot, layout, added), has_view=has_view))
     partition_names = {name.lower() for name in snapshot.partition_key}
     data_columns = [column for column in snapshot.schema if column.name.lower() not in partition_names]
     columns = (*(_lower(column) for column in data_columns if _is_accepted(column.name)), *added)
@@ -97,16 +97,19 @@ def catalog_entry(
     return CatalogEntry(table, tuple(partitions))
 
 
-def iceberg_table(snapshot: Snapshot, layout: LakeLayout, source_suffix: str = "") -> CatalogTable:
+def iceberg_table(
+    snapshot: Snapshot, layout: LakeLayout, added: tuple[Column, ...] = ADDED_COLUMNS, source_suffix: str = ""
+) -> CatalogTable:
     """A lake table as an Iceberg table in the catalog.
 
     Args:
         snapshot: The lake table, with its manifests.
+        added: Columns of its files in addition to those of its schema.
         source_suffix: Suffix of its source, if the catalog also has a table of the folder.
     """
     return CatalogTable(
         location=f"s3://{layout.bucket}/{layout.iceberg_prefix}".rstrip("/"),
-        columns=(*(_lower(column) for column in snapshot.schema if _is_accepted(column.name)), *ADDED_COLUMNS),
+        columns=(*(_lower(column) for column in snapshot.schema if _is_accepted(column.name)), *added),
         partition_columns=(),
         statistics=_statistics(snapshot.files),
         source=str(layout.name) + source_suffix,

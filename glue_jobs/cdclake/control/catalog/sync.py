@@ -113,9 +113,10 @@ def sync_tables(
     former = CatalogName.parse(state.item.get(Attribute.LAST_CATALOG_TABLE, ""))
     if former and former.database == name.database and former != name:
         _drop_if_owned(catalog, former.table, str(layout.name))
-        _drop_if_owned(catalog, former.table + HISTORY_SUFFIX, str(history_layout.name))
         _drop_if_owned(catalog, former.table + LIVE_SUFFIX, str(layout.name) + LIVE_SOURCE_SUFFIX)
-        _drop_if_owned(catalog, former.table + ICEBERG_SUFFIX, str(layout.name) + ICEBERG_SOURCE_SUFFIX)
+        for table, source in ((former.table, layout.name), (former.table + HISTORY_SUFFIX, history_layout.name)):
+            _drop_if_owned(catalog, table + ICEBERG_SUFFIX, str(source) + ICEBERG_SOURCE_SUFFIX)
+        _drop_if_owned(catalog, former.table + HISTORY_SUFFIX, str(history_layout.name))
     return name
 
 
@@ -154,7 +155,7 @@ def _sync_table(
         _sync_companion(catalog, view, layout, live_view(target.table, name))
     if target.table.has_iceberg:
         iceberg = CatalogName(name.database, table_name(layout.name, name.table + ICEBERG_SUFFIX))
-        _sync_companion(catalog, iceberg, layout, iceberg_table(lake, layout, ICEBERG_SOURCE_SUFFIX))
+        _sync_companion(catalog, iceberg, layout, iceberg_table(lake, layout, added, ICEBERG_SOURCE_SUFFIX))
     return True
 
 

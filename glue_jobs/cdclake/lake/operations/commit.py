@@ -14,10 +14,10 @@ from cdclake.commit.publish import publish
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.storage.reader import lake_file
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
-from cdclake.model.layout import HISTORY, ICEBERG
+from cdclake.model.layout import HISTORY, is_in_iceberg
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import file_and_row
-from cdclake.model.versions import MONTH, YEAR
+from cdclake.model.versions import MONTH, YEAR, history_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +94,7 @@ def commit(
     after = _snapshot_after(run, before, facts, shape, result, kind)
     paths = _FinalPaths(run, after.change, result)
     after = replace(after, files=paths.assign(after.files, after.partition_key), iceberg=None)
-    if after.history:
+    if after.history and after.history.is_kept:
         after = replace(after, history=paths.assign_to_history(after.history))
     if run.settings.readers.open_iceberg:
         after = _with_manifests(run, before, after, paths.added)
@@ -120,10 +120,8 @@ def commit(
         missing_columns=missing_columns,
         bytes_read=sum(file.size_bytes for file in raw) + sum(file.bytes for file in replaced if not full_load),
         bytes_added=sum(file.bytes for file in result.all_written),
-        iceberg=after.iceberg is not None,
-        switched=(after.iceberg is None) != (before.iceberg is None),
         seconds=result.seconds,
-    )
+    ).with_iceberg(before, after)
     run.log.commit(record, partial(_source_row, run.lake_fs))
     later = publish(run.log, record, seconds={"commit": round(time.perf_counter() - started, 3)})
     return {
@@ -155,14 +153,29 @@ def _source_row(lake_fs: FileSystemSpec, staged_key: str) -> dict[str, object]:
 
 
 def _with_manifests(run: TableRun, before: Snapshot, after: Snapshot, added: Sequence[StagedFile]) -> Snapshot:
-    """The table after a change, as an Iceberg table."""
+    """The table after a change, with manifests of its files and of those of its history, if it is kept."""
     from cdclake.lake.storage.manifests import ManifestWriting  # here: it takes most of a second
 
     sources = {file.path: file.staged_key for file in added}
-    writing = ManifestWriting(
-        run.log.store, run.lake_fs.open(), run.layout, run.run_id, sources, run.settings.readers.list_folder
+    in_folder = run.settings.readers.list_folder
+    writing = ManifestWriting(run.log.store, run.lake_fs.open(), run.layout, run.run_id, sources, in_folder)
+    after = writing.snapshot_with_manifests(before, after)
+    if not (after.history and after.history.is_kept):
+        return after
+    (was, _), (versions, layout) = (history_table(lake, run.layout) for lake in (before, after))
+    closed = [file for lake in (before, after) if lake.history for file in lake.history.closed]
+    writing = replace(writing, layout=layout, sources={_in_history(path): key for path, key in sources.items()})
+    versions = writing.snapshot_with_manifests(was, versions, {_in_history(file.path) for file in closed})
+    files = tuple(replace(file, path=HISTORY + file.path) for file in versions.files)
+    count = len(after.history.open)
+    return replace(
+        after, history=replace(after.history, open=files[:count], closed=files[count:], iceberg=versions.iceberg)
     )
-    return writing.snapshot_with_manifests(before, after)
+
+
+def _in_history(path: str) -> str:
+    """Path of a file of the history, as of a table of its own."""
+    return path.removeprefix(HISTORY)
 
 
 class _FinalPaths:
@@ -171,6 +184,7 @@ class _FinalPaths:
     def __init__(self, run: TableRun, change: int, result: Result) -> None:
         self._run, self._layout, self._change = run, run.layout, change
         self._staged = {file.path for file in result.all_written}
+        self._in_iceberg = not run.settings.readers.list_folder
         self.added: list[StagedFile] = []
 
     def assign(self, files: Sequence[DataFile], key: tuple[str, ...], prefix: str = "") -> tuple[DataFile, ...]:
@@ -178,24 +192,24 @@ class _FinalPaths:
 
         Args:
             key: Partition columns of the files.
-            prefix: Prefix of these paths; empty for files of the table.
+            prefix: `HISTORY` for files of the history; empty for those of the table.
         """
         named = []
-        iceberg = not (self._run.settings.readers.list_folder or prefix)
         for file in files:
             if file.path in self._staged:
-                named.append(self._add(file, file.path, key, prefix, iceberg=iceberg))
-            elif not prefix and file.path.startswith(ICEBERG) != iceberg:
-                named.append(self._add(file, self._layout.data_key(file.path), key, prefix, iceberg=iceberg))
+                named.append(self._add(file, file.path, key, prefix))
+            elif is_in_iceberg(file.path) != self._in_iceberg:
+                named.append(self._add(file, self._layout.data_key(file.path), key, prefix))
             else:
                 named.append(file)
         return tuple(named)
 
-    def _add(self, file: DataFile, source: str, key: tuple[str, ...], prefix: str, *, iceberg: bool) -> DataFile:
+    def _add(self, file: DataFile, source: str, key: tuple[str, ...], prefix: str) -> DataFile:
         number = len(self.added) + 1
-        own_folder = self._layout.iceberg_data_prefix(self._change, self._run.run_id)
-        if not iceberg:
-            path = prefix + self._layout.data_path(self._change, number, key, file.partition)
+        layout = self._layout.history if prefix else self._layout
+        own_folder = layout.iceberg_data_prefix(self._change, self._run.run_id)
+        if not self._in_iceberg:
+            path = prefix + layout.data_path(self._change, number, key, file.partition)
         elif source.startswith(own_folder):
             path = self._layout.data_path_of(source)
         else:
@@ -204,7 +218,7 @@ class _FinalPaths:
         return replace(file, path=path)
 
     def assign_to_history(self, history: History) -> History:
-        """The same history, but staged files with the path that they will be published as."""
+        """The same history, but staged and moved files with the path that they will be published as."""
         opened, closed = (self.assign(files, (YEAR, MONTH), HISTORY) for files in (history.open, history.closed))
         return replace(history, open=opened, closed=closed)
 

@@ -165,7 +165,7 @@ def table_shape(run: TableRun, schema: Schema, before: Snapshot, inspections: Se
         soft_delete=run.settings.soft_delete,
         order_type=before.order_type or _type_of(run.settings.order_column, before.schema, schema),
         added=_added_columns(before, schema, inspections) if run.settings.keep_missing_columns else {},
-        partitions_inside=run.settings.readers.open_iceberg and bool(run.settings.partition_key),
+        partitions_inside=run.settings.readers.open_iceberg,
     )
 
 

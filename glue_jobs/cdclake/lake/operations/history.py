@@ -58,7 +58,7 @@ def plan_history(
     """
     existing = before.history
     if not run.settings.history:
-        if existing and existing.since is not None:
+        if existing and existing.is_kept:
             log.warning("history is turned off; its files stay as they were after change %d", before.change)
         return None
     _require_possible(run, shape, existing)
@@ -66,16 +66,18 @@ def plan_history(
     if not existing and visible_history(run.log):
         message = f"The history folder of {run.layout.name} contains files that cdclake did not write"
         remedy = f"Empty it, or set {Attribute.HISTORY} to false"
-        raise LakeFilesError(message, remedy=remedy, folder=run.layout.history_prefix)
+        raise LakeFilesError(message, remedy=remedy, folder=run.layout.history.table_prefix)
     full_load, change = loaded_utc is not None, before.change + 1
     loads = (*(existing.loads if existing else ()), *((change,) if full_load or not before.exists else ()))
-    compare_all = full_load or not existing or existing.since is None
+    compare_all = full_load or not (existing and existing.is_kept)
     since = change if compare_all or not existing else existing.since
     has_gap = since is not None and since > max(loads, default=0)
     now_utc = run.clock()
-    rewrite_all = existing is not None and has_type_change(existing.schema, shape.schema)
+    type_changes = existing is not None and has_type_change(existing.schema, shape.schema)
+    # Files of a folder lack the partition columns.
+    becomes_iceberg = existing is not None and existing.iceberg is None and run.settings.readers.open_iceberg
     files = (existing.open, existing.closed) if existing else ((), ())
-    opened, closed = (_files_to_read(versions, len(shape.primary_key), rewrite_all) for versions in files)
+    opened, closed = (_files_to_read(versions, len(shape.primary_key), type_changes) for versions in files)
     return HistoryPlan(
         change=change,
         open_files=opened,
@@ -87,11 +89,8 @@ def plan_history(
         change_time_column=run.settings.history_time_column if sets_history_time else "",
         loaded_utc=loaded_utc or released_utc or last_full_load_utc(before) or now_utc,
         now_utc=now_utc,
-        rewrite_all=rewrite_all,
-        locations=replace(
-            locations,
-            staging=run.layout.staging_prefix(change, run.run_id) + "history-",
-        ),
+        rewrite_all=type_changes or becomes_iceberg,
+        locations=replace(locations, staging=_staging(run, change)),
         field_ids=history_field_ids(shape, existing),
     )
 
@@ -159,10 +158,17 @@ def _after(files: tuple[DataFile, ...], staged: Rewrite) -> tuple[DataFile, ...]
     return (*unchanged_files(files, staged.rewritten), *staged.written)
 
 
-def _files_to_read(files: Sequence[DataFile], key_columns: int, rewrite_all: bool) -> tuple[DataFile, ...]:
-    """Data files with bounds of all key columns; without bounds if all files must be read."""
+def _staging(run: TableRun, change: int) -> str:
+    """Beginning of the keys that tasks write versions to. Files of an Iceberg table stay there."""
+    if run.settings.readers.list_folder:
+        return run.layout.staging_prefix(change, run.run_id) + "history-"
+    return run.layout.history.iceberg_data_prefix(change, run.run_id)
+
+
+def _files_to_read(files: Sequence[DataFile], key_columns: int, type_changes: bool) -> tuple[DataFile, ...]:
+    """Data files with bounds of all key columns; without bounds if their keys are encoded in another way."""
     bounded = with_leading_bounds(files, key_columns)
-    return without_key_ranges(bounded) if rewrite_all else bounded
+    return without_key_ranges(bounded) if type_changes else bounded
 
 
 def last_full_load_utc(before: Snapshot) -> datetime | None:

@@ -65,7 +65,7 @@ class HistoryPlan:
         change_time_column: The same for the rows of the change; empty if they do not set it.
         loaded_utc: Start of validity of loaded rows without another time.
         now_utc: The current time.
-        rewrite_all: Whether every data file must be rewritten because the type of a column changes.
+        rewrite_all: Whether every data file must be rewritten: the type of a column changes, or readers do.
         locations: Where to read and write; the table's folder is the history's.
         field_ids: Of the columns in its files after the change.
     """

@@ -100,12 +100,15 @@ class ManifestWriting:
     sources: Mapping[str, str]
     in_folder: bool
 
-    def snapshot_with_manifests(self, before: Snapshot, after: Snapshot) -> Snapshot:
+    def snapshot_with_manifests(
+        self, before: Snapshot, after: Snapshot, last: Collection[str] = frozenset()
+    ) -> Snapshot:
         """The table after a change, with its Iceberg table. The order of its files becomes that of the manifests.
 
         Args:
             before: The table before the change.
             after: The table after it; all its files have field ids and all columns.
+            last: Paths of files to list after the others, in manifests of their own. In both tables, they are last.
 
         Raises:
             IntegrityError: A manifest of the change before does not list the files that it should.
@@ -138,19 +141,26 @@ class ManifestWriting:
             else:
                 deleted.append(entry)
         pooled.sort(key=lambda one: _order(one[0]))
-        written = encoder.write(pooled)
+        manifests: list[tuple[Manifest, ManifestFile]] = []
+        ordered: list[str] = []
+        count = 0
+        for is_last in (False, True):
+            kept = [(one, files) for one, files in full if (files[0].path in last) == is_last]
+            new = [one for one in pooled if (one[0].path in last) == is_last]
+            written = encoder.write(new, count)
+            count += len(written)
+            manifests += [*((one, listed[self.store.url(one.key)]) for one, _ in kept), *written]
+            ordered += [*(file.path for _, files in kept for file in files), *(file.path for file, _ in new)]
         if deleted:
-            written.append(encoder.write_deleted(deleted, len(written) + 1))
-        files = [*(listed[self.store.url(one.key)] for one, _ in full), *(manifest for _, manifest in written)]
+            manifests.append(encoder.write_deleted(deleted, count + 1))
         iceberg = IcebergFiles(
-            manifest_list=encoder.write_list(files, before.change if previous else None),
-            manifests=(*(one for one, _ in full), *(one for one, _ in written)),
+            manifest_list=encoder.write_list([one for _, one in manifests], before.change if previous else None),
+            manifests=tuple(one for one, _ in manifests),
             schema_id=schema_id,
             spec_id=spec_id,
             in_folder=self.in_folder,
         )
-        ordered = [*(file for _, files_of in full for file in files_of), *(file for file, _ in pooled)]
-        return replace(after, files=tuple(live[file.path] for file in ordered), iceberg=iceberg)
+        return replace(after, files=tuple(live[path] for path in ordered), iceberg=iceberg)
 
 
 @dataclass(frozen=True)
@@ -409,13 +419,19 @@ class _Encoder:
         columns = self._partition_columns
         return Record(*(partition_column(texts[one.name], one.type, 1)[0].as_py() for one in columns))
 
-    def write(self, entries: Sequence[tuple[DataFile, ManifestEntry]]) -> list[tuple[Manifest, ManifestFile]]:
-        """Write manifests of about equally many entries."""
+    def write(
+        self, entries: Sequence[tuple[DataFile, ManifestEntry]], before: int
+    ) -> list[tuple[Manifest, ManifestFile]]:
+        """Write manifests of about equally many entries.
+
+        Args:
+            before: Number of manifests that the change has written before.
+        """
         count = -(-len(entries) // FILES_PER_MANIFEST)
 
         def write(number: int) -> tuple[Manifest, ManifestFile]:
             start, end = (len(entries) * one // count for one in (number, number + 1))
-            key = self._key(f"-m{number + 1:05d}")
+            key = self._key(f"-m{before + number + 1:05d}")
             return Manifest(key, end - start), self._write(key, (entry for _, entry in entries[start:end]))
 
         with ThreadPoolExecutor(CONCURRENT_CALLS) as pool:

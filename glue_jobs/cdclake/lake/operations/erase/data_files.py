@@ -19,7 +19,7 @@ from cdclake.lake.storage.reader import parquet_file
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.tombstones import read_tombstone_file, write_tombstone_file
 from cdclake.lake.storage.writer import DataFileWriter
-from cdclake.model.layout import HISTORY, ICEBERG
+from cdclake.model.layout import HISTORY, is_in_history, is_in_iceberg
 from cdclake.model.versions import MONTH, YEAR
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class MatchedFile:
     @property
     def in_history(self) -> bool:
         """Whether it is a file of the history."""
-        return self.path.startswith(HISTORY)
+        return is_in_history(self.path)
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def rewrite(
     files: dict[str, DataFile | None] = {file.path: file for file in without_bounds}
     staged: dict[str, str] = {}
     change = before.change + 1
-    staging, own_folder = layout.staging_prefix(change, run_id), layout.iceberg_data_prefix(change, run_id)
+    staging = layout.staging_prefix(change, run_id)
     progress.expect("Rewriting data files", len(matches.files))
     for number, match in enumerate(matches.files, 1):
         old = match.retained.file
@@ -181,8 +181,9 @@ def rewrite(
         path = layout.data_path(change, number, columns, old.partition)
         path = HISTORY + path if match.in_history else path
         target = f"{staging}{number:05d}.parquet" if match.live else layout.retired_key(path)
-        if old.path.startswith(ICEBERG):
-            target = f"{own_folder}{number:05d}.parquet"
+        if is_in_iceberg(old.path):
+            own_layout = layout.history if match.in_history else layout
+            target = f"{own_layout.iceberg_data_prefix(change, run_id)}{number:05d}.parquet"
             path = layout.data_path_of(target)
         new = _without_rows(fs, reader, match, target)
         files[old.path] = replace(new, path=path) if new else None

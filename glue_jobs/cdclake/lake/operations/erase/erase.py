@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.clean_up import has_leftovers
 from cdclake.commit.erasure import commit_erasure, delete_unreferenced, is_foreign_iceberg, rewrite_snapshots
+from cdclake.commit.iceberg import list_iceberg
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import check_files
 from cdclake.commit.takeover import take_over
@@ -193,7 +194,7 @@ def _complete(
 ) -> ErasureResult:
     """Delete objects that are no longer referenced and write the report, if need be for an earlier run that crashed."""
     log = erasure.log
-    if next(log.store.list(log.layout.iceberg_prefix), None):
+    if any(entries for _, entries in list_iceberg(log)):
         update_catalog()
     result = replace(result, object_versions=delete_unreferenced(log, head))
     report_key = log.layout.erasure_key(head)
@@ -278,16 +279,15 @@ def _count(matches: Matches, bad_rows: list[BadRowsFile], removed: list[str], ra
 def _out_of_reach(erasure: Erasure, lake: Snapshot, matches: Matches, raw: RawMatches | None) -> tuple[str, ...]:
     log = erasure.log
     foreign = sum(1 for _ in log.store.list(log.layout.foreign_folder))
-    iceberg = sum(is_foreign_iceberg(log.layout, entry.key) for entry in log.store.list(log.layout.iceberg_prefix))
+    iceberg = sum(is_foreign_iceberg(one, entry.key) for one, found in list_iceberg(log) for entry in found)
     sentences = {
         "The source: while it has the rows, DMS may send them again.": True,
         "Copies outside the lake: exports, data that downstream jobs read, bucket replicas and backups, logs.": True,
         "The raw bucket: a reload of the table brings the rows back. Use --raw to erase them there too.": raw is None,
         "Change records: they contain the partitions of the rows' files.": bool(lake.partition_key),
         f"{foreign} files that other programs put among the data files, in {log.layout.foreign_folder}": foreign,
-        f"{iceberg} files that other programs put among those of the Iceberg table, in {log.layout.iceberg_prefix}": (
-            iceberg
-        ),
+        f"{iceberg} files that other programs put among those of the Iceberg tables, in {log.layout.iceberg_prefix} or"
+        f" {log.layout.history.iceberg_prefix}": iceberg,
         f"{len(matches.without_key)} data files of earlier changes that lack a key column.": matches.without_key,
     }
     if raw:

@@ -1,4 +1,4 @@
-"""Finds rows to erase in the manifests of an Iceberg table, which hold the smallest and largest values of files.
+"""Finds rows to erase in the manifests of Iceberg tables, which hold the smallest and largest values of files.
 
 Manifests of retained files follow from these. Only a manifest of the files that a change removed may list others.
 """
@@ -9,14 +9,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdclake.commit.erasure import Replacement, retained_snapshots
-from cdclake.model.layout import ICEBERG
+from cdclake.commit.iceberg import list_iceberg
+from cdclake.model.layout import HISTORY, is_in_history, is_in_iceberg
+from cdclake.model.versions import history_table
 
 if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
     from cdclake.lake.operations.erase.data_files import Matches
     from cdclake.lake.read.as_of import TableLocation
     from cdclake.lake.read.key_filter import RowKeys
-    from cdclake.model.iceberg.table import Manifest
+    from cdclake.model.iceberg.table import IcebergFiles, Manifest
+    from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import Snapshot
 
 
@@ -29,18 +32,19 @@ def search(log: ChangeLog, head: int, keys: RowKeys) -> list[str]:
         return []
     first = log.first_retained()
     found: dict[str, tuple[Snapshot, Manifest]] = {}
-    for _, snapshot in retained_snapshots(log, head):
-        for manifest in snapshot.iceberg.manifests if snapshot.iceberg else ():
-            if not manifest.files and (log.layout.iceberg_change(manifest.key) or 0) <= first:
-                found[manifest.key] = snapshot, manifest
+    for _, lake in retained_snapshots(log, head):
+        for table, layout in _tables(lake, log.layout):
+            for manifest in table.iceberg.manifests if table.iceberg else ():
+                if not manifest.files and (layout.iceberg_change(manifest.key) or 0) <= first:
+                    found[manifest.key] = table, manifest
     if not found:
         return []
     from cdclake.lake.storage.manifests import removed_files_may_match  # here: it takes most of a second
 
     return [
         key
-        for key, (snapshot, manifest) in found.items()
-        if removed_files_may_match(log.store, snapshot, manifest, keys.by_column(snapshot.schema))
+        for key, (table, manifest) in found.items()
+        if removed_files_may_match(log.store, table, manifest, keys.by_column(table.schema))
     ]
 
 
@@ -60,18 +64,45 @@ def rewrite(
 
     layout = log.layout
     sources = {
-        file.path: layout.data_key(file.path) if file.path.startswith(ICEBERG) else layout.retired_key(file.path)
+        file.path: layout.data_key(file.path) if is_in_iceberg(file.path) else layout.retired_key(file.path)
         for file in replacement.files.values()
         if file
-    }
-    writing = ManifestWriting(
-        log.store, location.fs.open(), layout, run_id, {**sources, **replacement.staged}, in_folder=False
-    )
+    } | dict(replacement.staged)
     shapes = {match.path: match.shape for match in matches.files}
-    erasure = ManifestErasure(writing, before.change + 1, replacement.files, shapes)
-    snapshots = (snapshot for _, snapshot in retained_snapshots(log, before.change))
-    return replace(replacement, iceberg=erasure.rewrite(snapshots))
+    manifests: dict[str, IcebergFiles] = {}
+    for number, prefix in enumerate(("", HISTORY)):
+        start = len(prefix)
+
+        def is_own(path: str, prefix: str = prefix) -> bool:
+            return is_in_history(path) == bool(prefix)
+
+        writing = ManifestWriting(
+            log.store,
+            location.fs.open(),
+            layout.history if prefix else layout,
+            run_id,
+            {path[start:]: key for path, key in sources.items() if is_own(path)},
+            in_folder=False,
+        )
+        erasure = ManifestErasure(
+            writing,
+            before.change + 1,
+            {
+                path[start:]: file and replace(file, path=file.path[start:])
+                for path, file in replacement.files.items()
+                if is_own(path)
+            },
+            {path[start:]: shape for path, shape in shapes.items() if is_own(path)},
+        )
+        snapshots = (_tables(lake, layout)[number][0] for _, lake in retained_snapshots(log, before.change))
+        manifests |= erasure.rewrite(snapshots)
+    return replace(replacement, iceberg=manifests)
+
+
+def _tables(lake: Snapshot, layout: LakeLayout) -> tuple[tuple[Snapshot, LakeLayout], tuple[Snapshot, LakeLayout]]:
+    """A table, and its history as a table."""
+    return (lake, layout), history_table(lake, layout)
 
 
 def _has_iceberg(log: ChangeLog) -> bool:
-    return next(log.store.list(log.layout.iceberg_prefix), None) is not None
+    return any(entries for _, entries in list_iceberg(log))
