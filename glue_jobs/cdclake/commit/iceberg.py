@@ -18,13 +18,19 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore
 
 
-def publish_iceberg(log: ChangeLog, record: ChangeRecord) -> None:
+def publish_iceberg(log: ChangeLog, record: ChangeRecord, snapshot: Snapshot | None = None) -> None:
     """Make a committed change the current snapshot of the Iceberg tables, of the table and of its history. Repeatable.
 
     Withdraws one that is none any more. The files of the change, and the metadata, are complete before the version hint
     names them.
+
+    Args:
+        snapshot: The table after the change, if the caller has it; otherwise it is read if it is needed.
     """
-    lake = log.snapshot(record.change) if record.iceberg or record.history_iceberg else Snapshot(record.change)
+    if record.iceberg or record.history_iceberg:
+        lake = snapshot or log.snapshot(record.change)
+    else:
+        lake = Snapshot(record.change)
     _publish(log.store, log.layout, record, lake)
     history, layout = history_table(lake, log.layout)
     _publish(log.store, layout, record.of_history(), history)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from cdclake.commit.log import ChangeLog
     from cdclake.model.change import ChangeRecord, StagedFile
+    from cdclake.model.snapshot import Snapshot
 
 CONCURRENT_CALLS = 16
 KeepAlive = Callable[[], None]
@@ -30,6 +31,7 @@ def publish(
     record: ChangeRecord,
     keep_alive: KeepAlive = no_lease,
     seconds: Mapping[str, float] | None = None,
+    snapshot: Snapshot | None = None,
 ) -> dict[str, float]:
     """Make a committed change's files live, then retire the files they replace.
 
@@ -38,6 +40,7 @@ def publish(
     Args:
         keep_alive: Renews the lease.
         seconds: Durations of phases that the change record lacks, to be stored with the duration of publishing.
+        snapshot: The table after the change, if the caller has it; otherwise it is read if it is needed.
 
     Returns:
         The stored durations; empty if another run finished the change.
@@ -46,15 +49,13 @@ def publish(
     store, layout = log.store, log.layout
     if log.is_committed(record.change + 1):  # another run finished this change, and may have retired its files again
         return {}
-    in_parallel(lambda file: _publish_file(log, file), record.added, keep_alive)
-    in_parallel(
-        lambda path: store.restore(layout.data_key(path), layout.retired_key(path)),
-        filter(_is_in_folder, record.restored),
-        keep_alive,
-    )
-    if log.is_committed(record.change + 1):
+    copied = [file for file in record.added if file.staged_key != layout.data_key(file.path)]
+    restored = [path for path in record.restored if _is_in_folder(path)]
+    in_parallel(lambda file: _publish_file(log, file), copied, keep_alive)
+    in_parallel(lambda path: store.restore(layout.data_key(path), layout.retired_key(path)), restored, keep_alive)
+    if (copied or restored) and log.is_committed(record.change + 1):
         return {}
-    publish_iceberg(log, record)
+    publish_iceberg(log, record, snapshot)
     in_parallel(
         lambda path: store.retire(layout.data_key(path), layout.retired_key(path)),
         filter(_is_in_folder, record.retired),
@@ -70,14 +71,12 @@ def publish(
 
 
 def _publish_file(log: ChangeLog, file: StagedFile) -> None:
-    """Copy a new data file to its place, if it is not there.
+    """Copy a new data file to its place.
 
     When readers change, files of the folder become files of the Iceberg table, or the other way round. Such a source is
     retired afterwards, so if this is repeated, it may be retired already.
     """
     layout, target = log.layout, log.layout.data_key(file.path)
-    if file.staged_key == target:
-        return
     if file.staged_key.startswith(layout.staging_folder):
         log.store.copy(file.staged_key, target)
     else:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pytest
 
+from cdclake.commit.log import ChangeLog
+from cdclake.lake.operations.load import load_incremental
 from tests.lake.iceberg.readers import IcebergReaders, connection
 from tests.lake.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from cdclake.ports import ObjectStore
 
 COLUMNS = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int32())])
 FIRST, SECOND, THIRD = (f"20240305-10{minute}00000.parquet" for minute in (10, 20, 30))
@@ -129,6 +135,50 @@ def test_a_partition_column_may_have_any_name(tmp_path: Path, name: str) -> None
     table.write_load([{"id": 1, name: "x"}, {"id": 2, name: None}])
     table.load_initial()
     assert [(one["id"], one[name]) for one in readers(table).rows()] == [(1, "x"), (2, None)]
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_publishing_takes_the_same_calls_for_any_number_of_files(tmp_path: Path, rows: int) -> None:
+    """S3 needs two requests to replace the version hint, and one for each other call."""
+    table = Table(tmp_path, COLUMNS, {**ICEBERG, "PartitionKey": "id"})
+    table.write_load([row(i) for i in range(rows)])
+    table.load_initial()
+    table.write_changes(FIRST, [("U", row(i, n=100)) for i in range(rows)])
+    run = table.run()
+    store = RecordingStore(run.log.store)
+    load_incremental(replace(run, log=ChangeLog(cast("ObjectStore", store), table.layout)), table.spark, "", "")
+    record = run.log.record(2)
+    assert len(record.added) == rows
+    committed = store.calls.index(("put_if_absent", table.layout.change_key(2)))
+    visible = store.calls.index(("put_if_unchanged", table.layout.version_hint_key))
+    assert store.calls[committed + 1 : visible] == [
+        ("get", table.layout.change_key(3)),
+        ("get", table.layout.iceberg_metadata_key(1)),
+        ("put", table.layout.iceberg_metadata_key(2)),
+    ]
+    assert {name for name, _ in store.calls[visible + 1 :]} == {"put", "remove"}
+    assert len(store.calls[visible + 1 :]) == 3
+    assert ids(readers(table).rows("n = 100", ("id",))) == list(range(rows))
+
+
+class RecordingStore:
+    """Forwards calls to a store, and records the name and the key of each.
+
+    Attributes:
+        calls: The calls so far.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self.calls: list[tuple[str, str]] = []
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(key: str = "", *arguments: Any, **named: Any) -> Any:
+            if name != "url":  # it only describes the store
+                self.calls.append((name, key))
+            return getattr(self._store, name)(key, *arguments, **named)
+
+        return call
 
 
 def test_a_text_whose_bound_cannot_be_encoded_stops_no_table(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def commit(
         seconds=result.seconds,
     ).with_iceberg(before, after)
     run.log.commit(record, partial(_source_row, run.lake_fs))
-    later = publish(run.log, record, seconds={"commit": round(time.perf_counter() - started, 3)})
+    later = publish(run.log, record, seconds={"commit": round(time.perf_counter() - started, 3)}, snapshot=after)
     return {
         "table": str(run.layout.name),
         "change": record.change,
