@@ -5,11 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks import results, targets
 from benchmarks.bench import ROOT, Bench
 from benchmarks.workloads import CONTESTANTS, DEFAULT_ROWS, OURS, growth_of_change, growth_of_table, workloads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from benchmarks.workloads import Workload
 
 _NAMES = [workload.name for workload in workloads(DEFAULT_ROWS)]
 
@@ -25,10 +32,8 @@ def main() -> int:
     machine = results.machine()
     bench = Bench(options.cache, progress)
     measured = []
-    for workload in workloads(options.rows):
-        names = [name for name in workload.contestants if name in options.contestants]
-        if workload.name in options.workloads and names:
-            measured += bench.measure([(workload, name) for name in names], options.rounds)
+    for runs in _runs(options):
+        measured += bench.measure(runs, options.rounds)
     summary = results.summarize(measured)
     growth = _growth(bench, options.rows, options.rounds) if options.growth else []
     content = {
@@ -54,6 +59,16 @@ def main() -> int:
         f"see {options.results}"
     )
     return 0 if all(result["checksum_ok"] for result in (*summary, *growth)) else 1
+
+
+def _runs(options: argparse.Namespace) -> Iterable[list[tuple[Workload, str]]]:
+    """The selected workloads with their contestants; those that share rounds together."""
+    together: dict[str, list[tuple[Workload, str]]] = defaultdict(list)
+    for workload in workloads(options.rows):
+        if workload.name in options.workloads:
+            names = (name for name in workload.contestants if name in options.contestants)
+            together[workload.beside or workload.name] += [(workload, name) for name in names]
+    return filter(None, together.values())
 
 
 def _growth(bench: Bench, rows: int, rounds: int) -> list[results.Result]:

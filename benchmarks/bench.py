@@ -73,7 +73,7 @@ class Bench:
     def __init__(self, cache: Path, progress: Callable[[str], None]) -> None:
         self._cache, self._progress = cache.resolve(), progress
         self._logs = self._cache / "logs"
-        self._product = _product_digest()
+        self._product = product_digest()
         self._logs.mkdir(parents=True, exist_ok=True)
 
     def measure(self, runs: Sequence[tuple[Workload, str]], rounds: int) -> list[Measurement]:
@@ -155,6 +155,7 @@ class Bench:
             past_files=data.past_files(self._cache, table) if table.aged else (),
             history=table.history,
             on_s3=table.on_s3,
+            readers=table.readers,
         )
 
     def _prepare(self, workload: Workload, name: str) -> None:
@@ -185,6 +186,7 @@ class Bench:
         version = self._product if name == OURS else "1"
         layout = table.partition or "plain"
         layout += "-history" * table.history + "-s3" * table.on_s3
+        layout += f"-{table.readers}" if table.readers != "folder" else ""
         return data.folder_of(self._cache, table) / f"tables-{layout}" / f"{ENTRIES[name].table_of}-{version}"
 
     def _run(self, task: Task, log_name: str) -> tuple[Outcome | None, FinishedProcess, list[S3Request]]:
@@ -218,7 +220,7 @@ class Bench:
         return None, finished, requests
 
 
-def _product_digest() -> str:
+def product_digest() -> str:
     """A digest of the product's code: other code may write other tables."""
     digest = hashlib.sha256()
     for file in sorted((ROOT / "glue_jobs" / "cdclake").rglob("*.py")):

@@ -29,10 +29,11 @@ _IDENTITY = {"name": _KEY, "credentials": [{"accessKey": _KEY, "secretKey": _KEY
 
 
 class S3Request(NamedTuple):
-    """A request's arrival, in `time.monotonic`, and its HTTP method."""
+    """A request's arrival, in `time.monotonic`, its HTTP method, and its path with the query."""
 
     at: float
     method: str
+    path: str
 
 
 class S3Server(NamedTuple):
@@ -126,15 +127,17 @@ def delaying_proxy(port: int, delay_s: float, requests: list[S3Request]) -> Iter
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                requests.append(S3Request(time.monotonic(), head.partition(b" ")[0].decode()))
+                method, path, _ = head.decode("latin-1").split(" ", 2)
+                requests.append(S3Request(time.monotonic(), method, path))
                 await asyncio.sleep(delay_s)
                 upstream_writer.write(head)
                 await _copy_body(head, reader, upstream_writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client closed its connection
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # the client closed its connection, or the proxy stops
         finally:
             upstream_writer.close()
-            await answers
+            with suppress(asyncio.CancelledError):
+                await answers
 
     async def run() -> None:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()

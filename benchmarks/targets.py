@@ -46,6 +46,10 @@ TARGETS = (
     # Every file must be rewritten: copying them is most of the work.
     Target("spread", 1.4, ("limit",)),
     Target("spread", 1.0, ("duckdb", "delta-rs")),
+    # Files are written where they stay, but listed in manifests.
+    Target("spread-iceberg", 1.0, ("spread",)),
+    # Files are copied, and listed in manifests.
+    Target("spread-both", 1.2, ("spread",)),
     # The same, with rows that move between files.
     Target("partition-moves", 1.4, ("limit",)),
     Target("partition-moves", 1.0, ("delta-rs",)),

@@ -34,6 +34,7 @@ class Task:
         past_files: Change files to apply one at a time after the full load, when creating the starting table.
         history: Whether the table has a history.
         on_s3: Whether the table is on S3; the AWS SDKs' variables contain the endpoint. Otherwise it is in `work`.
+        readers: The table's setting `Readers`.
         touched: Data files of the plain starting table that contain updated or deleted rows or receive inserts,
             relative to the table's folder.
     """
@@ -50,6 +51,7 @@ class Task:
     past_files: tuple[str, ...] = ()
     history: bool = False
     on_s3: bool = False
+    readers: str = "folder"
     touched: tuple[str, ...] = ()
 
     def write(self, path: Path) -> None:

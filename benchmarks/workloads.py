@@ -45,6 +45,7 @@ class Table:
         aged: Whether the table has been through these changes; otherwise it is loaded as it is after them.
         history: Whether it has a history.
         on_s3: Whether it is on S3; otherwise it is in a folder.
+        readers: Its setting `Readers`.
     """
 
     rows: int
@@ -57,6 +58,7 @@ class Table:
     aged: bool = False
     history: bool = False
     on_s3: bool = False
+    readers: str = "folder"
 
     @property
     def loaded_rows(self) -> int:
@@ -83,12 +85,14 @@ class Workload:
         table: The starting table.
         change: The change; None: an initial load from the full-load files.
         contestants: Contestants that support the workload.
+        beside: Name of an earlier workload with which it is compared, so that both are measured in the same rounds.
     """
 
     name: str
     table: Table
     change: Change | None
     contestants: tuple[str, ...] = CONTESTANTS
+    beside: str = ""
 
 
 def workloads(table_rows: int) -> list[Workload]:
@@ -119,6 +123,8 @@ def workloads(table_rows: int) -> list[Workload]:
     in_newest = random_change(newest, table_rows, changed, 2)
     return [
         Workload("spread", orders, spread),
+        Workload("spread-iceberg", replace(orders, readers="iceberg"), spread, (OURS,), beside="spread"),
+        Workload("spread-both", replace(orders, readers="both"), spread, (OURS,), beside="spread"),
         Workload("newest", orders, in_newest),
         # The changed rows are in few files, but random keys do not show in which.
         Workload("uuid", by_uuid, random_change(newest, table_rows, changed, 3)),

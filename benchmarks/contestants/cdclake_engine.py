@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta, timezone
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from benchmarks.contestants.lake_storage import open_storage
 from benchmarks.contestants.spark import start_session
@@ -19,6 +21,7 @@ from cdclake.lake.operations.load import load_incremental, load_initial
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.spark.spark_backend import SparkBackend
+from cdclake.model.iceberg.table import Readers
 from cdclake.model.layout import LakeLayout
 from cdclake.model.table import DEFAULT_TARGET_FILE_BYTES, TableName, TableSettings
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from benchmarks.task import Task
 
 _RAW_PREFIX, _HISTORY_PREFIX = "bench/orders/", "bench/orders_history/"
+_LAYOUT = LakeLayout("lake", "", TableName("bench", "orders"))
 _ATTEMPTS = 4
 _WARM_UP_TASKS = 4
 _SETTINGS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.driver.memory": "1g"}
@@ -43,15 +47,21 @@ class Engine:
 
     def __init__(self, task: Task) -> None:
         self._task = task
+        self._readers = Readers(task.readers)
         self._storage = open_storage(task)
         self._settings_file = Path(task.work) / "target-file-bytes.json"
 
     def start(self) -> None:
-        """See `Contestant`. Starts Spark and its Python workers, which import the engine's tasks."""
+        """See `Contestant`. Starts Spark and its Python workers, which import the engine's tasks.
+
+        Also imports pyiceberg, if the table needs it: that takes most of a second, once a job.
+        """
         changes = self._task.change_files if self._task.action == APPLY else ()
         self._storage.add_raw(_RAW_PREFIX, (*self._task.load_files, *changes))
         context = start_session(self._task, _SETTINGS).sparkContext
         self._backend = SparkBackend(context)
+        if self._readers.open_iceberg:
+            import_module("cdclake.lake.storage.manifests")
         pairs = context.parallelize(range(_WARM_UP_TASKS), _WARM_UP_TASKS).mapPartitions(_import_tasks)
         pairs.partitionBy(_WARM_UP_TASKS, int).count()
 
@@ -91,9 +101,29 @@ class Engine:
         return _details(load_incremental(self._run("apply", target_file_bytes), self._backend, "", ""))
 
     def files(self) -> TableFiles:
-        """See `Contestant`."""
+        """See `Contestant`.
+
+        Raises:
+            RuntimeError: Readers of the folder and of the Iceberg table do not see the same files.
+        """
         versions = self._storage.data_files(_HISTORY_PREFIX) if self._task.history else ()
-        return TableFiles(self._storage.data_files(_RAW_PREFIX), versions=versions)
+        in_folder = self._storage.data_files(_RAW_PREFIX)
+        if not self._readers.open_iceberg:
+            return TableFiles(in_folder, versions=versions)
+        listed = self._iceberg_files()
+        if in_folder != (listed if self._readers.list_folder else ()):
+            message = f"the folder has {len(in_folder)} files, and the Iceberg table {len(listed)}"
+            raise RuntimeError(message)
+        return TableFiles(listed, versions=versions)
+
+    def _iceberg_files(self) -> tuple[str, ...]:
+        """Paths of the data files that pyiceberg finds, sorted. It finds the newest change by the version hint."""
+        from pyiceberg.table import StaticTable  # here: only tables with such readers need it
+
+        store = open_store(self._storage.lake)
+        table = StaticTable.from_metadata(store.url(_LAYOUT.iceberg_prefix.rstrip("/")))
+        urls = (one.file.file_path for one in table.scan().plan_files())
+        return tuple(sorted(unquote(urlsplit(url).path) for url in urls))
 
     def _run(self, run_id: str, target_file_bytes: int) -> TableRun:
         raw, lake = self._storage.raw, self._storage.lake
@@ -101,13 +131,14 @@ class Engine:
             raw=open_store(raw),
             raw_fs=lake_filesystem(raw),
             raw_prefix=_RAW_PREFIX,
-            log=ChangeLog(open_store(lake), LakeLayout("lake", "", TableName("bench", "orders"))),
+            log=ChangeLog(open_store(lake), _LAYOUT),
             lake_fs=lake_filesystem(lake),
             settings=TableSettings(
                 primary_key=self._task.key,
                 partition_key=(self._task.partition,) if self._task.partition else (),
                 target_file_bytes=target_file_bytes,
                 history=self._task.history,
+                readers=self._readers,
             ),
             run_id=run_id,
             fencing_token=1,
