@@ -49,14 +49,15 @@ test-spark4: $(SPARK4_VENV)/.ready ## Run the tests of the lake that start Spark
 test-aws: $(VENV)/.test-ready ## Test what talks to AWS against a local one as strict as AWS, with faults and expiring credentials (four minutes)
 	@$(PYTEST) -q -p tests.aws_strict.summary -m "aws and not (spark or long or deployment)" tests/aws_strict tests/adapters tests/control
 
-test-iceberg: $(VENV)/.test-ready ## Test tables with Iceberg readers: DuckDB and pyiceberg read every retained change, and count 10,000 times (four minutes)
+test-iceberg: $(VENV)/.test-ready ## Test tables with Iceberg readers: other engines read every retained change and count 10,000 times, faults, races, erasures (eight minutes)
 	@CDCLAKE_READER_COUNTS=10000 $(PYTEST) -q tests/lake/iceberg tests/model/iceberg
+	@$(PYTEST) -q tests/crash -k "iceberg or both"
 
 mutation-check: $(VENV)/.test-ready ## Break the merge in six ways: each time one of 100 histories must fail (a minute)
 	@$(DATABASE_TESTS) tests/databases/test_mutations.py
 
 test-thorough: $(VENV)/.test-ready $(BENCH_VENV)/.ready ## Run the property tests with many more examples (forty minutes)
-	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest $$(grep -rlE --include='test_*.py' '^@examples\(' tests | sort) \
+	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest $$(grep -rlE --include='test_*.py' '^ *@examples\(' tests | sort) \
 		-v -n 2 --dist loadgroup --hypothesis-show-statistics
 
 crash: $(VENV)/.test-ready ## Inject faults at every call of every run on a folder, and at some of each on buckets (an hour)

@@ -19,6 +19,7 @@ from cdclake.commit.table_files import check_files
 from cdclake.errors import PastRetentionError, RetryableError
 from cdclake.lake.operations.erase.erase import erase, preview
 from cdclake.lake.storage import manifests
+from tests.conftest import COUNTS
 from tests.dying_store import Death, DiedError
 from tests.lake.iceberg.readers import IcebergReaders
 from tests.lake.operations.erase.erasable_table import (
@@ -102,7 +103,9 @@ def same(rows: Rows, expected: Rows) -> bool:
     return [dict(sorted(one.items())) for one in rows] == [dict(sorted(one.items())) for one in expected]
 
 
-def test_an_erasure_leaves_no_value_and_changes_nothing_else(table: ErasableTable, readers: str) -> None:
+def test_an_erasure_leaves_no_value_and_changes_nothing_else(
+    table: ErasableTable, readers: str, request: pytest.FixtureRequest
+) -> None:
     states = fill(table)
     last = states[max(states)]
     before = objects_containing(table, *VALUES)
@@ -116,7 +119,10 @@ def test_an_erasure_leaves_no_value_and_changes_nothing_else(table: ErasableTabl
     assert any(one["id"] == SECRET_ID for one in versions_before)
     done = table.erase(KEY)
     assert done.change
-    assert left(table) == {}
+    after = left(table)
+    counts = {"objects with values before the erasure": len(before), "after it": len(after)}
+    request.node.user_properties.append((COUNTS, counts))
+    assert after == {}
     assert offered(table) == [done.change]
     assert IcebergReaders(table.lake, table.layout).table.metadata.table_uuid == before_uuid
     assert same(seen(table), without(last, SECRET_ID))

@@ -151,11 +151,12 @@ class Model:
             assert _plain(found) == _plain(kiel)
         return len(snapshots)
 
-    def check(self) -> None:
+    def check(self) -> int:
+        """Let both engines read each snapshot of table and history; returns the number of these."""
         table, log = self.table, self.table.log
         snapshot = log.snapshot(log.head())
         check_files(log, snapshot)
-        self.check_history()
+        versions = self.check_history()
         readers = IcebergReaders(table.lake, table.layout)
         in_folder = snapshot.iceberg is None or snapshot.iceberg.in_folder
         listed = [str(path) for path in table.folder.rglob("*.parquet")]
@@ -165,7 +166,7 @@ class Model:
             assert sorted(key for (key,) in ids) == sorted(self.rows)
         if snapshot.iceberg is None:
             assert not (table.lake / table.layout.version_hint_key).exists()
-            return
+            return versions
         assert readers.version == log.head()
         assert not snapshot.iceberg.in_folder or len(readers.table.metadata.snapshots) == 1
         for one in readers.table.metadata.snapshots:
@@ -180,13 +181,14 @@ class Model:
             assert len(readers.rows("n >= 50", ("id",), change=one.snapshot_id)) == sum(
                 row["n"] >= 50 for row in expected.values()
             )
+        return versions + len(readers.table.metadata.snapshots)
 
-    def check_history(self) -> None:
+    def check_history(self) -> int:
         """Its newest versions are the rows of the table, and earlier changes show what they did when they were new."""
         table, snapshot = self.table, self.table.log.snapshot(self.table.log.head())
         if not (snapshot.history and snapshot.history.iceberg):
             assert not (table.lake / table.layout.history.version_hint_key).exists()
-            return
+            return 0
         if snapshot.history.is_kept:
             newest = [row for row in version_rows(table) if row["validity_flag"] and row["operation"] != "delete"]
             names = table.columns.names
@@ -198,6 +200,7 @@ class Model:
             assert self.versions.setdefault(one.snapshot_id, found) == found
             kiel = readers.rows("city = 'Kiel' AND month <> '13'", ("id",), change=one.snapshot_id)
             assert len(kiel) == sum(("city", "Kiel") in row for row in found)
+        return len(readers.table.metadata.snapshots)
 
 
 def _plain(rows: Any) -> list[tuple[Any, ...]]:
@@ -210,14 +213,24 @@ def _plain(rows: Any) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("partition_key", ["null", "city", "n"])
-@examples(15, 500)
-@given(steps=STEPS)
-def test_each_snapshot_shows_its_change(partition_key: str, steps: list[tuple[str, Any]]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        model = Model(Path(folder), partition_key)
-        for kind, argument in steps:
-            model.step(kind, argument)
-            model.check()
+def test_each_snapshot_shows_its_change(partition_key: str, request: pytest.FixtureRequest) -> None:
+    counts = {"histories": 0, "changes": 0, "snapshots read by DuckDB and pyiceberg": 0}
+
+    @examples(15, 500)
+    @given(steps=STEPS)
+    def check(steps: list[tuple[str, Any]]) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            model = Model(Path(folder), partition_key)
+            for kind, argument in steps:
+                model.step(kind, argument)
+                counts["snapshots read by DuckDB and pyiceberg"] += model.check()
+            counts["histories"] += 1
+            counts["changes"] += model.table.log.head()
+
+    try:
+        check()
+    finally:
+        request.node.user_properties.append((COUNTS, counts))
 
 
 @pytest.mark.spark
