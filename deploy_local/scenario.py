@@ -10,6 +10,7 @@ from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
+from cdclake.control.catalog.plan import ICEBERG_SUFFIX, table_name
 from cdclake.devkit.dms.names import ChangeFileTimes, change_path, table_folder
 from cdclake.devkit.local.jobs import JobRunState
 from cdclake.devkit.shop.checksum import read_lake
@@ -17,6 +18,7 @@ from cdclake.devkit.shop.data import TABLES
 from cdclake.devkit.shop.lake_tables import attributes_of, compare_with_source
 from cdclake.devkit.shop.sample_shop import MIN_ORDERS, SampleShop
 from cdclake.errors import IntegrityError, JobRunError
+from cdclake.model.iceberg.table import Readers
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import (
     JOB_CONTROLLER,
@@ -27,9 +29,12 @@ from cdclake.model.names import (
     RunState,
 )
 from cdclake.model.table import TableState
+from deploy_local.iceberg import read_iceberg
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    import pyarrow as pa
 
     from cdclake.devkit.dms.names import DmsFile
     from deploy_local.deployment import Deployment
@@ -41,6 +46,8 @@ OUTSIDE_KEY = "elsewhere/stranger/LOAD00000001.parquet"
 """Key of a file that looks like a table's, but lies outside the raw prefix."""
 BROKEN, FAILURE_ALARM = "product", "cdclake-TableFailed"
 EQUAL = "Lake and catalog equal the source"
+READERS = {"productorder": Readers.ICEBERG, "product": Readers.BOTH}
+"""What readers open; a folder for other tables."""
 
 
 class Patience(NamedTuple):
@@ -100,7 +107,8 @@ class Scenario:
     def load(self) -> str:
         """An operator activates the tables, and the scheduled job loads them."""
         for table in TABLES:
-            self._state.set_attributes(self._path(table), {**attributes_of(table), **NO_QUIET_TIME})
+            readers = {Attribute.READERS: _readers(table).value}
+            self._state.set_attributes(self._path(table), {**attributes_of(table), **NO_QUIET_TIME, **readers})
         job = self._deployment.scheduled_job()
         self._glue.start_job_run(JobName=job)
         self._wait(self._is_idle, f"{job} and its runs to end", self._patience.job_seconds)
@@ -228,15 +236,22 @@ class Scenario:
                 raise IntegrityError(message, remedy=f"See the logs in {self._deployment.logs}")
             log = ChangeLog(self._lake, LakeLayout(self._deployment.lake_bucket, self._lake_prefix, name))
             source = self._shop.expected(table)
-            found = read_lake(self._lake, log.layout, source.schema)
-            comparison = compare_with_source(found, source, log, self._catalog)
-            if not comparison.equal:
-                message = (
-                    f"After {step} the lake table {name} differs from its source: {'; '.join(comparison.differences)}"
-                )
-                raise IntegrityError(message, remedy=f"See the logs in {self._deployment.logs}")
-            rows += comparison.rows
+            for found in self._found_rows(table, log.layout, source.schema):
+                comparison = compare_with_source(found, source, log, self._catalog)
+                if not comparison.equal:
+                    differences = "; ".join(comparison.differences)
+                    message = f"After {step} the lake table {name} differs from its source: {differences}"
+                    raise IntegrityError(message, remedy=f"See the logs in {self._deployment.logs}")
+            rows += source.num_rows
         return rows
+
+    def _found_rows(self, table: str, layout: LakeLayout, columns: pa.Schema) -> Iterator[pa.Table]:
+        """All rows that readers of the folder find, and those that readers of the Iceberg table find."""
+        readers = _readers(table)
+        if readers.list_folder:
+            yield read_lake(self._lake, layout, columns)
+        if readers.open_iceberg:
+            yield read_iceberg(self._deployment, table_name(layout.name) + ICEBERG_SUFFIX * readers.list_folder)
 
     def _last_error(self, path: str) -> str:
         state = self._state.get(path)
@@ -245,6 +260,10 @@ class Scenario:
     def _path(self, table: str) -> str:
         name = self._shop.name_of(table)
         return TableState.new(self._deployment.raw_bucket, f"{self._raw_prefix}{name.schema}/", f"{name.table}/").path
+
+
+def _readers(table: str) -> Readers:
+    return READERS.get(table, Readers.FOLDER)
 
 
 def _now() -> datetime:

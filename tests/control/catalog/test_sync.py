@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -380,6 +381,28 @@ def test_the_controller_starts_a_run_for_a_stale_catalog_without_due_files(order
     assert [start.job for start in orders.jobs.started[starts:]] == [JOB_PROCESS_TABLE]
     run(orders, None)  # the catalog is turned off
     assert plan(orders.plan_inputs, now).tables[0].action.value == "none"
+
+
+def test_a_clean_up_leaves_files_that_a_stale_catalog_may_name(orders: World):
+    catalog = BrokenCatalog()
+    for day in ("2024-03-05", "2024-03-06"):
+        change(orders, day)
+        run(orders, catalog)
+    layout = orders.log().layout
+    keys = [layout.iceberg_metadata_key(1), f"{layout.manifest_prefix(1, 'run')}-m00001.avro"]
+    for key in keys:
+        orders.lake.put(key, b"")
+
+    def left_after_a_clean_up() -> list[str]:
+        orders.clock.advance(timedelta(days=40).total_seconds())
+        run(orders, catalog)
+        return [entry.key for entry in orders.lake.list(layout.iceberg_prefix)]
+
+    catalog.error = RetryableError("Glue is busy", remedy="Run again")
+    assert [left_after_a_clean_up() for _ in range(2)] == [sorted(keys)] * 2
+    assert orders.log().first_retained() == 2
+    catalog.error = None
+    assert left_after_a_clean_up() == []
 
 
 def test_a_run_stopped_during_the_catalog_update_stops(orders: World):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta, timezone
+from itertools import count
+from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 import pyarrow as pa
@@ -12,17 +13,20 @@ import pytest
 
 from cdclake.commit.clean_up import clean_up, plan_clean_up, retired_since
 from cdclake.commit.iceberg import publish_iceberg
+from cdclake.commit.log import ChangeLog
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import check_files, compare
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import apply_undo, plan_reapply
 from cdclake.errors import LakeFilesError, PastRetentionError
-from tests.dying_store import Death, DiedError
+from tests.dying_store import Death, DiedError, DyingStore
 from tests.lake.iceberg.readers import IcebergReaders
 from tests.lake.over_time import TableOverTime
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from cdclake.ports import ObjectStore
 
 pytestmark = pytest.mark.slow
 COLUMNS = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int32())])
@@ -148,6 +152,40 @@ def test_a_clean_up_deletes_only_what_no_reader_needs(table: TableOverTime) -> N
     assert len(list(readers(table).folder.rglob("*.parquet"))) == len(table.log.snapshot(6).files)
     assert len(list(readers(table).folder.rglob("*.metadata.json"))) == 1
     check_files(table.log, table.log.snapshot(6))
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_the_clean_up_after_one_that_died_leaves_what_readers_may_have_opened(
+    tmp_path: Path, *, carried_out: bool
+) -> None:
+    offers = set[bool]()
+    for call in count(1):
+        table = TableOverTime(tmp_path / str(call), COLUMNS, {"PrimaryKey": "id", "Readers": "iceberg"})
+        table.load([row(1), row(2)])
+        for n in range(1, 4):
+            table.apply(("U", row(1, n)))
+        now = datetime.now(timezone.utc)
+        retention = now - table.next_time() + timedelta(hours=2)
+        dying = cast("ObjectStore", DyingStore(table.log.store, Death(call, carried_out)))
+        dies = True
+        try:
+            clean_up(ChangeLog(dying, table.layout), plan_clean_up(table.log, retention, now))
+            dies = False
+        except DiedError:
+            pass
+        opened = readers(table).table
+        offers.add(opened.snapshot_by_id(1) is not None)
+        for hours in (1.5, 3):
+            later = timedelta(hours=hours)
+            clean_up(table.log, plan_clean_up(table.log, retention + later, now + later))
+            if hours < 2 and opened.snapshot_by_id(1):
+                assert opened.scan(snapshot_id=1).to_arrow().num_rows == 2
+            assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [3, 4]
+        assert table.log.first_retained() == 3
+        assert len(list(readers(table).folder.rglob("*.parquet"))) == 2
+        if not dies:
+            break
+    assert offers == ({False} if carried_out else {True, False}), "the first call takes the snapshots out"
 
 
 def expire(table: TableOverTime, later: timedelta = timedelta()) -> None:
