@@ -10,11 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import duckdb
+from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.table import StaticTable
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from cdclake.adapters import aws as aws_clients
 from tests import ROOT
 from tests.java import java_home
 
@@ -80,6 +83,17 @@ class IcebergReaders:
         both = [sorted(read(where, columns, change), key=repr) for read in (self.pyiceberg, self.duckdb)]
         assert both[0] == both[1]
         return both[0]
+
+
+def glue_reader() -> GlueCatalog:
+    """pyiceberg's reader of the Glue Data Catalog, in the AWS that the environment points to."""
+    client, credentials = aws_clients.client("glue"), boto3.Session().get_credentials()
+    assert credentials
+    keys = {"access-key-id": credentials.access_key, "secret-access-key": credentials.secret_key}
+    endpoint, region = client.meta.endpoint_url, client.meta.region_name
+    properties: dict[str, Any] = {f"client.{name}": value for name, value in keys.items()}
+    properties |= {"glue.endpoint": endpoint, "s3.endpoint": endpoint, "client.region": region}
+    return GlueCatalog("glue", **properties)
 
 
 class SparkReader:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import boto3
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog.glue import GlueCatalog as Reader
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.catalog import GlueCatalog
@@ -18,11 +16,14 @@ from cdclake.control.catalog.sync import sync_tables
 from cdclake.errors import ConfigurationError
 from cdclake.model.catalog import CatalogName
 from cdclake.model.table import TableState
+from tests.lake.iceberg.readers import glue_reader
 from tests.lake.over_time import START, TableOverTime, versioned_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from pyiceberg.catalog.glue import GlueCatalog as Reader
 
 pytestmark = pytest.mark.aws
 COLUMNS = pa.schema([("id", pa.int64()), ("city", pa.string())])
@@ -47,13 +48,7 @@ def sync(table: TableOverTime) -> CatalogName | None:
 
 @pytest.fixture
 def reader(table: TableOverTime) -> Reader:
-    client, credentials = aws_clients.client("glue"), boto3.Session().get_credentials()
-    assert credentials
-    keys = {"access-key-id": credentials.access_key, "secret-access-key": credentials.secret_key}
-    endpoint, region = client.meta.endpoint_url, client.meta.region_name
-    properties: dict[str, Any] = {f"client.{name}": value for name, value in keys.items()}
-    properties |= {"glue.endpoint": endpoint, "s3.endpoint": endpoint, "client.region": region}
-    return Reader("glue", **properties)
+    return glue_reader()
 
 
 def ids(reader: Reader, **scan: Any) -> list[int]:
