@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import duckdb
 from pyiceberg.catalog.glue import GlueCatalog
+from pyiceberg.manifest import clear_manifest_cache
 from pyiceberg.table import StaticTable
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -87,6 +88,7 @@ class IcebergReaders:
 
 def glue_reader() -> GlueCatalog:
     """pyiceberg's reader of the Glue Data Catalog, in the AWS that the environment points to."""
+    clear_manifest_cache()  # tests put other tables in the same place
     client, credentials = aws_clients.client("glue"), boto3.Session().get_credentials()
     assert credentials
     keys = {"access-key-id": credentials.access_key, "secret-access-key": credentials.secret_key}

@@ -1,6 +1,6 @@
-"""Random changes, undos, switches, schema changes and clean-ups: independent readers agree with a model of the table.
+"""Random changes, undos, switches, schema changes, clean-ups and erasures: independent readers agree with a model.
 
-The model is a dictionary of rows for each change. After every step, each snapshot that the metadata offers is read.
+The model is a dictionary of the rows for each change. After every step, each snapshot that the metadata offers is read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cdclake.model.iceberg.table import Readers
 from tests.conftest import COUNTS
 from tests.examples import THOROUGH, examples
 from tests.lake.iceberg.readers import IcebergReaders, SparkReader, connection
-from tests.lake.over_time import TableOverTime
+from tests.lake.operations.erase.erasable_table import ErasableTable
 from tests.lake.scd2.versions import version_rows
 
 Rows = dict[int, dict[str, Any]]
@@ -46,6 +46,7 @@ STEPS = st.lists(
         st.tuples(st.just("switch"), st.sampled_from(Readers)),
         st.tuples(st.just("keep history"), st.booleans()),
         st.tuples(st.just("clean up"), st.integers(0, 4)),
+        st.tuples(st.just("erase"), KEYS),
     ),
     min_size=2,
     max_size=9,
@@ -58,10 +59,11 @@ class Model:
     def __init__(self, root: Path, partition_key: str) -> None:
         columns = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int16())])
         item = {"PrimaryKey": "id", "PartitionKey": partition_key, "Readers": "iceberg"}
-        self.table = TableOverTime(root, columns, item)
+        self.table = ErasableTable(root, columns, item)
         self.after: dict[int, Rows | None] = {0: None}
         self.versions: dict[int, list[tuple[Any, ...]]] = {}
         self.later = timedelta()
+        self.erasures = 0
         self.table.load([])
         self.after[1] = {}
 
@@ -134,6 +136,19 @@ class Model:
             for path in table.lake.rglob("*"):
                 os.utime(path, ((now - timedelta(hours=3)).timestamp(),) * 2)
             clean_up(log, plan_clean_up(log, timedelta(hours=argument), now))
+        elif kind == "erase" and exists:
+            rows = self.rows
+            present = sorted(rows)  # rarely a key without rows
+            key = present[argument % len(present)] if present else argument
+            erasure = table.erase(str(key)).change
+            rows.pop(key, None)
+            for state in self.after.values():
+                (state or {}).pop(key, None)
+            for change, versions in self.versions.items():
+                self.versions[change] = [one for one in versions if ("id", key) not in one]
+            if erasure == log.head():
+                self.settle(rows)
+                self.erasures += 1
 
     def check_in_spark(self, spark: SparkReader) -> int:
         """Let Spark read each snapshot; returns their number."""
@@ -214,7 +229,7 @@ def _plain(rows: Any) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("partition_key", ["null", "city", "n"])
 def test_each_snapshot_shows_its_change(partition_key: str, request: pytest.FixtureRequest) -> None:
-    counts = {"histories": 0, "changes": 0, "snapshots read by DuckDB and pyiceberg": 0}
+    counts = {"histories": 0, "changes": 0, "erasures": 0, "snapshots read by DuckDB and pyiceberg": 0}
 
     @examples(15, 500)
     @given(steps=STEPS)
@@ -226,6 +241,7 @@ def test_each_snapshot_shows_its_change(partition_key: str, request: pytest.Fixt
                 counts["snapshots read by DuckDB and pyiceberg"] += model.check()
             counts["histories"] += 1
             counts["changes"] += model.table.log.head()
+            counts["erasures"] += model.erasures
 
     try:
         check()
@@ -238,7 +254,7 @@ def test_each_snapshot_shows_its_change(partition_key: str, request: pytest.Fixt
 @pytest.mark.skipif(not THOROUGH, reason="`make test-thorough` also lets Spark read, which takes seconds a history")
 @pytest.mark.parametrize("partition_key", ["null", "city", "n"])
 def test_spark_agrees(partition_key: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    counts = {"histories": 0, "snapshots that Spark read": 0}
+    counts = {"histories": 0, "erasures": 0, "snapshots that Spark read": 0}
     spark = SparkReader(tmp_path)
 
     @examples(50, 50)
@@ -248,6 +264,7 @@ def test_spark_agrees(partition_key: str, tmp_path: Path, request: pytest.Fixtur
             model = Model(Path(folder), partition_key)
             for kind, argument in steps:
                 model.step(kind, argument)
+            counts["erasures"] += model.erasures
             counts["snapshots that Spark read"] += model.check_in_spark(spark)
             counts["histories"] += 1
 
