@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from cdclake.lake.storage.keys import (
     convert_keys,
     key_range_of_columns,
+    leading_key_range_of,
     may_contain,
     part_of,
     row_keys,
@@ -81,12 +82,18 @@ def test_leading_keys_of_several_columns_sort_like_their_values(data: st.DataObj
     assert [rows[i] for i in by_key] == sorted(rows)
     assert [rows[i] for i in pc.array_sort_indices(leading_keys).to_pylist()] == sorted(rows), "as Arrow sorts them"
     assert [part_of(leading_keys, i, column.type) for i, column in enumerate(columns)] == columns
+    assert leading_key_range_of(columns) == (min(leading_keys.to_pylist()), max(leading_keys.to_pylist()))
     low, high = key_range_of_columns([(min(column), max(column)) for column in zip(*rows)])
     assert low <= min(leading_keys.to_pylist())
     assert max(leading_keys.to_pylist()) <= high
     old = DataFile("", 1, 1, (), min(row[0] for row in rows), max(row[0] for row in rows))
     (file,) = with_leading_bounds([old], len(kinds))
     assert all(may_contain(file, key, key) for key in leading_keys.to_pylist())
+
+
+@pytest.mark.parametrize("kinds", [["bigint"], ["string", "bigint", "string"]])
+def test_no_rows_have_no_range(kinds: list[str]) -> None:
+    assert leading_key_range_of([pa.array([], to_arrow(kind)) for kind in kinds]) == (None, None)
 
 
 def test_bounds_use_a_column_only_while_those_before_it_have_one_value() -> None:

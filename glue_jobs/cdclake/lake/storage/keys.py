@@ -21,7 +21,7 @@ import xxhash
 from cdclake.lake.storage.types import cast_exactly, text_depends_on_type, to_arrow, without_negative_zero
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -78,6 +78,28 @@ def key_of(columns: Sequence[pa.Array]) -> pa.Array:
 def leading_key_of(columns: Sequence[pa.Array]) -> pa.Array:
     """Leading key with these columns."""
     return _in_order([comparable(column) for column in columns])
+
+
+def leading_key_range_of(columns: Sequence[pa.Array]) -> tuple[KeyValue, KeyValue]:
+    """Smallest and largest leading key with these columns; two None if there are no rows.
+
+    Compares one column after another, and encodes only these two keys: that of every row takes much longer.
+    """
+    parts = [comparable(column) for column in columns]
+    return _extreme_key(parts, pc.min), _extreme_key(parts, pc.max)
+
+
+def _extreme_key(parts: Sequence[pa.Array], extreme: Callable[[pa.Array], pa.Scalar]) -> KeyValue:
+    """The first or the last key in order; None if there are no rows."""
+    values: list[pa.Array] = []
+    remaining = list(parts)
+    while remaining:
+        first, *others = remaining
+        value = extreme(first)
+        values.append(pa.array([value.as_py()], first.type))
+        remaining = [part.filter(pc.equal(first, value)) for part in others]
+    key: KeyValue = _in_order(values)[0].as_py()
+    return key
 
 
 def _in_order(parts: Sequence[pa.Array]) -> pa.Array:

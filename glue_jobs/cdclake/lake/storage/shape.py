@@ -9,7 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
-from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, key_of, key_range, leading_key_of, row_keys
+from cdclake.lake.storage.keys import (
+    KEY,
+    LEADING_KEY,
+    UNSENT,
+    key_of,
+    leading_key_of,
+    leading_key_range_of,
+    row_keys,
+)
 from cdclake.lake.storage.partitions import partition_column
 from cdclake.lake.storage.types import arrow_schema, to_arrow
 from cdclake.model.iceberg.field_ids import NO_FIELD_IDS, FieldIds
@@ -132,14 +140,7 @@ class TableShape:
 
     def leading_key_range(self, rows: pa.Table | pa.RecordBatch, partition: Partition) -> tuple[KeyValue, KeyValue]:
         """Smallest and largest leading key; two None if there are no rows."""
-        extremes: list[KeyValue] = []
-        for position, compare in enumerate((pc.min, pc.max)):
-            candidates = rows
-            for name in self.leading_columns[:-1]:  # encodes the keys of few rows
-                part = comparable(self.key_column(name, candidates, partition))
-                candidates = candidates.filter(pc.equal(part, compare(part)))
-            extremes.append(key_range(self.leading_key_of(candidates, partition))[position])
-        return extremes[0], extremes[1]
+        return leading_key_range_of([self.key_column(name, rows, partition) for name in self.leading_columns])
 
     @property
     def leading_columns(self) -> tuple[str, ...]:
