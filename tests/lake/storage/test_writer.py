@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 from pyarrow.fs import LocalFileSystem
 
 from cdclake.lake.storage import writer as file_writer
@@ -18,7 +19,6 @@ from cdclake.model.schema import Column, Schema
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
 
 SHAPE = TableShape(Schema((Column("id", "bigint"), Column("city", "string"), Column("note", "string"))), ("id",), ())
 
@@ -60,6 +60,11 @@ def test_a_row_group_has_a_bounded_number_of_rows(tmp_path: Path, monkeypatch: p
     written = write(tmp_path, [rows(0, 250), rows(250, 30)])
     assert [written.metadata.row_group(i).num_rows for i in range(written.num_row_groups)] == [100, 100, 80]
     assert written.read()["id"].to_pylist() == list(range(280))
+
+
+@pytest.mark.parametrize(("row_bytes", "rows"), [(100, 16_384), (1_000, 2_097), (1_000_000, 1_024)])
+def test_fewer_long_rows_are_encoded_at_once(row_bytes: float, rows: int) -> None:
+    assert file_writer.batch_rows(row_bytes) == rows
 
 
 def test_only_repetitive_columns_are_written_with_a_dictionary(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class WantedKeys:
 
     def __init__(self, wanted: pa.Table, shape: TableShape) -> None:
         self._shape = shape
-        self._keys = pc.unique(wanted[KEY])
+        self._keys = wanted[KEY]
         names = shape.leading_columns
         self._parts: dict[str, pa.Array] = {}
         if len(shape.primary_key) == 1:

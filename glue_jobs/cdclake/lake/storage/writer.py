@@ -30,6 +30,9 @@ ROW_GROUP_BYTES = 128 << 20
 _FIELD_ID = "PARQUET:field_id"
 """pyarrow writes this metadata of a column as its `field_id`, not as metadata."""
 SAMPLE_ROWS = 1 << 13
+MAX_BATCH_ROWS, MIN_BATCH_ROWS, BATCH_BYTES = 1 << 14, 1 << 10, 2 << 20
+"""pyarrow encodes a column in batches of rows, by default of the smallest number; more rows take a tenth less time. A
+page ends at the end of a batch, so batches of long rows have fewer rows."""
 MAX_DISTINCT_SHARE = 1 / 3
 """If more of a sample is distinct, the column is written without a dictionary, which would save little."""
 
@@ -113,6 +116,7 @@ class DataFileWriter:
                 store_schema=False,
                 use_dictionary=[name for name in self._schema.names if _is_repetitive(self._buffered[0].column(name))],
                 bloom_filter_options=bloom_filter_options(self._shape, min(self._buffered_rows, max_rows)),
+                write_batch_size=batch_rows(self._buffered_bytes / self._buffered_rows),
             )
         # Arrow writes an encoded column's dictionary as it is if the row group has only one.
         rows = pa.concat_tables(_with_types(table, self._schema) for table in self._buffered).unify_dictionaries()
@@ -146,6 +150,11 @@ class DataFileWriter:
             DataFile(key, self._rows, size_bytes, self._partition, low, high, self._deleted, columns, has_ids)
         )
         self._writer, self._sink, self._rows, self._deleted, self._bounds = None, None, 0, 0, []
+
+
+def batch_rows(row_bytes: float) -> int:
+    """Number of rows of a batch, given the mean size of a row in Arrow."""
+    return max(MIN_BATCH_ROWS, min(MAX_BATCH_ROWS, int(BATCH_BYTES / max(row_bytes, 1))))
 
 
 def _with_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
