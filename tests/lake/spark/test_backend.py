@@ -112,6 +112,15 @@ def test_kept_values_are_computed_once_and_summed(
     assert sorted(computed.read_text(encoding="utf-8").split()) == ["1", "2", "3", "4", "5", "6"]
 
 
+@pytest.mark.parametrize("in_process", [True, False])
+def test_coalesced_values_are_the_same_in_fewer_tasks(spark_backend: SparkBackend, in_process: bool) -> None:
+    backend: Backend = InProcessBackend() if in_process else spark_backend
+    values = backend.distribute([[1, 2], [], [3], [4, 5, 6]])
+    assert len(values.coalesce(2).collect_partitions()) == 2
+    assert sorted(values.coalesce(2).collect()) == [1, 2, 3, 4, 5, 6]
+    assert [len(part) for part in values.coalesce(9).collect_partitions()] == [2, 0, 1, 3]
+
+
 def test_what_a_task_adds_again_to_a_sum_counts_once() -> None:
     sums = _ByPartition()
     known = sums.addInPlace(sums.zero({}), {1: "b"})

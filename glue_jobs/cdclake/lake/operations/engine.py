@@ -168,7 +168,9 @@ class _Engine:
             resolution = sum_of((one.resolution for one in done), NOTHING)
             _check_key_moves(resolutions, resolution)
         tombstone_plan = plan_tombstones(request.tombstones, resolution.deletes, request.oldest)
-        tombstones = Output(resolutions, write_context(request, RewritePlan((), {}, {}), tombstone_plan))
+        # Only the tombstones of each task are left to write: too little for as many tasks again.
+        few: Partitions[Resolution] = merged.coalesce(batches.backend.parallelism).map(attrgetter("resolution"))
+        tombstones = Output(few, write_context(request, RewritePlan((), {}, {}), tombstone_plan))
         kept: list[Partitions[Any]] = [batches, merged]
         outputs = [tombstones, *self._history_outputs(self._united(batches), read, kept)]
         backend = self._backend if request.history else batches.backend

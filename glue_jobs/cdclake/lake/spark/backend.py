@@ -50,6 +50,9 @@ class Partitions(Protocol[Item]):
     def run(self, function: Callable[[Task, Iterator[Item]], Iterator[Result]], /) -> Partitions[Result]:
         """The same, for a function that needs to know its task."""
 
+    def coalesce(self, count: int, /) -> Partitions[Item]:
+        """The same values in at most `count` partitions, without a shuffle: fewer tasks, each with more values."""
+
     def shuffle(self, count: int, /, *others: Self) -> Partitions[Any]:
         """Send each value to a partition. These values, and the others on the same backend, are pairs.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cdclake.lake.spark.backend import Partitions, Task, sum_of
+from cdclake.lake.spark.backend import Partitions, Task, split_evenly, sum_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,6 +51,10 @@ class InProcessPartitions(Partitions[Item]):
     def run(self, function: Callable[[Task, Iterator[Item]], Iterator[Result]]) -> InProcessPartitions[Result]:
         results = (function(Task(i, "0"), iter(values)) for i, values in enumerate(self._partitions))
         return InProcessPartitions(self.backend, results)
+
+    def coalesce(self, count: int) -> InProcessPartitions[Item]:
+        groups = split_evenly(self._partitions, count)
+        return InProcessPartitions(self.backend, (chain.from_iterable(group) for group in groups))
 
     def shuffle(self, count: int, *others: Self) -> InProcessPartitions[Any]:
         partitions: list[list[Any]] = [[] for _ in range(count)]

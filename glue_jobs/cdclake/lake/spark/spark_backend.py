@@ -61,6 +61,9 @@ class SparkPartitions(Partitions[Item]):
         task = SparkTask(partial(_run, function))
         return SparkPartitions(self.backend, self.rdd.mapPartitionsWithIndex(task))
 
+    def coalesce(self, count: int) -> SparkPartitions[Item]:
+        return SparkPartitions(self.backend, self.rdd.coalesce(count))
+
     def shuffle(self, count: int, *others: Self) -> SparkPartitions[Any]:
         pairs, *more = (part.rdd.partitionBy(count, int) for part in (self, *others))
         for one in more:  # all have the same partitioner, so the union needs no further shuffle
