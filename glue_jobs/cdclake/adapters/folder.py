@@ -117,7 +117,13 @@ class FolderStore:
 
     def copy(self, source: str, target: str) -> None:
         """See `ObjectStore.copy`. Links the file where the file system can, because its source is to be deleted."""
-        with self._temporary(target, partial(_link, self._path(source))) as (temporary, path):
+        origin, path = self._path(source), self._path(target)
+        with self._usable(target):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(OSError):  # there is a file to replace, none to copy, or no way to link
+                os.link(origin, path)
+                return
+        with self._temporary(target, partial(_link, origin)) as (temporary, path):
             if not temporary.exists():
                 raise IntegrityError("An object to copy is missing", folder=self.root, file=source)
             temporary.replace(path)
