@@ -13,7 +13,7 @@ from pyarrow.fs import LocalFileSystem
 from cdclake.lake.storage import writer as file_writer
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape
-from cdclake.lake.storage.writer import DataFileWriter
+from cdclake.lake.storage.writer import DataFileWriter, Encodings
 from cdclake.model.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -37,8 +37,10 @@ def rows(first: int, count: int, cities: list[str] | None = None) -> pa.Table:
     )
 
 
-def write(folder: Path, tables: list[pa.Table], name: str = "a.parquet") -> pq.ParquetFile:
-    writer = DataFileWriter(LocalFileSystem(), [str(folder / name)], SHAPE, (), 10**9)
+def write(
+    folder: Path, tables: list[pa.Table], name: str = "a.parquet", encodings: Encodings | None = None
+) -> pq.ParquetFile:
+    writer = DataFileWriter(LocalFileSystem(), [str(folder / name)], SHAPE, (), 10**9, encodings)
     for table in tables:
         writer.write(table)
     writer.close()
@@ -68,11 +70,26 @@ def test_fewer_long_rows_are_encoded_at_once(row_bytes: float, rows: int) -> Non
 
 
 def test_only_repetitive_columns_are_written_with_a_dictionary(tmp_path: Path) -> None:
-    group = write(tmp_path, [rows(0, 20_000)]).metadata.row_group(0)
-    with_dictionary = {
-        group.column(i).path_in_schema for i in range(group.num_columns) if group.column(i).has_dictionary_page
-    }
-    assert with_dictionary == {"city", "Op", "_cdc_position"}
+    written = write(tmp_path, [rows(0, 20_000)])
+    assert columns_with_dictionary(written) == {"city", "Op", "_cdc_position"}
+
+
+def columns_with_dictionary(written: pq.ParquetFile) -> set[str]:
+    group = written.metadata.row_group(0)
+    columns = map(group.column, range(group.num_columns))
+    return {column.path_in_schema for column in columns if column.has_dictionary_page}
+
+
+def test_small_files_share_a_choice_of_dictionaries(tmp_path: Path) -> None:
+    encodings, distinct = Encodings(), [f"city {i}" for i in range(10_000)]
+    small = write(tmp_path, [rows(0, 100)], "a.parquet", encodings)
+    like_it = write(tmp_path, [rows(100, 150, distinct)], "b.parquet", encodings)
+    longer = write(tmp_path, [rows(250, 400, distinct)], "c.parquet", encodings)
+    large = write(tmp_path, [rows(0, 20_000)], "d.parquet", encodings)
+    own = {"city", "Op", "_cdc_position"}
+    assert columns_with_dictionary(small) == columns_with_dictionary(like_it) == columns_with_dictionary(large) == own
+    assert columns_with_dictionary(longer) == own - {"city"}
+    assert like_it.read().to_pylist() == rows(100, 150, distinct).to_pylist()
 
 
 def test_repetitive_texts_stay_encoded_in_a_rewrite(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from cdclake.lake.raw.read_ahead import read_all
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.partitions import by_partition
 from cdclake.lake.storage.shape import conform
+from cdclake.lake.storage.writer import Encodings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -146,10 +147,11 @@ def load_slices(task: Task, slices: Iterable[Slice], *, reading: Reading, bucket
         yield LoadedSlices(LoadResult(stats, (), repeats_key=True))
         return
     files: list[DataFile] = []
+    encodings = Encodings()
     for number, (partition, part_rows) in enumerate(by_partition(rows, shape.partition_key).parts()):
         key = f"{locations.staging}{task.number:05d}-{number:05d}-{task.attempt}.parquet"
         spec = MergeSpec((), partition, 1, (key,), full_load=True, keeps_order=True)
-        files += merge(lake, spec, shape, None, part_rows).files
+        files += merge(lake, spec, shape, None, part_rows, encodings=encodings).files
     hashes = hashes_by_bucket(rows[KEY], buckets) if buckets else ()
     yield LoadedSlices(LoadResult(stats, tuple(files)), hashes)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.storage.partitions import Partition
+    from cdclake.lake.storage.writer import Encodings
     from cdclake.model.snapshot import DataFile
 
 
@@ -79,6 +80,7 @@ def merge(
     additions: pa.Table,
     soft_deletes: pa.Table | None = None,
     source: FileSystem | None = None,
+    encodings: Encodings | None = None,
 ) -> MergeResult:
     """Write the base files without removed rows and with added ones.
 
@@ -91,6 +93,7 @@ def merge(
         additions: Rows in flight, all of the spec's partition, any order.
         soft_deletes: Those of rows to mark as deleted, likewise.
         source: Where to read the base files; None for `fs`.
+        encodings: Shared with other merges; None for encodings of its own.
 
     Raises:
         IntegrityError: The base files do not contain exactly the rows to remove or to mark.
@@ -100,7 +103,7 @@ def merge(
         added = with_constant(added, POSITION, FULL_LOAD_POSITION)
     remaining_rows = sum(base.rows for base in spec.bases) - (removals.num_rows if removals else 0)
     rows_per_file = ceil((remaining_rows + added.num_rows) / spec.file_count)
-    writer = DataFileWriter(fs, spec.staged_keys[: spec.file_count], shape, spec.partition, rows_per_file)
+    writer = DataFileWriter(fs, spec.staged_keys[: spec.file_count], shape, spec.partition, rows_per_file, encodings)
     batches = _remaining_rows(source or fs, spec, shape, removals, soft_deletes)
     if spec.file_count > 1:
         rows = pa.concat_tables([*batches, conform(added, shape.stored)])

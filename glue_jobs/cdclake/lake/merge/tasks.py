@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.partitions import Partition, PartitionedRows
     from cdclake.lake.storage.shape import TableShape
+    from cdclake.lake.storage.writer import Encodings
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
 
 SAMPLES_PER_FILE = 16
@@ -404,10 +405,15 @@ def _rows_by_number(tables: Sequence[pa.Table], numbers: NDArray[np.int64]) -> I
         yield task, rows.slice(start, end - start)
 
 
-def write_files(task: Task, edits: TaskEdits, *, context: WriteContext) -> WriteResult:
-    """Write the files of one task of the rewrite."""
+def write_files(
+    fs: FileSystem, task: Task, edits: TaskEdits, *, context: WriteContext, encodings: Encodings
+) -> WriteResult:
+    """Write the files of one task of the rewrite.
+
+    Args:
+        encodings: Shared with other tasks of the rewrite.
+    """
     locations, shape = context.locations, context.shape
-    fs = locations.lake.open()
     if task.number == len(context.plan.tasks):
         key = f"{locations.tombstones}-{task.attempt}.parquet"
         new = edits.rows or tombstone_schema(shape).empty_table()
@@ -417,7 +423,7 @@ def write_files(task: Task, edits: TaskEdits, *, context: WriteContext) -> Write
     file_count = context.plan.tasks[task.number].file_count
     added = edits.rows or shape.in_flight.empty_table()
     source = fetched_together(fs, context.bases(task))
-    return rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, source)
+    return rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, source, encodings)
 
 
 def rewrite_files(
@@ -429,6 +435,7 @@ def rewrite_files(
     soft_deleted: pa.Table | None,
     file_count: int,
     source: FileSystem,
+    encodings: Encodings | None = None,
 ) -> WriteResult:
     """Write the data files of a task without removed rows and with added ones, see `merge`."""
     locations, shape = context.locations, context.shape
@@ -444,7 +451,7 @@ def rewrite_files(
         repeated=context.repeated,
         purge_soft_deleted=not shape.soft_delete and any(base.deleted for base in bases),
     )
-    merged = merge(fs, spec, shape, removed, added, soft_deleted, source)
+    merged = merge(fs, spec, shape, removed, added, soft_deleted, source, encodings)
     quarantine_key = f"{locations.quarantine}write-{task.number:05d}.jsonl"
     quarantine = quarantine_rows(fs, quarantine_key, merged.duplicates, context.max_bad_rows)
     return WriteResult(merged.files, quarantine=quarantine)

@@ -18,6 +18,7 @@ from cdclake.lake.merge.tasks import (
 from cdclake.lake.scd2.versions import file_shape
 from cdclake.lake.spark.backend import Task, moved
 from cdclake.lake.storage.tombstones import NO_TOMBSTONES
+from cdclake.lake.storage.writer import Encodings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -110,10 +111,13 @@ def _write_group(
 ) -> Iterator[_Written]:
     """Write the rows of one group of tasks."""
     output, tasks = groups[task.number]
+    context, encodings = contexts[output], Encodings()
+    fs = context.locations.lake.open()
     by_task = edits_by_task(edits)
     for number in tasks:
+        own = Task(number, task.attempt)
         own_edits = by_task.get(number, TaskEdits())
-        yield _Written(output, write_files(Task(number, task.attempt), own_edits, context=contexts[output]))
+        yield _Written(output, write_files(fs, own, own_edits, context=context, encodings=encodings))
 
 
 def write_context(request: Request, plan: RewritePlan, tombstone_plan: TombstonePlan) -> WriteContext:

@@ -86,6 +86,8 @@ def leading_key_range_of(columns: Sequence[pa.Array]) -> tuple[KeyValue, KeyValu
     Compares one column after another, and encodes only these two keys: that of every row takes much longer.
     """
     parts = [comparable(column) for column in columns]
+    if len(parts) == 1:
+        return key_range(parts[0])
     return _extreme_key(parts, pc.min), _extreme_key(parts, pc.max)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -65,7 +66,7 @@ class TableShape:
     field_ids: FieldIds = NO_FIELD_IDS
     partitions_inside: bool = False
 
-    @property
+    @cached_property
     def stored(self) -> pa.Schema:
         """Arrow schema of a data file."""
         folders = {name.lower() for name in self.partition_key}
@@ -176,7 +177,8 @@ def conform(rows: pa.Table, schema: pa.Schema, *, keep_encoded: bool = False) ->
         elif keep_encoded and column.type == pa.string() and rows.schema.field(i).type == ENCODED_TEXT:
             columns[column.name] = rows.column(i)
         else:
-            columns[column.name] = rows.column(i).cast(column.type)
+            values = rows.column(i)
+            columns[column.name] = values if values.type == column.type else values.cast(column.type)
     return pa.table(columns)
 
 

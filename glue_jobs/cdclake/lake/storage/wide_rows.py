@@ -54,7 +54,11 @@ def where(rows: pa.Table, is_wanted: pa.Array) -> pa.Table:
 
 def cut_by_bytes(rows: pa.Table, max_bytes: int) -> Iterator[pa.Table]:
     """Cut rows into slices of at most about `max_bytes` in Arrow, and at least one row."""
-    size = ceil(rows.num_rows / max(1, ceil(rows.nbytes * _SLACK / max_bytes)))
+    all_bytes = rows.nbytes
+    if rows.num_rows and all_bytes <= max_bytes:
+        yield rows
+        return
+    size = ceil(rows.num_rows / max(1, ceil(all_bytes * _SLACK / max_bytes)))
     for first in range(0, rows.num_rows, max(1, size)):
         part, start = rows.slice(first, size), 0
         ends = [part.num_rows] if part.nbytes <= max_bytes else _cuts(row_bytes(part), max_bytes)

@@ -35,6 +35,31 @@ MAX_BATCH_ROWS, MIN_BATCH_ROWS, BATCH_BYTES = 1 << 14, 1 << 10, 2 << 20
 page ends at the end of a batch, so batches of long rows have fewer rows."""
 MAX_DISTINCT_SHARE = 1 / 3
 """If more of a sample is distinct, the column is written without a dictionary, which would save little."""
+SHARED_GROWTH = 2
+"""A choice of encodings serves for files with up to so many times the rows that it was made for."""
+
+
+class Encodings:
+    """Chooses the columns that data files are written with a dictionary.
+
+    Files that a task writes one after the other may share it. Small ones then get the choice of the first, because
+    choosing takes as long as writing them; those of more than `SAMPLE_ROWS` get their own.
+    """
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._repetitive: frozenset[str] = frozenset()
+
+    def dictionaries(self, rows: pa.Table) -> list[str]:
+        """Columns to write with a dictionary.
+
+        Args:
+            rows: The first rows of a file.
+        """
+        if rows.num_rows > min(SHARED_GROWTH * self._rows, SAMPLE_ROWS):
+            self._rows = rows.num_rows
+            self._repetitive = frozenset(name for name in rows.column_names if _is_repetitive(rows.column(name)))
+        return [c.name for c in rows.schema if c.name in self._repetitive or c.type == ENCODED_TEXT]
 
 
 class DataFileWriter:
@@ -43,6 +68,7 @@ class DataFileWriter:
     Args:
         staged_keys: Object keys to write to, in order; the last may stay unused.
         rows_per_file: Rows per file; the file of the last key takes all remaining rows.
+        encodings: Shared with other files; None for encodings of its own.
     """
 
     def __init__(
@@ -52,9 +78,11 @@ class DataFileWriter:
         shape: TableShape,
         partition: Partition,
         rows_per_file: int,
+        encodings: Encodings | None = None,
     ) -> None:
         self._fs, self._staged_keys, self._shape, self._partition = fs, list(staged_keys), shape, partition
         self._rows_per_file = max(1, rows_per_file)
+        self._encodings = encodings or Encodings()
         self._writer: pq.ParquetWriter | None = None
         self._sink: pa.NativeFile | None = None
         self._schema = pa.schema([])
@@ -114,7 +142,7 @@ class DataFileWriter:
                 self._schema,
                 compression=COMPRESSION,
                 store_schema=False,
-                use_dictionary=[name for name in self._schema.names if _is_repetitive(self._buffered[0].column(name))],
+                use_dictionary=self._encodings.dictionaries(self._buffered[0]),
                 bloom_filter_options=bloom_filter_options(self._shape, min(self._buffered_rows, max_rows)),
                 write_batch_size=batch_rows(self._buffered_bytes / self._buffered_rows),
             )
