@@ -169,11 +169,22 @@ class Inserts:
 
 
 def read_inserts(
-    task: Task, slices: Iterable[Slice], *, reading: Reading, full_load: bool, counting: InsertCounting
+    task: Task,
+    slices: Iterable[Slice],
+    *,
+    reading: Reading,
+    full_load: bool,
+    counting: InsertCounting,
+    numbered: bool,
 ) -> Iterator[Inserts]:
-    """Read rows of a full load, or changes of a table without a key. Nothing of the lake is needed to resolve them."""
+    """Read rows of a full load, or changes of a table without a key. Nothing of the lake is needed to resolve them.
+
+    Args:
+        numbered: As for `normalize`.
+    """
     shape = reading.shape
-    for stats, rows in read_rows(task, slices, reading):
+    parts = (replace(part, unnumbered=not numbered) for part in slices)
+    for stats, rows in read_rows(task, parts, reading):
         resolved = resolve_full_load(rows, shape) if full_load else resolve_without_key(rows, shape.partition_key)
         yield Inserts(stats, to_resolution(resolved, counting))
 

@@ -135,14 +135,37 @@ class _Engine:
         return batches.map(partial(united, shape=self._request.shape))
 
     def _insert(self) -> Result:
-        """Write rows that replace none: those of a full load, or changes of a table without a key."""
+        """Write rows that replace none: those of a full load, or changes of a table without a key.
+
+        Only rows that repeat a key need their positions, which are long texts. If it is known before rows are written
+        whether a key repeats, they are read without positions, and again with positions if one does.
+        """
+        inserts, done = self._read_inserts(numbered=not self._splits_keys)
+        repeats = self._repeats_keys(inserts.map(attrgetter("resolution")))
+        if repeats:
+            inserts.discard()
+            inserts, done = self._read_inserts(numbered=True)
+        resolutions = inserts.map(attrgetter("resolution"))
+        output = self._table_output(resolutions, done.resolution, repeats=repeats)
+        return self._rewrite(self._backend, done.stats, done.resolution, [output], [inserts])
+
+    def _read_inserts(self, *, numbered: bool) -> tuple[Partitions[Inserts], Inserts]:
+        """Read the rows; returns them, and their summary.
+
+        Args:
+            numbered: As for `normalize`.
+        """
         request, nothing = self._request, Inserts(ReadStats(), NOTHING)
-        read = partial(read_inserts, reading=request.reading, full_load=request.full_load, counting=self._counting)
+        read = partial(
+            read_inserts,
+            reading=request.reading,
+            full_load=request.full_load,
+            counting=self._counting,
+            numbered=numbered,
+        )
         with timed(self._seconds, "read"):
             inserts, done = self._read(read).keep(methodcaller("summary"), nothing)
-            inserts = self._where_it_fits(inserts, done.stats)
-        output = self._table_output(inserts.map(attrgetter("resolution")), done.resolution)
-        return self._rewrite(self._backend, done.stats, done.resolution, [output], [inserts])
+            return self._where_it_fits(inserts, done.stats), done
 
     def _merge_in_place(
         self, batches: Partitions[BatchByRange[ReadStats]], read: ReadStats, plan: InPlacePlan
@@ -186,7 +209,8 @@ class _Engine:
                 resolutions, resolution = self._resolve(batches, read, complete=True)
             _check_key_moves(resolutions, resolution)
         kept: list[Partitions[Any]] = [by_range, resolutions]
-        outputs = [self._table_output(resolutions, resolution), *self._history_outputs(batches, read, kept)]
+        output = self._table_output(resolutions, resolution, repeats=self._repeats_keys(resolutions))
+        outputs = [output, *self._history_outputs(batches, read, kept)]
         return self._rewrite(self._backend, read, resolution, outputs, kept)
 
     def _resolve(
@@ -210,24 +234,35 @@ class _Engine:
         )
         return entries.map_partitions(resolve).keep(methodcaller("summary"), NOTHING)
 
-    def _table_output(self, resolutions: Partitions[Resolution], resolution: Resolution) -> Output:
-        """Plan which of the table's files to rewrite."""
+    def _table_output(self, resolutions: Partitions[Resolution], resolution: Resolution, *, repeats: bool) -> Output:
+        """Plan which of the table's files to rewrite.
+
+        Args:
+            repeats: See `_repeats_keys`.
+        """
         request = self._request
         touched, target = resolution.touched | request.outdated, request.settings.target_file_bytes
         plan = plan_rewrite(request.files, touched, resolution.inserts, target)
         tombstone_plan = plan_tombstones(request.tombstones, resolution.deletes, request.oldest)
         context = write_context(request, plan, tombstone_plan)
-        return Output(resolutions, replace(context, repeated=self._repeated(resolutions)))
+        return Output(resolutions, replace(context, repeated=self._repeated(resolutions) if repeats else frozenset()))
+
+    @property
+    def _splits_keys(self) -> bool:
+        """Whether writers might miss that rows of a full load repeat a key: each sees one partition."""
+        shape = self._request.shape
+        return bool(self._request.full_load and shape.primary_key and shape.partition_key)
+
+    def _repeats_keys(self, resolutions: Partitions[Resolution]) -> bool:
+        """Whether rows of a full load repeat a key, or perhaps do, if writers might miss it."""
+        buckets = self._backend.parallelism
+        return self._splits_keys and any_repeats(resolutions.flat_map(partial(added_hashes, buckets=buckets)), buckets)
 
     def _repeated(self, resolutions: Partitions[Resolution]) -> frozenset[str]:
-        """Positions of rows of a full load that repeat a key, if writers might miss it: each sees one partition."""
-        request, shape = self._request, self._request.shape
-        if not (request.full_load and shape.primary_key and shape.partition_key):
-            return frozenset()
-        buckets, limit = self._backend.parallelism, request.settings.max_quarantined_rows
-        if not any_repeats(resolutions.flat_map(partial(added_hashes, buckets=buckets)), buckets):
-            return frozenset()
+        """Positions of rows that repeat a key."""
+        shape, buckets = self._request.shape, self._backend.parallelism
         keys = resolutions.flat_map(partial(added_keys, buckets=buckets)).shuffle(buckets)
+        limit = self._request.settings.max_quarantined_rows
         return frozenset(keys.map_partitions(partial(earlier_positions, shape=shape, limit=limit)).collect())
 
     def _history_outputs(
