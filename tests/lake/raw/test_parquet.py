@@ -8,9 +8,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from cdclake.errors import ConfigurationError, SchemaMismatchError, UnreadableFileError
+from cdclake.lake.raw import parquet
+from cdclake.lake.storage.shape import ENCODED_TEXT
 from tests.lake.table import Table, row_numbers
 
 if TYPE_CHECKING:
@@ -166,6 +170,25 @@ def test_row_numbers_continue_across_row_groups(table: Table) -> None:
     batch = table.read_file(CHANGE, rows, row_group_size=10, **DMS)
     assert batch.rows["id"].to_pylist() == list(range(25))
     assert row_numbers(batch) == list(range(25))
+
+
+def test_encoded_texts_of_small_row_groups_come_in_one_batch(tmp_path: Path) -> None:
+    """Each row group has its own dictionary."""
+    raw = pa.table({"city": ["Ulm", "Ulm", "Bonn", None, "Ulm", "Köln"], "id": pa.array(range(6), pa.int32())})
+    pq.write_table(raw, tmp_path / LOAD, row_group_size=2)
+    (batch,) = parquet.batches(LocalFileSystem(), str(tmp_path / LOAD), None, 10, encoded=True)
+    assert batch.columns.schema.field("city").type == ENCODED_TEXT
+    assert batch.columns.to_pylist() == raw.to_pylist()
+    assert batch.numbers.tolist() == list(range(10, 16))
+
+
+def test_batches_of_several_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = pa.table({"city": ["Ulm"] * 12, "note": ["x" * 1000] * 12})
+    pq.write_table(raw, tmp_path / LOAD, row_group_size=2, use_dictionary=["city"])
+    monkeypatch.setattr(parquet, "BATCH_ROWS", 5)
+    batches = list(parquet.batches(LocalFileSystem(), str(tmp_path / LOAD), None, 0, encoded=True))
+    assert [batch.columns.num_rows for batch in batches] == [5, 5, 2]
+    assert [row for batch in batches for row in batch.columns.to_pylist()] == raw.to_pylist()
 
 
 def test_a_file_without_rows_is_read_as_no_rows(table: Table) -> None:

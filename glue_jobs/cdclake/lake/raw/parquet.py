@@ -134,9 +134,32 @@ def batches(
                 parquet = open_parquet(
                     source, footer, pre_buffer=not run.is_large, buffer_size=buffer_size, encoded=texts
                 )
-            for batch in parquet.iter_batches(run.batch_rows, row_groups=run.row_groups, use_threads=False):
+            small = parquet.iter_batches(run.batch_rows, row_groups=run.row_groups, use_threads=False)
+            for batch in _combined(small, run.batch_rows):
                 yield RawRows(batch, np.arange(first_row, first_row + batch.num_rows, dtype=np.int64))
                 first_row += batch.num_rows
+
+
+def _combined(batches: Iterable[pa.RecordBatch], max_rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches, where these have at most so many rows and `BATCH_BYTES`.
+
+    Each row group has its own dictionaries, so batches with encoded texts end where row groups do, and may be small.
+    """
+    pending: list[pa.RecordBatch] = []
+    rows = size_bytes = 0
+    for batch in batches:
+        if pending and (rows + batch.num_rows > max_rows or size_bytes + batch.nbytes > BATCH_BYTES):
+            yield _concat(pending)
+            pending, rows, size_bytes = [], 0, 0
+        pending.append(batch)
+        rows += batch.num_rows
+        size_bytes += batch.nbytes
+    if pending:
+        yield _concat(pending)
+
+
+def _concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 class _Run(NamedTuple):

@@ -178,13 +178,13 @@ def parquet_file(
 
 def repeating_texts(parquet: ParquetFile) -> list[str]:
     """Text columns with a small dictionary in every row group."""
-    metadata, names = parquet.metadata, parquet.schema_arrow.names
+    metadata, schema = parquet.metadata, parquet.schema_arrow  # each access converts all columns
     groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
     return [
-        name
-        for i, name in enumerate(names)
-        if parquet.schema_arrow.field(i).type == pa.string()
-        and metadata.num_columns == len(names)  # no nested columns, so indices agree
+        column.name
+        for i, column in enumerate(schema)
+        if column.type == pa.string()
+        and metadata.num_columns == len(schema)  # no nested columns, so indices agree
         and all(_is_small_dictionary(group.column(i)) for group in groups)
     ]
 
