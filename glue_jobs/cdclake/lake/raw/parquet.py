@@ -27,7 +27,9 @@ BATCH_BYTES = 64 << 20
 """Most uncompressed bytes of a batch of rows of average length."""
 _RUN_BYTES = 32 << 20
 _LARGE_GROUP_BYTES = 512 << 20
-_BUFFER_BYTES = 4 << 20
+_MIN_BUFFER_BYTES, _MAX_BUFFER_BYTES = 1 << 20, 4 << 20
+_BUFFERS_BYTES = 64 << 20
+"""About so many bytes of a large row group are requested at once, the same of each column within these limits."""
 _ORDERED_TYPES = (pa.types.is_integer, pa.types.is_string, pa.types.is_date32)
 """Types whose minimum and maximum in a footer follow the order of leading keys."""
 
@@ -130,7 +132,7 @@ def batches(
         runs = _runs(footer, range(footer.num_row_groups) if row_groups is None else row_groups)
         for number, run in enumerate(runs):
             if number or run.is_large or texts:  # what is in memory of the run before is freed
-                buffer_size = _BUFFER_BYTES if run.is_large else 0
+                buffer_size = _buffer_bytes(footer.num_columns) if run.is_large else 0
                 parquet = open_parquet(
                     source, footer, pre_buffer=not run.is_large, buffer_size=buffer_size, encoded=texts
                 )
@@ -192,6 +194,11 @@ def _runs(footer: pq.FileMetaData, row_groups: Iterable[int]) -> Iterator[_Run]:
         run_rows += group.num_rows
     if run:
         yield _run(run, run_rows, run_bytes)
+
+
+def _buffer_bytes(columns: int) -> int:
+    """Bytes of a column to request at once: more need more memory, fewer more requests."""
+    return max(_MIN_BUFFER_BYTES, min(_MAX_BUFFER_BYTES, _BUFFERS_BYTES // max(columns, 1)))
 
 
 def _run(row_groups: list[int], rows: int, size_bytes: int) -> _Run:
