@@ -10,6 +10,7 @@ import pytest
 
 from cdclake.commit.log import ChangeLog
 from cdclake.lake.operations.load import load_incremental
+from cdclake.lake.storage import writer
 from tests.lake.iceberg.readers import IcebergReaders, connection
 from tests.lake.table import Table
 
@@ -189,3 +190,32 @@ def test_a_text_whose_bound_cannot_be_encoded_stops_no_table(tmp_path: Path) -> 
     table.load_initial()
     assert ids(readers(table).rows("city IS NULL", ("id",))) == [2]
     assert {one["city"] for one in readers(table).rows()} == {text, None}
+
+
+@pytest.mark.parametrize("city", ["z" * 5000, "a" * 5000])
+def test_a_row_group_without_bounds_leaves_the_file_none(
+    tmp_path: Path, city: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parquet has no bounds of a row group with a value of more than 4,096 bytes. Those of the others say nothing."""
+    monkeypatch.setattr(writer, "ROW_GROUP_ROWS", 2)
+    table = Table(tmp_path, COLUMNS, ICEBERG)
+    table.write_load([*(row(number, city="m") for number in range(3)), row(3, city=city), row(4), row(5)])
+    table.load_initial()
+    assert ids(readers(table).rows(f"city = '{city}'", ("id",))) == [3]
+    assert ids(readers(table).rows(f"city {'>' if city > 'm' else '<'} 'm' AND n > 2", ("id",))) == (
+        [3] if city > "m" else [3, 4]
+    )
+    (file,) = readers(table).table.inspect.files().to_pylist()
+    bounds = {name: (one["lower_bound"], one["upper_bound"]) for name, one in file["readable_metrics"].items()}
+    assert (bounds["city"], bounds["n"]) == ((None, None), (0, 5))
+    assert file["readable_metrics"]["city"]["null_value_count"] == 1
+
+
+def test_a_row_group_of_nulls_needs_no_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "ROW_GROUP_ROWS", 2)
+    table = Table(tmp_path, COLUMNS, ICEBERG)
+    table.write_load([row(number, city="Kiel" if number > 1 else None) for number in range(4)])
+    table.load_initial()
+    (file,) = readers(table).table.inspect.files().to_pylist()
+    metrics = file["readable_metrics"]["city"]
+    assert (metrics["lower_bound"], metrics["upper_bound"], metrics["null_value_count"]) == ("Kiel", "Kiel", 2)

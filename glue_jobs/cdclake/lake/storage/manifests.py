@@ -18,11 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pyiceberg.expressions import EqualTo, Reference
 from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator
 from pyiceberg.io import FileIO, InputFile, OutputFile
-from pyiceberg.io.pyarrow import (
-    compute_statistics_plan,
-    data_file_statistics_from_parquet_metadata,
-    parquet_path_to_id_mapping,
-)
 from pyiceberg.manifest import (
     DataFile as IcebergDataFile,
 )
@@ -56,18 +51,16 @@ from cdclake.lake.storage.encoded_entries import (
     EncodedEntry,
     read_entries,
 )
+from cdclake.lake.storage.file_statistics import FileStatistics
 from cdclake.lake.storage.partitions import partition_column, partition_sort_key
 from cdclake.lake.storage.reader import open_parquet
 from cdclake.model.iceberg.table import IcebergFiles, Manifest
-from cdclake.model.schema import decimal_parts
 from cdclake.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    import pyarrow.parquet as pq
     from pyarrow.fs import FileSystem
-    from pyiceberg.io.pyarrow import StatisticsCollector
 
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.layout import LakeLayout
@@ -76,7 +69,6 @@ if TYPE_CHECKING:
 
 FILES_PER_MANIFEST = 256
 """A changed file costs copying so many entries, 0.05 ms each. A reader requests each manifest."""
-_LONG_DIGITS = 18
 _CODEC: Final = "deflate"
 
 
@@ -339,13 +331,10 @@ class _Encoder:
         self.io = _StoreIO(writing.store)
         self._schema = Schema.model_validate(table_schema(after, schema_id))
         self._spec = PartitionSpec.model_validate(partition_spec(after, spec_id))
-        self._plan = compute_statistics_plan(self._schema, {})
-        self._counts = compute_statistics_plan(self._schema, {"write.metadata.metrics.default": "counts"})
-        self._ids = parquet_path_to_id_mapping(self._schema)
+        self._statistics = FileStatistics(after, self._schema)
         self._partition_columns = partition_columns(after)
         self._partition = cache(self._partition_record)
         """Of partition values. Converting the text of an integer takes 0.05 ms."""
-        self._unbounded = {after.field_ids.of(one.name) for one in after.schema if _is_misread(one.type)}
 
     def listed(self, manifest_list: str) -> dict[str, ManifestFile]:
         """The manifests of a list, by URL."""
@@ -385,10 +374,7 @@ class _Encoder:
         layout = self._writing.layout
         key = layout.data_key(file.path)
         with open_parquet(self._writing.fs, self._writing.sources.get(file.path, key)) as parquet:
-            try:
-                statistics = self._statistics(parquet.metadata, self._plan)
-            except UnicodeEncodeError:  # the bound after a text with U+D7FF as its 16th character is not valid
-                statistics = self._statistics(parquet.metadata, self._counts)
+            statistics = self._statistics.of(parquet.metadata)
         described = IcebergDataFile.from_args(
             content=DataFileContent.DATA,
             file_path=self._writing.store.url(key),
@@ -404,15 +390,6 @@ class _Encoder:
         return ManifestEntry.from_args(
             status=ManifestEntryStatus.ADDED, snapshot_id=self._after.change, data_file=described
         )
-
-    def _statistics(self, footer: pq.FileMetaData, plan: dict[int, StatisticsCollector]) -> dict[str, Any]:
-        """What pyiceberg finds in a footer, without bounds that readers misread."""
-        statistics = data_file_statistics_from_parquet_metadata(footer, plan, self._ids).to_serialized_dict()
-        bounds = {
-            name: {field: bound for field, bound in statistics[name].items() if field not in self._unbounded}
-            for name in ("lower_bounds", "upper_bounds")
-        }
-        return {**statistics, **bounds}
 
     def _partition_record(self, partition: tuple[str | None, ...]) -> Record:
         texts = dict(zip(self._after.partition_key, partition, strict=True))
@@ -469,12 +446,6 @@ class _Encoder:
 
     def _key(self, suffix: str) -> str:
         return f"{self._writing.layout.manifest_prefix(self._after.change, self._writing.run_id)}{suffix}.avro"
-
-
-def _is_misread(kind: str) -> bool:
-    """Whether a reader misreads the bounds of a type: DuckDB 1.4.4 does those of decimals of more than 18 digits."""
-    decimal = decimal_parts(kind)
-    return decimal is not None and decimal[0] > _LONG_DIGITS
 
 
 class _StoreIO(FileIO):
