@@ -19,6 +19,7 @@ from cdclake.commit.table_files import check_files, compare
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import apply_undo, plan_reapply
 from cdclake.errors import LakeFilesError, PastRetentionError
+from cdclake.lake.storage import manifests
 from tests.dying_store import Death, DiedError, DyingStore
 from tests.lake.iceberg.readers import IcebergReaders
 from tests.lake.over_time import TableOverTime
@@ -297,3 +298,64 @@ def test_after_a_rollback_over_a_wider_type_no_snapshot_has_it(table: TableOverT
     table.roll_back(1)
     assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [1, 3]
     assert readers(table).rows("n = 0", ("id",), change=1) == [{"id": 1}, {"id": 2}, {"id": 3}]
+
+
+NOTED = COLUMNS.append(pa.field("note", pa.string()))
+
+
+def without_note(table: TableOverTime) -> list[int]:
+    """Keys of rows whose note is null, on which both readers agree."""
+    return sorted(one["id"] for one in readers(table).rows("note IS NULL", ("id",)))
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "both"])
+def test_rows_of_before_a_column_are_null_in_it(table: TableOverTime, kind: str) -> None:
+    """DuckDB skips files without a count of the column's nulls."""
+    table.item |= {"Readers": kind, "TargetFileBytes": "1", "History": "true"}
+    table.apply(("U", row(1, 7)))
+    table.apply(("I", row(9) | {"note": "x"}), schema=NOTED)
+    added = table.log.head()
+    assert without_note(table) == [1, 2, 3]
+    versions = IcebergReaders(table.lake, table.layout.history)
+    found = versions.rows("note IS NULL AND validity_flag = 1", ("id",))
+    assert sorted(one["id"] for one in found) == [1, 2, 3]
+    table.apply(("U", row(9, 1) | {"note": "y"}), schema=NOTED)
+    assert without_note(table) == [1, 2, 3]
+    table.roll_back(added - 1)
+    for undone in table.raw_path("").glob("2024*.parquet"):  # otherwise the next change applies them again
+        undone.unlink()
+    table.apply(("I", row(8)))
+    table.apply(("I", row(10) | {"note": "z"}), schema=NOTED)
+    assert without_note(table) == [1, 2, 3, 8]
+    table.roll_back(added)
+    assert without_note(table) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("former", ["folder", "both"])
+def test_after_a_switch_rows_of_before_a_column_are_null_in_it(table: TableOverTime, former: str) -> None:
+    table.item |= {"Readers": former, "TargetFileBytes": "1"}
+    table.apply(("U", row(1, 7)))
+    table.apply(("I", row(9) | {"note": "x"}), schema=NOTED)
+    table.item["Readers"] = "iceberg"
+    table.apply(("U", row(9, 1) | {"note": "y"}), schema=NOTED)
+    assert without_note(table) == [1, 2, 3]
+
+
+def test_a_column_is_added_to_each_manifest_once(table: TableOverTime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "FILES_PER_MANIFEST", 2)
+    table.item["TargetFileBytes"] = "1"
+
+    def listed() -> set[str]:
+        files = table.log.snapshot(table.log.head()).iceberg
+        assert files
+        return {one.key for one in files.manifests if one.files}
+
+    for number in range(10, 14):
+        table.apply(("I", row(number)))
+    before = listed()
+    table.apply(("I", row(20) | {"note": "x"}), schema=NOTED)
+    added = listed()
+    assert not before & added
+    table.apply(("U", row(20, 1) | {"note": "y"}), schema=NOTED)
+    assert len(added & listed()) > 1
+    assert without_note(table) == [1, 2, 3, 10, 11, 12, 13]

@@ -8,6 +8,7 @@ import pytest
 from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import (
+    DATA_FILE_TYPE,
     DataFile,
     DataFileContent,
     FileFormat,
@@ -24,7 +25,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from cdclake.errors import IntegrityError
-from cdclake.lake.storage.encoded_entries import CopyingManifestWriter, EncodedDataFile, read_entries
+from cdclake.lake.storage.encoded_entries import AddedColumns, CopyingManifestWriter, EncodedDataFile, read_entries
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,6 +124,30 @@ def test_copied_entries_are_those_that_were_read(
     assert [one[0][:2] for one in decoded(copy)] == [[ADDED, 7], [EXISTING, 2], [DELETED, 7], [ADDED, 7]]
     paths = (original.manifest_path, copy.manifest_path)
     assert [one for one in copy._data if one not in paths] == [one for one in original._data if one not in paths]
+
+
+@pytest.mark.parametrize("counts", [None, {}, {1: 3}, {1: 0, 2: 300, 3: 1 << 40}])
+@pytest.mark.parametrize(("fields", "value"), [([], ()), (FIELDS, ("Kiel", 1 << 30)), (FIELDS, (None, None))])
+def test_added_columns_are_null_in_copied_entries(
+    fields: list[PartitionField], value: tuple[Any, ...], counts: dict[int, int] | None, tmp_path: Path
+) -> None:
+    spec = PartitionSpec(*fields, spec_id=5)
+    old, expected = data_file(2, value), data_file(2, value)
+    for position, field in enumerate(DATA_FILE_TYPE[2].fields):
+        if field.name in ("value_counts", "null_value_counts"):
+            old._data[position] = counts
+            expected._data[position] = {**(counts or {}), 7: 12, 300: 12}
+    outputs = [IO.new_output(str(tmp_path / name)) for name in ("old.avro", "new.avro", "expected.avro")]
+    write(ManifestWriterV2(spec, SCHEMA, outputs[0], 7, "deflate"), [ManifestEntry(ADDED, 7, None, None, old)])
+    (found,) = read_entries((tmp_path / "old.avro").read_bytes())
+    columns = AddedColumns(spec.partition_type(SCHEMA), {300, 7})
+    described = columns.add_to(EncodedDataFile(found.data_file, Record(*value), old.record_count))
+    entries = [ManifestEntry(EXISTING, 7, 7, 7, file) for file in (described, expected)]
+    new, plain = (
+        decoded(write(CopyingManifestWriter(spec, SCHEMA, output, 8, "deflate"), [entry]))
+        for output, entry in zip(outputs[1:], entries, strict=True)
+    )
+    assert new == plain
 
 
 def test_new_and_copied_entries_share_a_manifest(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ _LONG_DIGITS = 18
 class FileStatistics:
     """Finds the statistics of a table's data files in their footers, without bounds that would hide rows.
 
+    All rows of a file are null in a column that it lacks.
+
     Args:
         table: The table after a change.
         schema: The same table's columns in Iceberg.
@@ -49,7 +51,9 @@ class FileStatistics:
             name: {field: bound for field, bound in statistics[name].items() if field not in unbounded}
             for name in ("lower_bounds", "upper_bounds")
         }
-        return {**statistics, **bounds}
+        absent = dict.fromkeys(self._plan.keys() - statistics["value_counts"].keys(), footer.num_rows)
+        counts = {name: {**statistics[name], **absent} for name in ("value_counts", "null_value_counts")}
+        return {**statistics, **bounds, **counts}
 
     def _collect(self, footer: pq.FileMetaData, plan: dict[int, StatisticsCollector]) -> dict[str, Any]:
         return data_file_statistics_from_parquet_metadata(footer, plan, self._ids).to_serialized_dict()

@@ -1,8 +1,8 @@
 """Writes the manifests of an Iceberg table: Avro files that list its data files with their statistics.
 
-A change rewrites only manifests of which it replaces files, and those that are not full yet. Manifests list files by
-partition and key, so that a change of neighboring rows touches few. pyiceberg encodes them; entries that stay are
-copied.
+A change rewrites only manifests of which it replaces files, and those that are not full yet. If it adds a column, it
+rewrites all: each entry counts the nulls of every column. Manifests list files by partition and key, so that a change
+of neighboring rows touches few. pyiceberg encodes them; entries that stay are copied.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from cdclake.commit.publish import CONCURRENT_CALLS
 from cdclake.errors import IntegrityError
 from cdclake.lake.storage.encoded_entries import (
     REMEDY,
+    AddedColumns,
     CopyingManifestWriter,
     EncodedDataFile,
     EncodedEntry,
@@ -99,7 +100,7 @@ class ManifestWriting:
 
         Args:
             before: The table before the change.
-            after: The table after it; all its files have field ids and all columns.
+            after: The table after it; all its files have field ids and the partition columns.
             last: Paths of files to list after the others, in manifests of their own. In both tables, they are last.
 
         Raises:
@@ -110,7 +111,8 @@ class ManifestWriting:
         change = after.change
         schema_id = _same_or(change, before, previous.schema_id if previous else None, after, table_schema)
         spec_id = _same_or(change, before, previous.spec_id if previous else None, after, partition_spec)
-        encoder = _Encoder(self, after, schema_id, spec_id)
+        added_columns = _field_ids(after) - _field_ids(before) if previous else frozenset()
+        encoder = _Encoder(self, after, schema_id, spec_id, added_columns)
         live = {file.path: file for file in after.files}
         if previous and previous.spec_id == spec_id:
             listed = encoder.listed(previous.manifest_list)
@@ -118,7 +120,7 @@ class ManifestWriting:
         else:
             listed, slices = {}, []
         unchanged = [(one, files) for one, files in slices if all(file.path in live for file in files)]
-        full = [(one, files) for one, files in unchanged if len(files) >= FILES_PER_MANIFEST // 2]
+        full = [(one, files) for one, files in unchanged if len(files) >= FILES_PER_MANIFEST // 2 and not added_columns]
         kept_keys = {one.key for one, _ in full}
         rewritten = [(listed[self.store.url(one.key)], files) for one, files in slices if one.key not in kept_keys]
         with ThreadPoolExecutor(CONCURRENT_READS) as pool:
@@ -307,6 +309,10 @@ def _same_or(change: int, before: Snapshot, known: int | None, after: Snapshot, 
     return change
 
 
+def _field_ids(table: Snapshot) -> frozenset[int]:
+    return frozenset(field["id"] for field in table_schema(table, table.change)["fields"])
+
+
 def _slices(
     manifests: Sequence[Manifest], files: Sequence[DataFile]
 ) -> Iterator[tuple[Manifest, tuple[DataFile, ...]]]:
@@ -324,14 +330,27 @@ def _order(file: DataFile) -> tuple[object, ...]:
 
 
 class _Encoder:
-    """Encodes and decodes manifests of one table."""
+    """Encodes and decodes manifests of one table.
 
-    def __init__(self, writing: ManifestWriting, after: Snapshot, schema_id: int, spec_id: int) -> None:
+    Args:
+        added_columns: Field ids of columns that known entries lack.
+    """
+
+    def __init__(
+        self,
+        writing: ManifestWriting,
+        after: Snapshot,
+        schema_id: int,
+        spec_id: int,
+        added_columns: Collection[int] = (),
+    ) -> None:
         self._writing, self._after = writing, after
         self.io = _StoreIO(writing.store)
         self._schema = Schema.model_validate(table_schema(after, schema_id))
         self._spec = PartitionSpec.model_validate(partition_spec(after, spec_id))
         self._statistics = FileStatistics(after, self._schema)
+        partition_type = self._spec.partition_type(self._schema)
+        self._added_columns = AddedColumns(partition_type, added_columns) if added_columns else None
         self._partition_columns = partition_columns(after)
         self._partition = cache(self._partition_record)
         """Of partition values. Converting the text of an integer takes 0.05 ms."""
@@ -357,12 +376,13 @@ class _Encoder:
 
     def _known_entry(self, found: EncodedEntry, manifest: ManifestFile, file: DataFile) -> ManifestEntry:
         """An entry, with what it inherits: https://iceberg.apache.org/spec/#sequence-number-inheritance."""
+        data_file = EncodedDataFile(found.data_file, self._partition(file.partition), file.rows)
         numbers = (found.sequence_number, found.file_sequence_number)
         return ManifestEntry(
             found.status,
             found.snapshot_id,
             *(manifest.sequence_number if number is None else number for number in numbers),
-            EncodedDataFile(found.data_file, self._partition(file.partition), file.rows),
+            self._added_columns.add_to(data_file) if self._added_columns else data_file,
         )
 
     def new_entries(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ManifestEntry]]:
