@@ -39,9 +39,11 @@ class TableOverTime(Table):
 
     Attributes:
         bucket: Bucket of the lake; empty if the lake is a folder.
+        clock_is_late: By how much the clock is late.
     """
 
     bucket: str = ""
+    clock_is_late: timedelta = timedelta()
 
     @property
     def location(self) -> str:
@@ -52,7 +54,7 @@ class TableOverTime(Table):
         return ChangeLog(open_store(self.location), self.layout)
 
     def next_time(self) -> datetime:
-        return START + timedelta(hours=self.log.head() + 1)
+        return START + timedelta(hours=self.log.head() + 1) - self.clock_is_late
 
     def run(self) -> TableRun:
         run = replace(super().run(), clock=self.next_time)

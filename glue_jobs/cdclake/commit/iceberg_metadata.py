@@ -110,7 +110,8 @@ def table_metadata(
     created_ms = round(datetime.fromisoformat(record.created_utc).timestamp() * 1000)
     before = previous or {}
     # Readers refuse times that decrease: https://iceberg.apache.org/spec/#table-metadata-fields
-    created_ms = max(created_ms, before.get("last-updated-ms", 0))
+    # Of snapshots with equal times, DuckDB 1.4.4 takes the first.
+    created_ms = max(created_ms, before.get("last-updated-ms", -1) + 1)
     current = before.get("current-snapshot-id")
     added: Json = {
         "snapshot-id": record.change,

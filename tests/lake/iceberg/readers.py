@@ -79,6 +79,22 @@ class IcebergReaders:
         columns = tuple(one[0] for one in result.description)
         return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
 
+    def at(self, time_ms: int) -> Rows | None:
+        """Rows as of a time, in ms since 1970, on which both readers agree; None if both find no snapshot."""
+        snapshot = self.table.snapshot_as_of_timestamp(time_ms)
+        query = (
+            f"SELECT * FROM iceberg_scan('{self.folder}', snapshot_from_timestamp = make_timestamp({time_ms * 1000}))"
+        )
+        try:
+            found = sorted(connection().execute(query).fetch_arrow_table().to_pylist(), key=repr)
+        except duckdb.Error as error:
+            assert "Could not find latest snapshots for timestamp" in str(error)
+            assert snapshot is None
+            return None
+        assert snapshot is not None
+        assert found == sorted(self.pyiceberg(change=snapshot.snapshot_id), key=repr)
+        return found
+
     def rows(self, where: str = "true", columns: tuple[str, ...] = ("*",), change: int | None = None) -> Rows:
         """Rows on which both readers agree."""
         both = [sorted(read(where, columns, change), key=repr) for read in (self.pyiceberg, self.duckdb)]

@@ -300,6 +300,19 @@ def test_after_a_rollback_over_a_wider_type_no_snapshot_has_it(table: TableOverT
     assert readers(table).rows("n = 0", ("id",), change=1) == [{"id": 1}, {"id": 2}, {"id": 3}]
 
 
+@pytest.mark.parametrize("hours", [1, 5])
+def test_each_change_is_later_than_the_one_before(table: TableOverTime, hours: int) -> None:
+    """Of snapshots with equal times, DuckDB takes the first."""
+    for n in (7, 8):
+        table.clock_is_late += timedelta(hours=hours)
+        table.apply(("U", row(1, n)))
+    loaded_ms, *times = (one.timestamp_ms for one in readers(table).table.metadata.snapshots)
+    assert times == [loaded_ms + 1, loaded_ms + 2]
+    seen_at = [next(one["n"] for one in readers(table).at(ms) or () if one["id"] == 1) for ms in (loaded_ms, *times)]
+    assert seen_at == [0, 7, 8]
+    assert readers(table).at(loaded_ms - 1) is None
+
+
 NOTED = COLUMNS.append(pa.field("note", pa.string()))
 
 
