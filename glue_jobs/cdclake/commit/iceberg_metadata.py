@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import uuid
 from datetime import datetime
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from cdclake.errors import IntegrityError
@@ -125,12 +126,12 @@ def table_metadata(
     schemas = _with(before.get("schemas", ()), "schema-id", table_schema(snapshot, files.schema_id))
     in_folder = files.in_folder or _IN_FOLDER in before.get("properties", ())
     is_newest_only = in_folder or record.kind is ChangeKind.ERASURE
-    earlier = () if is_newest_only else _with_known_columns(before.get("snapshots", ()), schemas)
+    specs = _with(before.get("partition-specs", ()), "spec-id", partition_spec(snapshot, files.spec_id))
+    earlier = () if is_newest_only else _with_known_columns(before.get("snapshots", ()), schemas, specs)
     if is_newest_only:
         added.pop("parent-snapshot-id", None)
     snapshots = [*earlier, added][-MAX_SNAPSHOTS:]
     used = {one["schema-id"] for one in snapshots}
-    specs = _with(before.get("partition-specs", ()), "spec-id", partition_spec(snapshot, files.spec_id))
     return _with_log(
         {
             "format-version": FORMAT_VERSION,
@@ -161,32 +162,40 @@ def table_metadata(
     )
 
 
-def _with_known_columns(snapshots: Iterable[Json], schemas: Sequence[Json]) -> list[Json]:
-    """The snapshots whose columns can be read as those of their name in the newest schema, the last one.
+def _with_known_columns(snapshots: Sequence[Json], schemas: Sequence[Json], specs: Sequence[Json]) -> list[Json]:
+    """The snapshots after the last one whose columns cannot be read as those of their name in the newest schema.
 
     Some readers look up a filter's columns in the newest schema, whichever snapshot they read (pyiceberg 0.12 does). In
-    the other snapshots, such a filter would find nothing, or fail.
+    other snapshots, such a filter would find nothing, or fail. Iceberg's Java library reads the values of partition
+    columns as their newest type, so these must have it.
+
+    Snapshots before such a one could be read. But to readers that look for the snapshot of a time, they would be the
+    newest of a time when another change was the table.
+
+    Args:
+        snapshots: In the order of their changes.
+        schemas: Of the snapshots, and the newest one, which is the last.
+        specs: Partition specs of the snapshots, and perhaps others.
     """
     newest = {one["name"].lower(): one for one in schemas[-1]["fields"]}
-    known = {
-        schema["schema-id"]
-        for schema in schemas
-        if all(_is_read_as(one, newest.get(one["name"].lower(), one)) for one in schema["fields"])
-    }
-    return [one for one in snapshots if one["schema-id"] in known]
+    partition_ids = {field["source-id"] for spec in specs for field in spec["fields"]}
 
+    def is_known(field: Json) -> bool:
+        new = newest.get(field["name"].lower())
+        if field["id"] in partition_ids:
+            return new is not None and (new["id"], new["type"]) == (field["id"], field["type"])
+        return new is None or (new["id"] == field["id"] and is_promoted(field["type"], new["type"]))
 
-def _is_read_as(field: Json, newest: Json) -> bool:
-    return bool(field["id"] == newest["id"] and is_promoted(field["type"], newest["type"]))
+    known = {one["schema-id"] for one in schemas if all(map(is_known, one["fields"]))}
+    return [*takewhile(lambda one: one["schema-id"] in known, reversed(snapshots))][::-1]
 
 
 def _has_columns_of(schema: Json, spec: Json) -> bool:
-    """Whether the partition columns of a spec are those of their names in a schema, or in none of its columns.
+    """Whether the partition columns of a spec are columns of a schema.
 
     Iceberg's Java library opens no table with another spec. No snapshot needs it: see `_with_known_columns`.
     """
-    ids = {one["name"]: one["id"] for one in schema["fields"]}
-    return all(ids.get(field["name"], field["source-id"]) == field["source-id"] for field in spec["fields"])
+    return {field["source-id"] for field in spec["fields"]} <= {field["id"] for field in schema["fields"]}
 
 
 def without_expired(metadata: Mapping[str, Any], first_retained: int) -> Json:

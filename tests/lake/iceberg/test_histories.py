@@ -6,15 +6,16 @@ The model is a dictionary of the rows for each change. After every step, each sn
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cdclake.commit.clean_up import clean_up, plan_clean_up
@@ -29,6 +30,9 @@ from tests.lake.iceberg.readers import IcebergReaders, SparkReader, connection
 from tests.lake.operations.erase.erasable_table import ErasableTable
 from tests.lake.scd2.versions import version_rows
 
+if TYPE_CHECKING:
+    from pyiceberg.table.snapshots import Snapshot
+
 Rows = dict[int, dict[str, Any]]
 KEYS = st.integers(0, 6)
 TEXTS = st.sampled_from([None, "Kiel", "Ulm", "a/b", "é"])
@@ -38,7 +42,15 @@ STEPS = st.lists(
             st.just("change"), st.lists(st.tuples(st.sampled_from("IUD"), KEYS, TEXTS, st.integers(0, 99)), min_size=1)
         ),
         st.tuples(st.just("load"), st.lists(st.tuples(KEYS, TEXTS, st.integers(0, 99)), unique_by=lambda one: one[0])),
+        st.tuples(
+            st.just("repartition"),
+            st.tuples(
+                st.sampled_from(["null", "city", "n", "newest column"]),
+                st.lists(st.tuples(KEYS, TEXTS, st.integers(0, 99)), unique_by=lambda one: one[0]),
+            ),
+        ),
         st.tuples(st.just("add column"), st.none()),
+        st.tuples(st.just("clock is late"), st.integers(1, 30)),
         st.tuples(st.just("widen"), st.none()),
         st.tuples(st.just("roll back"), st.integers(0, 8)),
         st.tuples(st.just("reapply"), st.none()),
@@ -52,13 +64,36 @@ STEPS = st.lists(
     max_size=9,
 )
 
+_ROWS = [(1, "Kiel", 1), (2, "Ulm", 60), (3, None, 70)]
+_LOAD, _INSERT, _UPDATE = ("load", _ROWS), ("change", [("I", 4, "Ulm", 7)]), ("change", [("U", 2, "Ulm", 8)])
+EXAMPLES: list[list[tuple[str, Any]]] = [
+    [_LOAD, ("add column", None), _INSERT, _UPDATE, ("erase", 0), ("roll back", 3), _UPDATE],
+    [_LOAD, _INSERT, ("widen", None), _UPDATE, ("roll back", 3), ("reapply", None)],
+    [_LOAD, ("clock is late", 1), _INSERT, ("clock is late", 5), _UPDATE, ("roll back", 2)],
+    [
+        _LOAD,
+        ("add column", None),
+        ("repartition", ("newest column", _ROWS)),
+        ("roll back", 2),
+        ("reapply", None),
+        _UPDATE,
+    ],
+]
+"""Histories in which readers found other rows once, or Spark none."""
+
+
+def _with_examples(test: Any) -> Any:
+    for steps in EXAMPLES:
+        test = example(steps=steps)(test)
+    return test
+
 
 class Model:
     """A table, and what each of its changes should show."""
 
     def __init__(self, root: Path, partition_key: str) -> None:
         columns = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int16())])
-        item = {"PrimaryKey": "id", "PartitionKey": partition_key, "Readers": "iceberg"}
+        item = {"PrimaryKey": "id", "PartitionKey": partition_key, "Readers": "iceberg", "TargetFileBytes": "1"}
         self.table = ErasableTable(root, columns, item)
         self.after: dict[int, Rows | None] = {0: None}
         self.versions: dict[int, list[tuple[Any, ...]]] = {}
@@ -81,6 +116,8 @@ class Model:
         self.after[head] = rows
         if as_of in self.versions:
             self.versions[head] = self.versions[as_of]
+        if rows is not None:
+            self.table.item["PartitionKey"] = ",".join(self.table.log.snapshot(head).partition_key) or "null"
 
     def step(self, kind: str, argument: Any) -> None:
         table, log = self.table, self.table.log
@@ -89,25 +126,29 @@ class Model:
         if kind == "change" and exists:
             rows, changes = self.rows, []
             for op, key, city, n in argument:
-                one = {**dict.fromkeys(names), "id": key, "city": city, "n": n}
+                one = {**dict.fromkeys(names, city), "id": key, "n": n}
                 changes.append((op, one))
                 rows.pop(key, None)
                 if op != "D":
                     rows[key] = one
             table.apply(*changes)
             self.settle(rows)
-        elif kind == "load":
-            loaded = [{**dict.fromkeys(names), "id": key, "city": city, "n": n} for key, city, n in argument]
+        elif kind in ("load", "repartition"):
+            if kind == "repartition":
+                partition_key, argument = argument
+                table.item["PartitionKey"] = names[-1] if partition_key == "newest column" else partition_key
+            loaded = [{**dict.fromkeys(names, city), "id": key, "n": n} for key, city, n in argument]
             before = log.head()
             table.reload(loaded)
-            if log.head() > before:
-                self.settle({one["id"]: one for one in loaded})
+            self.settle({one["id"]: one for one in loaded} if log.head() > before else self.after[before])
         elif kind == "add column":
             table.columns = table.columns.append(pa.field(f"c{len(names)}", pa.string()))
         elif kind == "widen":
-            wider = {pa.int16(): pa.int32(), pa.int32(): pa.decimal128(12, 2)}
+            wider = {pa.int16(): pa.int64(), pa.int64(): pa.decimal128(22, 2)}
             old = table.columns.field("n")
             table.columns = table.columns.set(2, old.with_type(wider.get(old.type, old.type)))
+        elif kind == "clock is late":
+            table.clock_is_late += timedelta(hours=argument)
         elif kind == "roll back":
             with suppress(ConfigurationError, PastRetentionError):
                 to = max(argument, 0)
@@ -164,6 +205,9 @@ class Model:
             kiel = [row for row in expected.values() if row["city"] == "Kiel" and row["n"] >= 50]
             found = spark.rows(readers.folder, "city = 'Kiel' AND n >= 50", one.snapshot_id)
             assert _plain(found) == _plain(kiel)
+            for name in _added_columns(readers, one):
+                without = spark.rows(readers.folder, f"{name} IS NULL", one.snapshot_id)
+                assert len(without) == sum(row.get(name) is None for row in expected.values())
         return len(snapshots)
 
     def check(self) -> int:
@@ -184,6 +228,7 @@ class Model:
             return versions
         assert readers.version == log.head()
         assert not snapshot.iceberg.in_folder or len(readers.table.metadata.snapshots) == 1
+        _check_offered(readers, {change: _plain((rows or {}).values()) for change, rows in self.after.items()})
         for one in readers.table.metadata.snapshots:
             expected = self.after[one.snapshot_id]
             assert expected is not None
@@ -215,7 +260,35 @@ class Model:
             assert self.versions.setdefault(one.snapshot_id, found) == found
             kiel = readers.rows("city = 'Kiel' AND month <> '13'", ("id",), change=one.snapshot_id)
             assert len(kiel) == sum(("city", "Kiel") in row for row in found)
+        _check_offered(readers, self.versions)
         return len(readers.table.metadata.snapshots)
+
+
+def _check_offered(readers: IcebergReaders, rows: dict[int, list[tuple[Any, ...]]]) -> None:
+    """The newest changes are offered, each at its time. Rows from before a column was added are null in it.
+
+    Args:
+        rows: Of each change, as `_plain` returns them.
+    """
+    table = readers.table
+    snapshots = table.metadata.snapshots
+    first = snapshots[0]
+    assert [one.snapshot_id for one in snapshots] == [*range(first.snapshot_id, readers.version + 1)]
+    assert readers.at(first.timestamp_ms - 1) is None
+    ends = [*(one.timestamp_ms for one in snapshots[1:]), snapshots[-1].timestamp_ms + 3_600_000]
+    for one, end in zip(snapshots, ends, strict=True):
+        for time_ms in (one.timestamp_ms, end - 1):
+            assert _plain(readers.at(time_ms)) == rows[one.snapshot_id]
+        for name in _added_columns(readers, one):
+            # pyiceberg refuses a filter on a column that only undone changes have
+            read = readers.rows if name in table.schema().column_names else readers.duckdb
+            without = read(f"{name} IS NULL", ("id",), one.snapshot_id)
+            assert len(without) == sum(name not in dict(row) for row in rows[one.snapshot_id])
+
+
+def _added_columns(readers: IcebergReaders, snapshot: Snapshot) -> list[str]:
+    names = readers.table.schemas()[snapshot.schema_id or 0].column_names
+    return [name for name in names if re.fullmatch(r"c\d+", name)]
 
 
 def _plain(rows: Any) -> list[tuple[Any, ...]]:
@@ -231,6 +304,7 @@ def _plain(rows: Any) -> list[tuple[Any, ...]]:
 def test_each_snapshot_shows_its_change(partition_key: str, request: pytest.FixtureRequest) -> None:
     counts = {"histories": 0, "changes": 0, "erasures": 0, "snapshots read by DuckDB and pyiceberg": 0}
 
+    @_with_examples
     @examples(15, 500)
     @given(steps=STEPS)
     def check(steps: list[tuple[str, Any]]) -> None:
@@ -257,6 +331,7 @@ def test_spark_agrees(partition_key: str, tmp_path: Path, request: pytest.Fixtur
     counts = {"histories": 0, "erasures": 0, "snapshots that Spark read": 0}
     spark = SparkReader(tmp_path)
 
+    @_with_examples
     @examples(50, 50)
     @given(steps=STEPS)
     def check(steps: list[tuple[str, Any]]) -> None:

@@ -295,9 +295,12 @@ def test_after_a_rollback_over_a_wider_type_no_snapshot_has_it(table: TableOverT
     wider = COLUMNS.set(2, pa.field("n", pa.int64()))
     table.apply(("U", row(1, 7)), schema=wider)
     assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [1, 2]
+    undone = readers(table).table.metadata.last_updated_ms
+    assert {one["id"]: one["n"] for one in readers(table).at(undone) or ()} == {1: 7, 2: 0, 3: 0}
     table.roll_back(1)
-    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [1, 3]
-    assert readers(table).rows("n = 0", ("id",), change=1) == [{"id": 1}, {"id": 2}, {"id": 3}]
+    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [3]
+    assert readers(table).at(undone) is None, "change 1 was the table before that time, not at it"
+    assert readers(table).rows("n = 0", ("id",), change=3) == [{"id": 1}, {"id": 2}, {"id": 3}]
 
 
 @pytest.mark.parametrize("hours", [1, 5])
