@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from cdclake import logs
 from cdclake.commit.iceberg_metadata import Json, table_metadata, without_expired
-from cdclake.commit.log import ChangeLog
+from cdclake.commit.log import has_namesake
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.versions import history_table
 
 if TYPE_CHECKING:
+    from cdclake.commit.log import ChangeLog
     from cdclake.model.change import ChangeRecord
     from cdclake.model.layout import LakeLayout
     from cdclake.model.rawfiles import ListedObject
@@ -70,8 +71,8 @@ def _name_newest(store: ObjectStore, layout: LakeLayout, change: int) -> None:
 def list_iceberg(log: ChangeLog) -> list[tuple[LakeLayout, list[ListedObject]]]:
     """The objects in the folders of the Iceberg tables of a table and of its history, with the layout of each."""
     folders = [(layout, list(log.store.list(layout.iceberg_prefix))) for layout in (log.layout, log.layout.history)]
-    if folders[1][1] and ChangeLog(log.store, log.layout.history).head():
-        return folders[:1]  # another table has the history's name
+    if folders[1][1] and has_namesake(log):
+        return folders[:1]
     return folders
 
 

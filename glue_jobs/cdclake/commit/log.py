@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from cdclake.commit.storable import require_storable
-from cdclake.errors import CommitConflictError, IntegrityError, LeaseLostError, PastRetentionError
+from cdclake.errors import CommitConflictError, ConfigurationError, IntegrityError, LeaseLostError, PastRetentionError
 from cdclake.model.change import ChangeRecord
+from cdclake.model.layout import HISTORY_SUFFIX
+from cdclake.model.names import Attribute
 from cdclake.model.snapshot import Snapshot
+from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -215,3 +219,57 @@ class ChangeLog:
             message = f"An object of the change log of {self.layout.name} is missing"
             raise IntegrityError(message, remedy="Restore it from the bucket's versions before the next run", key=key)
         return data
+
+
+def has_namesake(log: ChangeLog) -> bool:
+    """Whether another table has the name of the table's history, and so its folders.
+
+    Of a history and such a table, the one that has the folders first keeps them: a history while it is live, a table
+    once it has a change.
+    """
+    return bool(ChangeLog(log.store, log.layout.history).head())
+
+
+def require_place_of_history(log: ChangeLog, remedy: str) -> None:
+    """Refuse what needs the place of a table's history if another table has it.
+
+    Args:
+        remedy: What to do instead.
+
+    Raises:
+        ConfigurationError: Another table has it.
+    """
+    if has_namesake(log):
+        name = log.layout.name
+        message = f"The history of {name} needs a folder that the table {log.layout.history.name} uses"
+        raise ConfigurationError(message, remedy=remedy, table=name)
+
+
+def require_place_of_table(log: ChangeLog) -> None:
+    """Refuse to work on a table in whose place the history of another one is.
+
+    Raises:
+        ConfigurationError: The other one has a history.
+    """
+    name = log.layout.name
+    other = name.table[: -len(HISTORY_SUFFIX)] if name.table.endswith(HISTORY_SUFFIX) else ""
+    if not other:
+        return
+    owner = TableName(name.schema, other)
+    owner_log = ChangeLog(log.store, replace(log.layout, name=owner))
+    if owner_log.snapshot(owner_log.head()).history:
+        message = f"The folder of {name} contains the history of {owner}"
+        remedy = ways_out(owner) if log.head() else "Let a DMS mapping rule rename the table"
+        raise ConfigurationError(message, remedy=remedy, table=name)
+
+
+def ways_out(owner: TableName) -> str:
+    """What to do when a history and another table are in one place already, as after a reapply in earlier versions.
+
+    Args:
+        owner: The table with the history.
+    """
+    return (
+        f"Roll {owner} back to a change from before its history with cdclake rollback {owner.typed} --to, and set its"
+        f" {Attribute.HISTORY} to false before you turn it on; the next change of the other table then shows its rows"
+    )

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from cdclake.commit.log import ChangeLog
+from cdclake.commit.log import has_namesake, require_place_of_table
 from cdclake.commit.publish import KeepAlive, in_parallel, no_lease
-from cdclake.errors import ConfigurationError, LakeFilesError
-from cdclake.model.layout import HISTORY_SUFFIX, is_in_history, is_in_iceberg
-from cdclake.model.table import TableName
+from cdclake.errors import LakeFilesError
+from cdclake.model.layout import is_in_history, is_in_iceberg
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from cdclake.commit.log import ChangeLog
     from cdclake.model.layout import LakeLayout
     from cdclake.model.rawfiles import ListedObject
     from cdclake.model.snapshot import DataFile, Snapshot
@@ -89,7 +89,7 @@ def compare(log: ChangeLog, files: Iterable[DataFile], listing: Iterable[ListedO
     Raises:
         ConfigurationError: The table's folder contains the history of another table.
     """
-    _require_own_folder(log)
+    require_place_of_table(log)
     known = {file.path: file.bytes for file in files}
     listed = log.store.list(log.layout.table_prefix) if listing is None else listing
     entries = _visible(listed, log.layout.table_prefix)
@@ -107,9 +107,12 @@ def _other_folders(layout: LakeLayout) -> tuple[str, ...]:
 
 def _differences(log: ChangeLog, known: Mapping[str, int], entries: Iterable[ListedObject]) -> Differences:
     listed = {log.layout.data_path_of(entry.key): entry.size_bytes for entry in entries}
+    # Of an Iceberg table, replaced files stay for a while.
+    foreign = [path for path in listed.keys() - known.keys() if not is_in_iceberg(path)]
+    if any(map(is_in_history, foreign)) and has_namesake(log):  # they are its files
+        foreign = [path for path in foreign if not is_in_history(path)]
     return Differences(
-        # Of an Iceberg table, replaced files stay for a while.
-        foreign=tuple(sorted(path for path in listed.keys() - known.keys() if not is_in_iceberg(path))),
+        foreign=tuple(sorted(foreign)),
         vanished=tuple(sorted(known.keys() - listed.keys())),
         overwritten=tuple(sorted(path for path in known.keys() & listed.keys() if known[path] != listed[path])),
     )
@@ -144,7 +147,7 @@ def check_next_files(log: ChangeLog, snapshot: Snapshot, listing: Iterable[Liste
     if len(snapshot.all_files) <= FILES_PER_CHECK:
         check_files(log, snapshot, listing)
         return
-    _require_own_folder(log)
+    require_place_of_table(log)
     layout, begin = log.layout, log.files_checked_to()
     sizes = {layout.data_key(file.path): file.bytes for file in snapshot.all_files}
     used = (one for one in _other_folders(layout) if any(key.startswith(one) for key in sizes))
@@ -198,27 +201,10 @@ def repair(log: ChangeLog, differences: Differences, keep_alive: KeepAlive = no_
         keep_alive()
 
 
-def log_of_sibling(log: ChangeLog, table: str) -> ChangeLog:
-    """The change log of another table in the same schema."""
-    name = TableName(log.layout.name.schema, table)
-    return ChangeLog(log.store, replace(log.layout, name=name))
-
-
 def _overwritten(layout: LakeLayout, differences: Differences) -> LakeFilesError:
     message = f"Data files of {layout.name} were overwritten: {_names(differences.overwritten)}"
     remedy = "Restore their earlier versions in the bucket, or reload the table"
     return LakeFilesError(message, remedy=remedy, folder=layout.table_prefix)
-
-
-def _require_own_folder(log: ChangeLog) -> None:
-    name = log.layout.name
-    other = name.table[: -len(HISTORY_SUFFIX)] if name.table.endswith(HISTORY_SUFFIX) else ""
-    if not other:
-        return
-    other_log = log_of_sibling(log, other)
-    if other_log.snapshot(other_log.head()).history:
-        message = f"The folder of {name} contains the history of {other_log.layout.name}"
-        raise ConfigurationError(message, remedy="Let a DMS mapping rule rename the table", table=name)
 
 
 def _of_history(paths: Sequence[str]) -> tuple[str, ...]:

@@ -12,9 +12,11 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from cdclake.commit.ancestry import content_change, next_to_reapply, parent
+from cdclake.commit.log import require_place_of_history
 from cdclake.commit.publish import KeepAlive, in_parallel, no_lease, publish
 from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
+from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
@@ -86,7 +88,8 @@ def plan_rollback(log: ChangeLog, to: int | None = None) -> UndoPlan:
         to: Number of the change to roll back to, 0 for the table before any change; None: undo the last change.
 
     Raises:
-        ConfigurationError: The change does not exist or cannot be undone, or there is nothing to undo.
+        ConfigurationError: The change does not exist or cannot be undone, there is nothing to undo, or another table is
+            where its history was.
         PastRetentionError: The change is no longer retained.
     """
     name, head = log.layout.name, log.head()
@@ -120,7 +123,8 @@ def plan_reapply(log: ChangeLog) -> UndoPlan:
     """Plan to reapply what the last rollback undid, one change at a time.
 
     Raises:
-        ConfigurationError: No change was undone, or a newer change made new content since.
+        ConfigurationError: No change was undone, a newer change made new content since, or another table is where its
+            history was.
         PastRetentionError: The change is no longer retained.
     """
     head = log.head()
@@ -205,6 +209,12 @@ def _plan(log: ChangeLog, kind: ChangeKind, head: int, target: int, as_of: int, 
         log.require_retained(target)
     before = log.snapshot(head)
     after = log.snapshot(target)
+    if after.history:
+        remedy = (
+            f"Set {Attribute.HISTORY} to false and apply the changes again instead: those from raw files are due when"
+            " the table is turned on"
+        )
+        require_place_of_history(log, remedy)
     # The field ids of columns that are undone are not given to others.
     ids = replace(after.field_ids, last=max(after.field_ids.last, before.field_ids.last))
     after = replace(after, change=head + 1, field_ids=ids)

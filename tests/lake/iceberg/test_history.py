@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from cdclake.commit.clean_up import clean_up, has_leftovers, plan_clean_up
+from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.table_files import check_files, compare, repair
 from cdclake.errors import LakeFilesError
 from cdclake.lake.read.as_of import TableLocation
 from cdclake.lake.read.key_history import find_versions
 from tests.lake.iceberg.readers import IcebergReaders
-from tests.lake.operations.erase.erasable_table import ErasableTable
 from tests.lake.over_time import TABLE, TableOverTime
 from tests.lake.scd2.versions import version_files, version_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cdclake.model.layout import LakeLayout
 
 COLUMNS = pa.schema([("id", pa.int64()), ("city", pa.string())])
 
@@ -168,33 +166,3 @@ def test_vanished_files_are_detected_and_repaired(table: TableOverTime) -> None:
 def test_own_readers_read_it(table: TableOverTime) -> None:
     found = find_versions(TableLocation.at(table.location, TABLE), ["2"])
     assert [one["operation"] for one in found.rows] == ["insert", "delete"]
-
-
-class Namesake(TableOverTime):
-    """A table whose name is that of the history of `orders`."""
-
-    @property
-    def layout(self) -> LakeLayout:
-        return super().layout.history
-
-
-def test_the_folder_of_another_table_is_left_alone(tmp_path: Path) -> None:
-    """Without a history of `orders`, the folder may be that of a table `orders_history`."""
-    item = {"PrimaryKey": "id", "Readers": "iceberg"}
-    other = Namesake(tmp_path / "other", COLUMNS, item)
-    other.load([row(1)])
-    other.apply(("U", row(1, "Ulm")), ("I", row(2)))
-    table = ErasableTable(tmp_path / "orders", COLUMNS, item)
-    table.lake.rmdir()
-    table.lake = other.lake
-    table.load([row(1)])
-    table.apply(("U", row(1, "Ulm")))
-    files = {path for path in (other.lake / other.layout.iceberg_prefix).rglob("*") if path.is_file()}
-    assert not has_leftovers(table.log, 2)
-    for retention in (timedelta(), timedelta(hours=2)):
-        now = table.next_time() + timedelta(days=10_000) + retention  # files are as old as this test
-        clean_up(table.log, plan_clean_up(table.log, timedelta(), now))
-    table.erase("1")
-    assert IcebergReaders(table.lake, table.layout).rows() == []
-    assert {path for path in (other.lake / other.layout.iceberg_prefix).rglob("*") if path.is_file()} == files
-    assert [len(IcebergReaders(other.lake, other.layout).rows(change=change)) for change in (1, 2)] == [1, 2]

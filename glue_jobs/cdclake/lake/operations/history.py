@@ -7,14 +7,14 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from cdclake import logs
-from cdclake.commit.table_files import log_of_sibling, visible_history
+from cdclake.commit.log import require_place_of_history, ways_out
+from cdclake.commit.table_files import visible_history
 from cdclake.errors import ConfigurationError, LakeFilesError
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.scd2.tasks import HistoryPlan
 from cdclake.lake.scd2.versions import history_field_ids
 from cdclake.lake.storage.key_ranges import without_key_ranges
 from cdclake.lake.storage.keys import with_leading_bounds
-from cdclake.model.layout import HISTORY_SUFFIX
 from cdclake.model.names import Attribute
 from cdclake.model.schema import Schema, merge_schemas
 from cdclake.model.snapshot import History
@@ -62,7 +62,8 @@ def plan_history(
             log.warning("history is turned off; its files stay as they were after change %d", before.change)
         return None
     _require_possible(run, shape, existing)
-    _require_own_folder(run)
+    own = f"Set {Attribute.HISTORY} to false, or rename that table with a DMS mapping rule"
+    require_place_of_history(run.log, ways_out(run.layout.name) if existing else own)
     if not existing and visible_history(run.log):
         message = f"The history folder of {run.layout.name} contains files that cdclake did not write"
         remedy = f"Empty it, or set {Attribute.HISTORY} to false"
@@ -176,16 +177,6 @@ def last_full_load_utc(before: Snapshot) -> datetime | None:
     if not before.full_load_utc:
         return None
     return datetime.strptime(before.full_load_utc, TableState.DATE_FORMAT).replace(tzinfo=timezone.utc)
-
-
-def _require_own_folder(run: TableRun) -> None:
-    """Refuse a history in the folder of another table. `table_files.compare` refuses the opposite case."""
-    name = run.layout.name
-    other = log_of_sibling(run.log, f"{name.table}{HISTORY_SUFFIX}")
-    if other.head():
-        message = f"The history of {name} needs a folder that the table {other.layout.name} uses"
-        remedy = f"Set {Attribute.HISTORY} to false, or rename that table with a DMS mapping rule"
-        raise ConfigurationError(message, remedy=remedy, table=name)
 
 
 def _require_possible(run: TableRun, shape: TableShape, existing: History | None) -> None:

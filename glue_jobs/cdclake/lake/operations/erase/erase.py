@@ -7,8 +7,15 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.clean_up import has_leftovers
-from cdclake.commit.erasure import commit_erasure, delete_unreferenced, is_foreign_iceberg, rewrite_snapshots
+from cdclake.commit.erasure import (
+    commit_erasure,
+    delete_unreferenced,
+    is_foreign_iceberg,
+    retained_snapshots,
+    rewrite_snapshots,
+)
 from cdclake.commit.iceberg import list_iceberg
+from cdclake.commit.log import has_namesake, require_place_of_history, ways_out
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import check_files
 from cdclake.commit.takeover import take_over
@@ -220,11 +227,20 @@ def _fence_off_other_runs(erasure: Erasure, fencing_token: int) -> int:
         message = f"There is no lake table {log.layout.name}"
         raise ConfigurationError(message, remedy="Check the names of the table, the bucket and the folder")
     check_files(log, lake)
+    _require_place_of_history(log, lake)
     log.mark_files_checked_to("")  # it may name the folder of a value to erase
     if not has_leftovers(log, head):
         return head
     reason = "a run had left an unfinished change"
     return take_over(log, erasure.run_id, fencing_token, reason, erasure.clock)
+
+
+def _require_place_of_history(log: ChangeLog, lake: Snapshot) -> None:
+    """Refuse to search a retained history if another table is where it was."""
+    if has_namesake(log) and any(snapshot.history for _, snapshot in retained_snapshots(log, lake.change)):
+        name = log.layout.name
+        first = f"Delete what is retained of the history first: cdclake clean-up {name.typed} --retention-days 0"
+        require_place_of_history(log, ways_out(name) if lake.history else first)
 
 
 def _search_raw(erasure: Erasure, lake: Snapshot) -> RawMatches | None:
