@@ -41,7 +41,7 @@ _ROWS, _FILES, _BYTES = "numRows", "numFiles", "totalSize"
 _ICEBERG = {"EXTERNAL": "TRUE", "table_type": "ICEBERG"}
 _METADATA, _PREVIOUS_METADATA = "metadata_location", "previous_metadata_location"
 """https://docs.aws.amazon.com/glue/latest/dg/populate-otf.html, and Iceberg's `BaseMetastoreTableOperations`."""
-_HAS_VIEW, _HAS_ICEBERG = "cdclake.live_view", "cdclake.iceberg_table"
+_HAS_VIEW, _HAS_ICEBERG, _HAS_HISTORY = "cdclake.live_view", "cdclake.iceberg_table", "cdclake.history_table"
 _SOURCE, _CHANGE, _LEFT_OUT = "cdclake.table", "cdclake.change", "cdclake.left_out_columns"
 _STALE_PREFIXES = ("recordCount", "objectCount", "averageRecordSize", "sizeKey", "spark.sql.")
 """Prefixes of the parameters in which crawlers and Spark store columns and sizes, which the next change makes wrong."""
@@ -228,6 +228,8 @@ def _table_input(name: str, table: CatalogTable, before: Mapping[str, Any]) -> d
         parameters[_HAS_VIEW] = "true"
     if table.has_iceberg:
         parameters[_HAS_ICEBERG] = "true"
+    if table.has_history:
+        parameters[_HAS_HISTORY] = "true"
     return {
         **{key: value for key, value in before.items() if key in _PRESERVED},
         "Name": name,
@@ -285,6 +287,7 @@ def _read_table(table: Mapping[str, Any]) -> CatalogTable:
         parquet=_is_parquet(storage) and external and table.get("TableType") == _EXTERNAL_TABLE,
         has_view=parameters.get(_HAS_VIEW) == "true",
         has_iceberg=parameters.get(_HAS_ICEBERG) == "true",
+        has_history=parameters.get(_HAS_HISTORY) == "true",
         query=read_query(table),
         metadata_location=parameters.get(_METADATA, ""),
     )

@@ -56,6 +56,7 @@ class CatalogTable:
         parquet: Whether it is declared as an external table of plain Parquet.
         has_view: Whether the catalog also has a view of the rows that are not deleted.
         has_iceberg: Whether the catalog also has an Iceberg table of the same files.
+        has_history: Whether the catalog also has a table of its history.
         query: SQL of a view, in Athena's dialect; empty for a table.
         metadata_location: URL of the metadata of an Iceberg table; empty for another table.
     """
@@ -70,6 +71,7 @@ class CatalogTable:
     parquet: bool = True
     has_view: bool = False
     has_iceberg: bool = False
+    has_history: bool = False
     query: str = ""
     metadata_location: str = ""
 

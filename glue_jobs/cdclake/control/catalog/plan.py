@@ -12,6 +12,7 @@ from cdclake.model import position
 from cdclake.model.catalog import CatalogEntry, CatalogPartition, CatalogTable, Statistics
 from cdclake.model.names import Attribute
 from cdclake.model.schema import HIVE_NULL_PARTITION, OP_COLUMN, Column
+from cdclake.model.versions import OWN_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,7 +72,8 @@ def catalog_entry(
         ConfigurationError: The catalog refuses a partition column, or files of one partition are in two folders.
     """
     if snapshot.iceberg and not snapshot.iceberg.in_folder:
-        return CatalogEntry(replace(iceberg_table(snapshot, layout, added), has_view=has_view))
+        table = iceberg_table(snapshot, layout, added)
+        return CatalogEntry(replace(table, has_view=has_view, has_history=snapshot.history is not None))
     partition_names = {name.lower() for name in snapshot.partition_key}
     data_columns = [column for column in snapshot.schema if column.name.lower() not in partition_names]
     columns = (*(_lower(column) for column in data_columns if _is_accepted(column.name)), *added)
@@ -86,6 +88,7 @@ def catalog_entry(
         left_out=tuple(column.name for column in data_columns if not _is_accepted(column.name)),
         has_view=has_view,
         has_iceberg=snapshot.iceberg is not None,
+        has_history=snapshot.history is not None,
     )
     files: dict[PartitionValues, list[DataFile]] = defaultdict(list)
     for file in snapshot.files if snapshot.partition_key else ():
@@ -148,11 +151,19 @@ def _quoted(name: str) -> str:
     return '"{}"'.format(name.replace('"', '""'))
 
 
+def shows_history(table: CatalogTable) -> bool:
+    """Whether a table of the catalog shows a history, and not another table of that name: those have an `op`."""
+    names = {column.name.lower() for column in (*table.columns, *table.partition_columns)}
+    return names.issuperset(column.name for column in OWN_COLUMNS) and OP_COLUMN.lower() not in names
+
+
 def empty_entry(table: CatalogTable, layout: LakeLayout, change: int) -> CatalogEntry:
-    """The entry of a table whose changes were all undone: it keeps its columns, and has no rows."""
+    """The entry of a table, or a history, whose changes were all undone: it keeps its columns, and has no rows."""
     location = f"s3://{layout.bucket}/{layout.table_prefix}" if table.metadata_location else table.location
     parquet = table.parquet or bool(table.metadata_location)
-    empty = replace(table, statistics=Statistics(), change=change, metadata_location="", has_iceberg=False)
+    empty = replace(
+        table, statistics=Statistics(), change=change, metadata_location="", has_iceberg=False, has_history=False
+    )
     return CatalogEntry(replace(empty, location=location, parquet=parquet))
 
 
@@ -161,7 +172,8 @@ class CatalogPlan:
     """The steps that update the catalog, in this order. Inert.
 
     Attributes:
-        drop_table: Whether to drop the table: partition columns cannot be changed.
+        drop_table: Whether to drop the table: partition columns cannot be changed, or it shows the history that was
+            in the place of the table before, or the other way round.
         create_table: The table to create, without a change number, so that the next run notices if this one dies.
         create: Partitions to create.
         update: Partitions to update.
@@ -187,7 +199,10 @@ def plan_catalog(target: CatalogEntry, current: CatalogEntry | None) -> CatalogP
         target: From `catalog_entry` or `empty_entry`.
         current: The entry in the catalog; None if it has no such table.
     """
-    drop_table = current is not None and _partition_names(current.table) != _partition_names(target.table)
+    drop_table = current is not None and (
+        _partition_names(current.table) != _partition_names(target.table)
+        or shows_history(current.table) != shows_history(target.table)
+    )
     existing = None if drop_table else current
     before = {partition.values: partition for partition in existing.partitions} if existing else {}
     after = {partition.values: partition for partition in target.partitions}

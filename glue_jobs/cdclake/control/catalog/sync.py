@@ -20,6 +20,7 @@ from cdclake.control.catalog.plan import (
     iceberg_table,
     live_view,
     plan_catalog,
+    shows_history,
     table_name,
 )
 from cdclake.control.jobs.entry import StoppedError, error_line
@@ -105,23 +106,36 @@ def sync_tables(
     history, history_layout = history_table(lake, layout)
     history_name = CatalogName(catalog.database, table_name(history_layout.name, chosen and chosen + HISTORY_SUFFIX))
     has_view = state.settings.soft_delete or lake.deleted_rows > 0
-    is_shown = _sync_table(catalog, name, layout, lake, ADDED_COLUMNS, keep_alive, has_view=has_view)
+
+    def sync_history() -> None:
+        entry = catalog.table(history_name.table)
+        if lake.history or (entry and shows_history(entry)):  # else another table has the name
+            _sync_table(catalog, entry, history_name, history_layout, history, (), keep_alive)
+
+    current = catalog.table(name.table)
+    if current and shows_history(current) and not lake.exists:  # of another table, in whose place this one is not yet
+        current = None
+    if current and current.has_history and not lake.history:  # while the table still shows that it has one
+        sync_history()
+    is_shown = _sync_table(catalog, current, name, layout, lake, ADDED_COLUMNS, keep_alive, has_view=has_view)
     if lake.history or state.settings.history:
-        _sync_table(catalog, history_name, history_layout, history, (), keep_alive)
+        sync_history()
     if not is_shown:
         return None
     former = CatalogName.parse(state.item.get(Attribute.LAST_CATALOG_TABLE, ""))
     if former and former.database == name.database and former != name:
         _drop_if_owned(catalog, former.table, str(layout.name))
         _drop_if_owned(catalog, former.table + LIVE_SUFFIX, str(layout.name) + LIVE_SOURCE_SUFFIX)
-        for table, source in ((former.table, layout.name), (former.table + HISTORY_SUFFIX, history_layout.name)):
-            _drop_if_owned(catalog, table + ICEBERG_SUFFIX, str(source) + ICEBERG_SOURCE_SUFFIX)
-        _drop_if_owned(catalog, former.table + HISTORY_SUFFIX, str(history_layout.name))
+        _drop_if_owned(catalog, former.table + ICEBERG_SUFFIX, str(layout.name) + ICEBERG_SOURCE_SUFFIX)
+        versions, source = former.table + HISTORY_SUFFIX, str(history_layout.name)
+        _drop_if_owned(catalog, versions + ICEBERG_SUFFIX, source + ICEBERG_SOURCE_SUFFIX, only_history=True)
+        _drop_if_owned(catalog, versions, source, only_history=True)
     return name
 
 
 def _sync_table(
     catalog: Catalog,
+    current: CatalogTable | None,
     name: CatalogName,
     layout: LakeLayout,
     lake: Snapshot,
@@ -130,18 +144,22 @@ def _sync_table(
     *,
     has_view: bool = False,
 ) -> bool:
-    """Update the catalog table of one folder. False if neither the lake table nor the catalog table exists."""
-    current = catalog.table(name.table)
+    """Update the catalog table of one folder. False if neither the lake table nor the catalog table exists.
+
+    Args:
+        current: The catalog table as it is now.
+    """
     if current is None and not lake.exists:
         return False
     if current:
         _check_owner(current, name, layout)
-    if current and current.metadata_location and (current.change or 0) > lake.change:
-        return True  # another run has taken over, and published a later change
     if lake.exists or current is None:
         target = catalog_entry(lake, layout, added, has_view=has_view)
     else:
         target = empty_entry(current, layout, lake.change)
+    is_ahead = current is not None and current.metadata_location and (current.change or 0) > lake.change
+    if current and is_ahead and shows_history(current) == shows_history(target.table):
+        return True  # another run has taken over, and published a later change
     if current and current.has_view and not target.table.has_view:  # while the table still shows that it has a view
         _drop_if_owned(catalog, name.table + LIVE_SUFFIX, target.table.source + LIVE_SOURCE_SUFFIX)
     if current and current.has_iceberg and not target.table.has_iceberg:
@@ -162,14 +180,15 @@ def _sync_table(
 def _sync_companion(catalog: Catalog, name: CatalogName, layout: LakeLayout, target: CatalogTable) -> None:
     """Update a table or view that stands beside a table and has no partitions."""
     current = catalog.table(name.table)
+    if current:
+        _check_owner(current, name, layout, target.source)
+    if current and shows_history(current) != shows_history(target):
+        catalog.drop_table(name.table)
+        current = None
     if current is None:
         catalog.create_table(name.table, target)
-    elif current != target:
-        _check_owner(current, name, layout, target.source)
-        if (current.change or 0) <= (
-            target.change or 0
-        ):  # else another run has taken over, and published a later change
-            catalog.update_table(name.table, target)
+    elif current != target and (current.change or 0) <= (target.change or 0):
+        catalog.update_table(name.table, target)  # else another run has taken over, and published a later change
 
 
 def _warn_of_missing_columns(table: CatalogTable) -> None:
@@ -188,33 +207,41 @@ def _check_owner(current: CatalogTable, name: CatalogName, layout: LakeLayout, s
     Raises:
         ConfigurationError: The table has another source.
     """
-    if current.metadata_location and not _is_own_metadata(current.metadata_location, layout):
+    places = (layout.iceberg_prefix,) if source else (layout.iceberg_prefix, layout.table_prefix)
+    is_own = current.source == (source or str(layout.name)) or (
+        not current.source and f"{current.location.rstrip('/')}/" in [f"s3://{layout.bucket}/{one}" for one in places]
+    )
+    if is_own and current.metadata_location and not _is_own_metadata(current.metadata_location, layout):
         message = f"Another program changed the Iceberg table {name}: it shows {current.metadata_location}"
         remedy = (
             "Its change is not part of the table. Only cdclake may write there: take the program's permissions away,"
             f" then delete the catalog's table {name}; the next run creates it again"
         )
         raise ConfigurationError(message, remedy=remedy, table=layout.name)
-    folder = f"s3://{layout.bucket}/{layout.table_prefix}"
-    if current.source == (source or str(layout.name)) or (
-        not (source or current.source) and f"{current.location.rstrip('/')}/" == folder
-    ):
+    if is_own:
         return
     location = current.location or "no folder"
     owner = f"shows {current.source}" if current.source else f"is not cdclake's: it shows {location}"
     message = f"The catalog's table {name} {owner}"
-    remedy = f"Set {Attribute.CATALOG_TABLE} of {layout.name} to another name, or delete that table if it is not needed"
+    unneeded = f"{current.source} is no longer in the lake" if current.source else "it is not needed"
+    remedy = f"Set {Attribute.CATALOG_TABLE} of {layout.name} to another name, or delete that table if {unneeded}"
     raise ConfigurationError(message, remedy=remedy, table=layout.name)
 
 
 def _is_own_metadata(location: str, layout: LakeLayout) -> bool:
-    return layout.is_iceberg_metadata(location.removeprefix(f"s3://{layout.bucket}/"))
+    """Whether cdclake wrote metadata, here or in the bucket from which the lake was moved."""
+    folder, name = layout.iceberg_metadata_folder, location.rpartition("/")[2]
+    return location.endswith(f"/{folder}{name}") and layout.is_iceberg_metadata(folder + name)
 
 
-def _drop_if_owned(catalog: Catalog, table: str, source: str) -> None:
-    """Drop a table or view that is no longer updated: under an earlier name, or without use."""
+def _drop_if_owned(catalog: Catalog, table: str, source: str, *, only_history: bool = False) -> None:
+    """Drop a table or view that is no longer updated: under an earlier name, or without use.
+
+    Args:
+        only_history: Whether another table may have the same source.
+    """
     current = catalog.table(table)
-    if current and current.source == source:
+    if current and current.source == source and (shows_history(current) or not only_history):
         catalog.drop_table(table)
 
 
