@@ -118,6 +118,15 @@ def test_tables_without_work_are_nothing_new_or_inactive():
     assert not outcome.failed
 
 
+def test_a_table_that_has_no_place_in_the_lake_does_not_stop_the_others():
+    world = World([registered(STORE), registered(TableName("_iceberg", "shop"))])
+    world.works(STORE, rows=8)
+    assert {str(table.name): table.outcome for table in world.run().tables} == {
+        "_iceberg.shop": "nothing new",
+        "shop.store": "changed",
+    }
+
+
 def test_a_table_whose_full_load_is_arriving_is_waiting():
     outcome = World([registered(STORE), registered(PRODUCT)]).run()
     assert outcome.succeeded == ["shop.product", "shop.store"]

@@ -6,18 +6,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import execute, plan
 from cdclake.control.jobs.arguments import parse_item, parse_paths
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.packing import PackLimits
 from cdclake.control.plan.planned_table import Action
+from cdclake.control.run.process_table import process_table
+from cdclake.control.status import Health, table_statuses
 from cdclake.errors import ConfigurationError, JobRunError, UnknownTableError, UnreadableFileError
+from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Attribute
-from tests.control.world import ORDERS, RAW
+from tests.control.world import LAKE, LAKE_PREFIX, ORDERS, RAW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from cdclake.model.table import TableName
     from tests.control.world import World
 
 ITEMS = f"{RAW}/dms/shop/items/"
@@ -218,6 +223,43 @@ def test_a_table_that_cannot_be_planned_or_started_does_not_stop_the_others(worl
     printed = json.loads(json.dumps(summary.to_json()))
     assert "3 of 5 tables failed: shop.bad, shop.full, shop.late" in printed["error"]
     assert Attribute.WORK_REQUESTED_UTC not in world.state(f"{RAW}/dms/shop/full/").item
+
+
+@pytest.mark.parametrize("schema", ["_cdclake", "_iceberg"])
+@pytest.mark.parametrize("attributes", [None, {}, {"ActiveFlag": "false", "LastChangeId": "3"}])
+def test_a_schema_with_the_name_of_a_folder_of_the_lake_is_refused(
+    world: World, schema: str, attributes: dict[str, str] | None
+):
+    """Its folder in the lake would contain the files of other tables."""
+    path = f"{RAW}/dms/{schema}/shop/"
+    world.put("LOAD00000001.parquet", path=path)
+    world.add_table("LOAD00000001.parquet")
+    if attributes is not None:
+        world.register(path, **attributes)
+    before = world.states.get(path)
+    planned = world.plan()
+    (status, other) = table_statuses(planned.tables, lambda name: change_log(world, name), world.clock(), 180)
+    assert (status.table, status.health) == (f"{schema}.shop", Health.BROKEN)
+    assert "Let a DMS mapping rule rename the schema" in status.to_do
+    assert other.health is not Health.BROKEN
+    summary = world.execute(planned)
+    assert summary.failed
+    assert world.states.get(path) == before
+    assert [start.arguments[Argument.ITEM].count(schema) for start in world.jobs.started] == [0]
+
+
+def test_a_run_refuses_a_schema_with_the_name_of_a_folder_of_the_lake(world: World):
+    path = f"{RAW}/dms/_iceberg/shop/"
+    world.put("LOAD00000001.parquet", path=path)
+    world.register(path)
+    with pytest.raises(ConfigurationError, match="a folder that cdclake keeps for itself"):
+        process_table(path, LAKE, LAKE_PREFIX, "run-1", world.ports)
+    assert list(world.lake.list("")) == []
+    assert world.is_free(path)
+
+
+def change_log(world: World, name: TableName) -> ChangeLog:
+    return ChangeLog(world.lake, LakeLayout(LAKE, LAKE_PREFIX, name))
 
 
 def test_the_summary_of_a_successful_run_has_no_error(world: World):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Callable, Protocol
 
@@ -11,7 +12,7 @@ from cdclake.commit.report import ChangeSummary, change_summaries
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.summary import NOT_STARTED
-from cdclake.errors import JobRunError, error_of_kind, gravest_kind
+from cdclake.errors import ConfigurationError, JobRunError, error_of_kind, gravest_kind
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute, RunState
 from cdclake.ports import JobRun, JobState
 
@@ -179,7 +180,10 @@ class Pipeline:
             JobRunError: The Controller job cannot be started.
         """
         before = {state.name: state for state in self._states(tables)}
-        heads = {name: self._services.log(name).head() for name in before}
+        heads: dict[TableName, int] = {}
+        for name in before:
+            with suppress(ConfigurationError):  # the Controller reports it
+                heads[name] = self._services.log(name).head()
         limit = {Argument.TABLES: ",".join(map(str, tables))} if tables else {}
         self._describe("The Controller searches for new files")
         run_id = self._services.jobs.start(JOB_CONTROLLER, {**self._target.job_arguments, **limit})

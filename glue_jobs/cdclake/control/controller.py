@@ -22,6 +22,7 @@ from cdclake.control.plan.shared_listings import SharedListings
 from cdclake.control.plan.summary import NOT_STARTED, Summary, TableResult
 from cdclake.control.run.trigger import trigger_table, trigger_tables
 from cdclake.errors import ConfigurationError, NoRoomError, UnknownTableError, similar_names
+from cdclake.model.layout import require_schema_folder
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import RawFiles
 
@@ -137,9 +138,11 @@ def _plan_one(inputs: PlanInputs, now: datetime, new: Collection[str], state: Ta
         if state.path in new:
             if not has_raw_data(inputs.raw, state, inputs.prefix):
                 return None
+            require_schema_folder(state.name)
             state = state.with_attributes(**inputs.new_table)
             decision = Decision(DecisionKind.INACTIVE, "the table is new", to_activate(state))
             return PlannedTable(state, Action.REGISTER, decision)
+        require_schema_folder(state.name)
         if not state.active:
             return PlannedTable(state, Action.NONE, plan_table(state, RawFiles(), now))
         scan = scan_raw(inputs.raw, state, now)

@@ -145,8 +145,8 @@ def table_statuses(
     def read(table: PlannedTable) -> TableStatus:
         record, problem, state = None, "", table.state
         if state.last_change:
-            log = log_of(state.name)
             try:
+                log = log_of(state.name)
                 record = log.record(state.last_change)
                 if table.decision and OpenFindings.of(state.item) is None:  # no run of this version worked on it yet
                     rows = quarantined_rows(log, state.last_change, state.acknowledged_change)

@@ -26,6 +26,18 @@ _METADATA_NAME = re.compile(r"v(\d+)\.metadata\.json")
 _DATA_NAME = re.compile(r"\d{12,}-\d{5,}\.parquet")
 
 
+def require_schema_folder(name: TableName) -> None:
+    """Refuse a table whose schema's folder in the lake would be one of cdclake's own.
+
+    Raises:
+        ConfigurationError: It would.
+    """
+    if name.schema in (CONTROL_FOLDER, ICEBERG.rstrip("/")):
+        message = f"The schema {name.schema} has the name of a folder that cdclake keeps for itself in the lake"
+        remedy = "Let a DMS mapping rule rename the schema, or exclude it, and remove its folder from the raw bucket"
+        raise ConfigurationError(message, remedy=remedy, table=name)
+
+
 def is_in_history(path: str) -> bool:
     """Whether a data file is one of the history, by its path."""
     return path.startswith(HISTORY)
@@ -61,11 +73,17 @@ class LakeLayout:
         bucket: Lake bucket (or a folder, for a lake on disk).
         prefix: Lake prefix, empty or with a trailing slash.
         name: The table.
+
+    Raises:
+        ConfigurationError: Its folder would be one of cdclake's own.
     """
 
     bucket: str
     prefix: str
     name: TableName
+
+    def __post_init__(self) -> None:
+        require_schema_folder(self.name)
 
     @classmethod
     def from_arguments(cls, out_path: str, folder: str) -> LakeLayout:

@@ -21,6 +21,7 @@ from cdclake.cli.settings import SETTABLE, parse_settings, read_settings
 from cdclake.cli.target import Target
 from cdclake.control.admin.change_settings import COLUMN_ATTRIBUTES, change_settings, checked_settings
 from cdclake.errors import ConfigurationError
+from cdclake.model.layout import require_schema_folder
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.table import TableName
 
@@ -313,6 +314,7 @@ def _change(
     services = connect(target)
     if register:
         new = target.installation.new_state(TableName.parse(table))
+        require_schema_folder(new.name)
         found = [services.state.get(new.path) or new]
     else:
         found = target.installation.find_tables(services.state, table)

@@ -143,9 +143,9 @@ class _Run:
                 self._ports.states.clear_request(path)
                 report.outcome = "inactive"
                 return report
+            layout = LakeLayout(self._out_bucket, self._out_prefix, state.name)
             self._renew_leases()
             lease = Lease(self._ports.states, path, state.name, self._run_id, self._ports.clock)
-            layout = LakeLayout(self._out_bucket, self._out_prefix, state.name)
             self._tables.append(TableWork(path, lease, layout, self._ports, report, self._renew_leases))
         except LeaseHeldError as error:
             report.outcome = f"busy: leased by {error.details.get('holder')} until {error.details.get('until')}"
