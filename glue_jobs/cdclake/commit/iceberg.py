@@ -43,9 +43,12 @@ def _publish(store: ObjectStore, layout: LakeLayout, record: ChangeRecord, table
         files = table.iceberg
         location = store.url(layout.iceberg_prefix).rstrip("/")
         previous = None if record.switched else _read_metadata(store, layout, record.change - 1)
+        if previous and previous["location"] != location:  # the lake was moved, and its snapshots name the old place
+            previous = None
         if previous is None and not record.switched:
             logs.bind(__name__, table=str(layout.name), change=record.change).warning(
-                "the metadata of the Iceberg table is missing, so its readers cannot go back to earlier changes"
+                "the metadata of the Iceberg table is missing, or of another place, so its readers cannot go back to"
+                " earlier changes"
             )
         metadata = table_metadata(table, record, location, store.url(files.manifest_list if files else ""), previous)
         _write(store, layout, record.change, metadata)

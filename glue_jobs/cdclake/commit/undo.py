@@ -88,8 +88,8 @@ def plan_rollback(log: ChangeLog, to: int | None = None) -> UndoPlan:
         to: Number of the change to roll back to, 0 for the table before any change; None: undo the last change.
 
     Raises:
-        ConfigurationError: The change does not exist or cannot be undone, there is nothing to undo, or another table is
-            where its history was.
+        ConfigurationError: The change does not exist or cannot be undone, there is nothing to undo, another table is
+            where its history was, or the lake was moved since the change's Iceberg table was made.
         PastRetentionError: The change is no longer retained.
     """
     name, head = log.layout.name, log.head()
@@ -215,6 +215,7 @@ def _plan(log: ChangeLog, kind: ChangeKind, head: int, target: int, as_of: int, 
             " the table is turned on"
         )
         require_place_of_history(log, remedy)
+    _require_lake_of(log, after, as_of)
     # The field ids of columns that are undone are not given to others.
     ids = replace(after.field_ids, last=max(after.field_ids.last, before.field_ids.last))
     after = replace(after, change=head + 1, field_ids=ids)
@@ -228,6 +229,23 @@ def _plan(log: ChangeLog, kind: ChangeKind, head: int, target: int, as_of: int, 
         restored=tuple(file for file in after.all_files if file.path not in now),
         retired=tuple(file for file in before.all_files if file.path not in then),
     )
+
+
+def _require_lake_of(log: ChangeLog, after: Snapshot, as_of: int) -> None:
+    """Refuse to bring back Iceberg tables whose manifests name files elsewhere: rollbacks write no manifests."""
+    lake_url = log.store.url("")
+    for files in (after.iceberg, after.history.iceberg if after.history else None):
+        if files and files.lake_url != lake_url:
+            name = log.layout.name
+            message = (
+                f"Change {as_of} of {name} was made while the lake was at {files.lake_url or 'another place'}, and"
+                f" readers of its Iceberg table would look for files there, not in {lake_url}"
+            )
+            remedy = (
+                "Choose a change that was made here, or let DMS reload the table;"
+                f" cdclake export {name.typed} --change {as_of} reads the rows of that change"
+            )
+            raise ConfigurationError(message, remedy=remedy, table=name)
 
 
 def _between(log: ChangeLog, earlier: int, later: int) -> tuple[int, ...]:

@@ -107,7 +107,8 @@ class ManifestWriting:
             IntegrityError: A manifest of the change before does not list the files that it should.
             LakeFilesError: A new data file cannot be read.
         """
-        previous = before.iceberg
+        lake_url = self.store.url("")
+        previous = before.iceberg if before.iceberg and before.iceberg.lake_url == lake_url else None
         change = after.change
         schema_id = _same_or(change, before, previous.schema_id if previous else None, after, table_schema)
         spec_id = _same_or(change, before, previous.spec_id if previous else None, after, partition_spec)
@@ -153,6 +154,7 @@ class ManifestWriting:
             schema_id=schema_id,
             spec_id=spec_id,
             in_folder=self.in_folder,
+            lake_url=lake_url,
         )
         return replace(after, files=tuple(live[path] for path in ordered), iceberg=iceberg)
 
@@ -184,7 +186,8 @@ class ManifestErasure:
 
         Returns:
             By the key of the old manifest list, the new manifests. They list the files in the order of the old ones. If
-            another program deleted some of an earlier change, the others are given up: the new list does not exist.
+            another program deleted some of an earlier change, or the lake was moved since, the others are given up: the
+            new list does not exist. Those of the newest change list the files where they are now.
 
         Raises:
             As `ManifestWriting.snapshot_with_manifests`.
@@ -193,25 +196,43 @@ class ManifestErasure:
         present = {entry.key for entry in writing.store.list(writing.layout.iceberg_metadata_folder)}
         entries: dict[str, ManifestEntry] = {}
         written: dict[str, tuple[Manifest, ManifestFile] | None] = {}
+        lake_url = writing.store.url("")
         result: dict[str, IcebergFiles] = {}
         for snapshot in snapshots:
             old = snapshot.iceberg
-            if not old or old.manifest_list in result or not self._is_affected(snapshot, old):
+            if not old or old.manifest_list in result:
                 continue
-            if snapshot.change < self.change - 1 and not present.issuperset(old.keys):
+            is_newest, is_moved = snapshot.change == self.change - 1, old.lake_url != lake_url
+            if not (self._is_affected(snapshot, old) or (is_newest and is_moved)):
+                continue
+            if not is_newest and (is_moved or not present.issuperset(old.keys)):
                 lost = f"{writing.layout.manifest_prefix(self.change, writing.run_id)}-lost.avro"
                 result[old.manifest_list] = replace(old, manifest_list=lost, manifests=())
                 continue
             entries |= self._new_entries(snapshot.files, entries.keys())
             encoder = _Encoder(writing, replace(snapshot, change=self.change), old.schema_id, old.spec_id)
-            manifests = list(self._manifests(encoder, snapshot, old, entries, written))
+            if is_moved:
+                manifests = self._anew(encoder, snapshot, entries)
+                written |= {one.key: (one, manifest) for one, manifest in manifests}
+            else:
+                manifests = list(self._manifests(encoder, snapshot, old, entries, written))
             suffix = f"-{len(result) + 1:05d}"
             result[old.manifest_list] = replace(
                 old,
                 manifest_list=encoder.write_list([manifest for _, manifest in manifests], None, suffix),
                 manifests=tuple(one for one, _ in manifests),
+                lake_url=lake_url,
             )
         return result
+
+    def _anew(
+        self, encoder: _Encoder, snapshot: Snapshot, entries: Mapping[str, ManifestEntry]
+    ) -> list[tuple[Manifest, ManifestFile]]:
+        """Manifests of all files of a snapshot."""
+        others = encoder.new_entries([file for file in snapshot.files if file.path not in self.files])
+        known = {**entries, **{file.path: entry for file, entry in others}}
+        files = [file for file in snapshot.files if self.files.get(file.path, file)]
+        return encoder.write([(file, known[file.path]) for file in files], 0)
 
     def _manifests(
         self,
@@ -289,6 +310,8 @@ def removed_files_may_match(
     """
     iceberg = snapshot.iceberg
     assert iceberg is not None
+    if iceberg.lake_url != store.url(""):
+        return True
     io, schema = _StoreIO(store), Schema.model_validate(table_schema(snapshot, iceberg.schema_id))
     try:
         listed = {one.manifest_path: one for one in read_manifest_list(io.new_input(iceberg.manifest_list))}

@@ -51,6 +51,8 @@ class IcebergFiles:
         schema_id: Number of the change that made the columns what they are.
         spec_id: Number of the change that made the partition columns what they are.
         in_folder: Whether the data files are those of the table's folder, see `Readers.BOTH`.
+        lake_url: URL of the lake, with a trailing slash, that the URLs in list and manifests begin with. After the lake
+            was moved or copied, they name files of the old one.
     """
 
     manifest_list: str
@@ -58,6 +60,7 @@ class IcebergFiles:
     schema_id: int
     spec_id: int
     in_folder: bool = False
+    lake_url: str = ""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> IcebergFiles:
