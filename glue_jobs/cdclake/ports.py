@@ -94,7 +94,8 @@ class ObjectStore(ObjectReader, Protocol):
 
         Args:
             prefix: Prefix of the objects' keys.
-            is_protected: Returns for a key whether to keep the object.
+            is_protected: Returns for a key whether to keep the object. A file system also asks it about empty folders,
+                whose keys end with a slash.
         """
         ...
 

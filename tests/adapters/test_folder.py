@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cdclake.adapters import folder
 from cdclake.adapters.folder import TEMPORARY_FOLDER, FolderStore
 from cdclake.errors import ConfigurationError, IntegrityError
+from cdclake.model.rawfiles import ListedObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -211,3 +214,45 @@ def test_a_data_file_that_is_restored_while_it_is_copied_is_found(root: Path, mo
     monkeypatch.setattr(Path, "open", open_too_late)
     store.copy_retained("table/1", "retired/1", "copy")
     assert store.get("copy") == b"1"
+
+
+def test_removing_leaves_no_empty_folder_but_protected_ones(root: Path) -> None:
+    store = FolderStore(root)
+    for key in ("a/staging/1-run/x/1", "a/staging/2-run/1", "a/staging/3-run/1", "a/other/1"):
+        store.put(key, b"x")
+    (root / "a/staging/1-killed").mkdir()
+    (root / "a/staging/3-empty").mkdir()
+    (root / "a/other-empty").mkdir()
+    prefix = "a/staging/"
+    store.remove(prefix, lambda key: int(key[len(prefix)]) > 2)
+    assert sorted(path.name for path in (root / "a/staging").iterdir()) == ["3-empty", "3-run"]
+    assert sorted(path.name for path in (root / "a").iterdir()) == ["other", "other-empty", "staging"]
+
+
+@pytest.mark.parametrize("prefix", ["", "../", "link/", f"{TEMPORARY_FOLDER}/"])
+def test_no_folder_is_removed_that_contains_no_objects_of_the_store(root: Path, prefix: str) -> None:
+    (root.parent / "outside" / "empty").mkdir(parents=True)
+    (root / "link").symlink_to(root.parent / "outside")
+    store = FolderStore(root)
+    store.put("a/1", b"x")
+    with suppress(ConfigurationError):
+        store.remove(prefix, lambda _: False)
+    assert (root.parent / "outside" / "empty").is_dir()
+    assert (root / TEMPORARY_FOLDER).is_dir()
+
+
+def test_a_listing_asks_the_disk_only_about_the_objects_that_it_returns(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FolderStore(root)
+    for number in range(9):
+        store.put(f"changes/{number}", b"x")
+    asked: list[str] = []
+
+    def recorded(key: str, *facts: Any) -> ListedObject:
+        asked.append(key)
+        return ListedObject(key, *facts)
+
+    monkeypatch.setattr(folder, "ListedObject", recorded)
+    assert [entry.key for entry in store.list("changes/", "changes/6")] == ["changes/7", "changes/8"]
+    assert sorted(asked) == ["changes/7", "changes/8"]

@@ -107,10 +107,11 @@ def mark_applied(snapshot: Snapshot, files: Sequence[RawFile], late_window_hours
     Returns:
         The snapshot with new `watermark`, `applied_files`, `horizon` and `identities`; nothing else changes.
     """
-    applied = {*snapshot.applied_files, *(file.relative for file in files)}
-    after = replace(snapshot, watermark=max({snapshot.watermark, *applied}, key=file_order))
+    names = {*snapshot.applied_files, *(file.relative for file in files)}
+    orders = {name: file_order(name) for name in {snapshot.watermark, *names}}  # parses thousands of names, once each
+    after = replace(snapshot, watermark=max(orders, key=orders.__getitem__))
     horizon = window_begin(after, late_window_hours)
-    kept = sorted((relative for relative in applied if file_order(relative) >= horizon), key=file_order)
+    kept = sorted((name for name in names if orders[name] >= horizon), key=orders.__getitem__)
     return with_identities(replace(after, applied_files=tuple(kept), horizon=horizon), files)
 
 
