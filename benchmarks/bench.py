@@ -19,7 +19,7 @@ from benchmarks.contestants.contestant import ENTRIES
 from benchmarks.contestants.folders import copy_tree, parquet_files
 from benchmarks.process_tree import FinishedProcess, run
 from benchmarks.rows import KEY, schema
-from benchmarks.s3_server import S3Request, s3_server
+from benchmarks.s3_server import S3Request, in_sequence, s3_server
 from benchmarks.table_reader import files_per_key, table_checksum
 from benchmarks.task import APPLY, BUILD, LOAD, Outcome, TableFiles, Task
 from benchmarks.workloads import MEASURED_ONCE, OURS
@@ -229,9 +229,13 @@ def product_digest() -> str:
 
 
 def _request_counts(outcome: Outcome, requests: Sequence[S3Request]) -> dict[str, Any]:
-    """The number of requests in the timed part, and of those by method; nothing if there are none."""
-    methods = Counter(request.method for request in requests if outcome.ready <= request.at <= outcome.ended)
-    return {"requests": methods.total(), "requests_by_method": dict(sorted(methods.items()))} if methods else {}
+    """The number of requests in the timed part, in all, in sequence and by method; nothing if there are none."""
+    timed = [request for request in requests if outcome.ready <= request.at <= outcome.ended]
+    methods = Counter(request.method for request in timed)
+    if not methods:
+        return {}
+    by_method = dict(sorted(methods.items()))
+    return {"requests": methods.total(), "requests_in_sequence": in_sequence(timed), "requests_by_method": by_method}
 
 
 def _line(run: Measurement) -> str:

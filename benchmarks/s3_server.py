@@ -11,6 +11,8 @@ import threading
 import time
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.error import URLError
@@ -18,7 +20,7 @@ from urllib.request import urlopen
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 DELAY_S = 0.03
 _HOST = "127.0.0.1"
@@ -28,12 +30,21 @@ _COPY_BYTES = 1 << 18
 _IDENTITY = {"name": _KEY, "credentials": [{"accessKey": _KEY, "secretKey": _KEY}], "actions": ["Admin"]}
 
 
-class S3Request(NamedTuple):
-    """A request's arrival, in `time.monotonic`, its HTTP method, and its path with the query."""
+@dataclass
+class S3Request:
+    """A request.
+
+    Attributes:
+        at: Its arrival, in `time.monotonic`.
+        method: Its HTTP method.
+        path: Its path with the query.
+        answered: When the last byte of the response arrived; `at` until then.
+    """
 
     at: float
     method: str
     path: str
+    answered: float
 
 
 class S3Server(NamedTuple):
@@ -46,6 +57,15 @@ class S3Server(NamedTuple):
 
     environment: dict[str, str]
     requests: list[S3Request]
+
+
+def in_sequence(requests: Iterable[S3Request]) -> int:
+    """The greatest number of requests of which each began after the one before was answered."""
+    count, end = 0, 0.0
+    for request in sorted(requests, key=attrgetter("answered")):
+        if request.at >= end:
+            count, end = count + 1, request.answered
+    return count
 
 
 @contextmanager
@@ -123,12 +143,14 @@ def delaying_proxy(port: int, delay_s: float, requests: list[S3Request]) -> Iter
 
     async def serve(reader: StreamReader, writer: StreamWriter) -> None:
         upstream_reader, upstream_writer = await asyncio.open_connection(_HOST, port)
-        answers = asyncio.create_task(_copy_all(upstream_reader, writer))
+        own: list[S3Request] = []
+        answers = asyncio.create_task(_copy_answers(upstream_reader, writer, own))
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 method, path, _ = head.decode("latin-1").split(" ", 2)
-                requests.append(S3Request(time.monotonic(), method, path))
+                own.append(S3Request(now := time.monotonic(), method, path, now))
+                requests.append(own[-1])
                 await asyncio.sleep(delay_s)
                 upstream_writer.write(head)
                 await _copy_body(head, reader, upstream_writer)
@@ -157,11 +179,13 @@ def delaying_proxy(port: int, delay_s: float, requests: list[S3Request]) -> Iter
         thread.join()
 
 
-async def _copy_all(reader: StreamReader, writer: StreamWriter) -> None:
+async def _copy_answers(reader: StreamReader, writer: StreamWriter, requests: Sequence[S3Request]) -> None:
+    """Copy the responses of a connection; each follows its request, which is the last one then."""
     try:
         while data := await reader.read(_COPY_BYTES):
             writer.write(data)
             await writer.drain()
+            requests[-1].answered = time.monotonic()
     except ConnectionError:
         pass  # one side closed its connection
     finally:

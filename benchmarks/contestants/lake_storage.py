@@ -76,6 +76,8 @@ class _Buckets:
         self._client, self._copies = aws.client("s3"), work / "copies"
         for bucket in {_RAW, _LAKE} - {bucket["Name"] for bucket in self._client.list_buckets()["Buckets"]}:
             self._client.create_bucket(Bucket=bucket)
+            if bucket == _LAKE:  # as the stack creates it
+                self._client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
 
     def add_raw(self, prefix: str, files: Iterable[str]) -> None:
         existing = set(self._keys(_RAW, prefix))

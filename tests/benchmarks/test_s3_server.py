@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
-from benchmarks.s3_server import S3Request, delaying_proxy
+from benchmarks.s3_server import S3Request, delaying_proxy, in_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,3 +67,11 @@ def test_requests_of_a_connection_arrive_later_and_unchanged(port: int, chunked:
     assert [request.method for request in requests] == ["PUT"] * len(bodies)
     assert all(started <= request.at <= ended for request in requests)
     assert ended - started >= len(bodies) * DELAY_S
+    assert all(request.answered - request.at >= DELAY_S for request in requests)
+    assert in_sequence(requests) == len(bodies)
+
+
+def test_requests_that_overlap_are_not_in_sequence() -> None:
+    times = [(0, 5), (1, 2), (2, 3), (2.5, 9), (4, 6), (6, 8)]
+    assert in_sequence([S3Request(at, "GET", "/", answered) for at, answered in times]) == 4
+    assert in_sequence([]) == 0
