@@ -16,6 +16,7 @@ import pytest
 
 from cdclake.adapters import filesystem
 from cdclake.adapters.filesystem import FetchedFile, lake_filesystem, open_output, storage_errors
+from cdclake.adapters.stores import open_store
 from cdclake.doctor.row_statistics import RowStatistics
 from cdclake.doctor.sampling import FileFacts, read_sample
 from cdclake.errors import CdclakeError, ConfigurationError, InputError, LakeFilesError, RetryableError
@@ -279,8 +280,13 @@ def test_a_write_to_a_bucket_that_does_not_exist_names_it(s3: FakeS3) -> None:
 
 @pytest.mark.parametrize(
     ("action", "method", "status"),
-    [(READS["raw Parquet"], "GET", 503), (READS["data file"], "GET", HALF_BODY), (write_data_file, "PUT", RESET)],
-    ids=["throttled", "half a body", "reset"],
+    [
+        (READS["raw Parquet"], "GET", 503),
+        (READS["data file"], "GET", HALF_BODY),
+        (lambda: open_store(BUCKET).get("data.parquet"), "GET", HALF_BODY),
+        (write_data_file, "PUT", RESET),
+    ],
+    ids=["throttled", "half a body", "half an object", "reset"],
 )
 def test_a_fault_that_passes_is_not_noticed(
     s3: FakeS3, monkeypatch: pytest.MonkeyPatch, action: Callable[[], Any], method: str, status: int | str
@@ -311,7 +317,7 @@ KEYED_BY_NAME = TableShape(SHAPE.schema, ("name",), ())
 SHORT_READS: dict[str, Callable[[], Any]] = {
     "CSV": lambda: read_raw_file(CSV),
     "compressed CSV": lambda: read_raw_file(CSV + ".gz"),
-    "small file at once": lambda: FetchedFile(opened(), PREFIX + CSV).open_input_file(CSV).read(),
+    "small file at once": lambda: FetchedFile.of(opened(), PREFIX + CSV).open_input_file(CSV).read(),
     "doctor": doctor_sample,
     "columns": lambda: [*read_batches(opened(), "data.parquet", SHAPE, ["Op", "_cdc_position"])],
     "rows": lambda: [*lake_rows(raw_parquet.batches(opened(), "data.parquet", None, 0))],

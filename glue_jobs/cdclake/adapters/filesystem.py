@@ -287,16 +287,25 @@ def lake_filesystem(location: str) -> FileSystemSpec:
 
 
 class FetchedFile:
-    """A file system of which one file is in memory, fetched with one request. Files are opened in it as in another.
+    """A file system of which one file is in memory. Files are opened in it as in another.
 
-    Raises:
-        As `storage_errors`.
+    Args:
+        filesystem: Where the file is from.
+        content: All its bytes.
     """
 
-    def __init__(self, filesystem: fs.FileSystem, path: str) -> None:
-        self._filesystem = filesystem
+    def __init__(self, filesystem: fs.FileSystem, content: bytes | pa.Buffer) -> None:
+        self._filesystem, self._content = filesystem, content
+
+    @classmethod
+    def of(cls, filesystem: fs.FileSystem, path: str) -> FetchedFile:
+        """Fetch a file.
+
+        Raises:
+            As `storage_errors`.
+        """
         with open_input(filesystem, path) as source:
-            self._content = repeated(source.read_buffer)
+            return cls(filesystem, repeated(source.read_buffer))
 
     def open_input_file(self, _path: str) -> pa.NativeFile:
         """Open the file for reading at any offset."""
@@ -324,7 +333,7 @@ class FetchedFiles:
 
     def __init__(self, filesystem: fs.FileSystem, paths: Sequence[str]) -> None:
         with ThreadPoolExecutor(_CONCURRENT_FETCHES) as pool:
-            self._files = {path: pool.submit(FetchedFile, filesystem, path) for path in paths}
+            self._files = {path: pool.submit(FetchedFile.of, filesystem, path) for path in paths}
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         """Open the file for reading at any offset.

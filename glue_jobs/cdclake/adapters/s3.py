@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 import uuid
+from contextlib import suppress
 from datetime import timezone
 from typing import TYPE_CHECKING, Callable
 
 from boto3.s3.transfer import TransferConfig
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, IncompleteReadError, ResponseStreamingError
 
 from cdclake.adapters.aws import NO_ANSWER, Remedies, error_code, http_status, is_transient, translated_errors
 from cdclake.adapters.s3_versions import (
@@ -54,7 +55,7 @@ _COPY = TransferConfig(multipart_threshold=1024**3, multipart_chunksize=256 * 10
 _PUT_PAUSES_SECONDS = (0.2, 0.5, 1.0, 2.0)
 _CONFLICT, _PRECONDITION_FAILED = 409, 412
 _ABSENT_KEY = frozenset({"NoSuchKey", "NoSuchVersion", "404"})
-_COPY_TRIES = 3
+_COPY_TRIES = _GET_TRIES = 3
 
 
 class S3Store:
@@ -126,12 +127,18 @@ class S3Store:
     def get(self, key: str) -> bytes | None:
         """See `ObjectStore.get`."""
         with self._errors(key):
-            try:
-                return self._client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
-            except ClientError as error:
-                if error_code(error) in _ABSENT_KEY:
-                    return None
-                raise
+            for _ in range(_GET_TRIES - 1):
+                with suppress(IncompleteReadError, ResponseStreamingError):
+                    return self._get(key)
+            return self._get(key)
+
+    def _get(self, key: str) -> bytes | None:
+        try:
+            return self._client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        except ClientError as error:
+            if error_code(error) in _ABSENT_KEY:
+                return None
+            raise
 
     def put(self, key: str, data: bytes) -> None:
         """See `ObjectStore.put`."""

@@ -16,6 +16,7 @@ import pytest
 from pyarrow.fs import FileSystem, FileSystemHandler, LocalFileSystem, PyFileSystem
 
 from cdclake.adapters.filesystem import open_input
+from cdclake.adapters.memory import MemoryStore
 from cdclake.errors import SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw import parquet, read_ahead
 from cdclake.lake.raw.normalize import MAX_ENCODED_BYTES
@@ -267,10 +268,12 @@ def test_long_values_make_short_batches(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz"])
 def test_a_file_that_was_fetched_when_it_was_inspected_is_not_opened_again(tmp_path: Path, suffix: str) -> None:
     paths = written([pa.table({"Op": ["I"], "id": [number]}) for number in range(3)], tmp_path, suffix=suffix)
-    fs = LocalFileSystem()
+    fs, bucket = LocalFileSystem(), MemoryStore()
+    for path in paths:
+        bucket.put(str(path), path.read_bytes())
     files = [whole(path, tmp_path).file for path in paths]
-    parts = [part for file in files for part in inspect_raw_file(fs, file, SETTINGS, fetches=True).parts]
     for path in paths:
         path.unlink()
+    parts = [part for file in files for part in inspect_raw_file(fs, file, SETTINGS, bucket).parts]
     rows = pa.concat_tables([batch.rows for batch in read_all(fs, parts, SHAPE, SETTINGS, TABLE)])
     assert rows["id"].to_pylist() == [0, 1, 2]

@@ -56,11 +56,11 @@ def inspect_raw_files(run: TableRun, files: Sequence[RawFile], *, fetches: bool 
     """Inspect raw files in parallel; the result is in their order.
 
     Args:
-        fetches: As for `inspect_raw_file`.
+        fetches: Whether to fetch the files whole, see `inspect_raw_file`.
     """
-    fs = run.raw_fs.open()
+    fs, raw = run.raw_fs.open(), run.raw if fetches else None
     with ThreadPoolExecutor(CONCURRENT_INSPECTIONS) as pool:
-        return list(pool.map(lambda file: inspect_raw_file(fs, file, run.settings, fetches=fetches), files))
+        return list(pool.map(lambda file: inspect_raw_file(fs, file, run.settings, raw), files))
 
 
 def merged_schema(schema: Schema, files: Sequence[RawFile], inspections: Sequence[Inspection]) -> Schema:

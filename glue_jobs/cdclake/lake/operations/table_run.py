@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableSettings
-    from cdclake.ports import Clock, ObjectReader
+    from cdclake.ports import Clock, ObjectStore
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class TableRun:
     """One run's access to its table.
 
     Attributes:
-        raw: The raw bucket, for listings.
+        raw: The raw bucket, for listings and small files; only read.
         raw_fs: The raw bucket, for reading files in tasks.
         raw_prefix: The table's folder in the raw bucket.
         log: The lake table's change log.
@@ -33,7 +33,7 @@ class TableRun:
         fencing_token: Number of the run's lease; 0 if it was started by hand without one.
     """
 
-    raw: ObjectReader
+    raw: ObjectStore
     raw_fs: FileSystemSpec
     raw_prefix: str
     log: ChangeLog

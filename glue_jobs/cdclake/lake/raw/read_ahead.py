@@ -105,4 +105,4 @@ def _joined(parts: Iterable[Slice]) -> Iterator[Slice]:
 
 def _fetched(fs: FileSystem, file: RawFile) -> FetchedFile:
     with read_errors_reported(file):
-        return FetchedFile(fs, file.key)
+        return FetchedFile.of(fs, file.key)

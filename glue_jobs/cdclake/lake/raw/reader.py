@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import KeyValue
     from cdclake.model.table import TableName, TableSettings
+    from cdclake.ports import ObjectStore
 
 RESERVED_COLUMNS = frozenset({OP_COLUMN.lower(), LEADING_KEY, KEY, UNSENT})
 RESERVED_PREFIX = "_cdc_"
@@ -106,11 +109,14 @@ def is_reserved(name: str) -> bool:
     return name.lower() in RESERVED_COLUMNS or name.lower().startswith(RESERVED_PREFIX)
 
 
-def inspect_raw_file(fs: FileSystem, file: RawFile, settings: TableSettings, *, fetches: bool = False) -> Inspection:
+def inspect_raw_file(
+    fs: FileSystem, file: RawFile, settings: TableSettings, raw: ObjectStore | None = None
+) -> Inspection:
     """Read a raw file's columns and size, but not its rows.
 
     Args:
-        fetches: Whether to fetch the file, and keep it in memory with its slices.
+        raw: The same bucket, to fetch the whole file and keep it in memory with its slices: that is one request, and
+            a file system asks for the size first. None: the file is read where it is.
 
     Raises:
         UnreadableFileError: The file is not of the format in its name.
@@ -120,7 +126,7 @@ def inspect_raw_file(fs: FileSystem, file: RawFile, settings: TableSettings, *, 
         InputError: The file is missing.
     """
     with read_errors_reported(file):
-        fetched = FetchedFile(fs, file.key) if fetches else None
+        fetched = FetchedFile(fs, _content(raw, file)) if raw else None
         source = fetched or fs
         if file.format is RawFormat.PARQUET:
             key_columns = settings.primary_key if file.kind is RawKind.FULL_LOAD else ()
@@ -143,6 +149,13 @@ def inspect_raw_file(fs: FileSystem, file: RawFile, settings: TableSettings, *, 
             parts = (Slice(file, file.size_bytes, fetched=fetched),)
         ordering = _ordering(raw_schema, settings) if file.kind is RawKind.CHANGE else ""
         return Inspection(_source_columns(raw_schema, file, settings), parts, ordering)
+
+
+def _content(raw: ObjectStore, file: RawFile) -> bytes:
+    content = raw.get(file.key)
+    if content is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file.key)
+    return content
 
 
 def _ordering(raw: pa.Schema, settings: TableSettings) -> str:
