@@ -82,6 +82,9 @@ class VersionedBucket:
         found = versions[0] if versions else self._found(source["Key"])
         self._add(target, found.data or b"", found.metadata)
 
+    def copy_object(self, *, CopySource: Mapping[str, str], Bucket: str, Key: str) -> None:
+        self.copy(CopySource, Bucket, Key)
+
     def delete_object(self, *, Key: str, **_: Any) -> None:
         self._add(Key, None, {})
 

@@ -75,10 +75,13 @@ class ObjectStore(ObjectReader, Protocol):
         """Replace an object whose content is still `old`, and return whether it has the new content."""
         ...
 
-    def copy(self, source: str, target: str) -> None:
+    def copy(self, source: str, target: str, size_bytes: int | None = None) -> None:
         """Copy an object of any size within the store. The target appears complete or not at all.
 
         The source is never written again, and soon deleted: until then both may share their content.
+
+        Args:
+            size_bytes: Size of the object, if known: the store need not ask for it.
 
         Raises:
             IntegrityError: The source does not exist.
@@ -106,6 +109,10 @@ class ObjectStore(ObjectReader, Protocol):
             key: The data file.
             retired_key: Where a store without versions keeps the retired file.
         """
+        ...
+
+    def begin_retiring(self, key: str, retired_key: str) -> Callable[[], None]:
+        """Find out how to `retire` a data file, which changes nothing; the returned function retires it."""
         ...
 
     def restore(self, key: str, retired_key: str) -> None:

@@ -211,9 +211,10 @@ def test_of_16_racing_put_if_absent_one_wins(store: ObjectStore) -> None:
     assert store.get("changes/1") == str(won.index(True)).encode()
 
 
-def test_copy_replaces_the_target_and_keeps_the_source(store: ObjectStore) -> None:
+@pytest.mark.parametrize("size_bytes", [None, len("staging/1")])
+def test_copy_replaces_the_target_and_keeps_the_source(store: ObjectStore, size_bytes: int | None) -> None:
     fill(store, "staging/1", "table/1")
-    store.copy("staging/1", "table/1")
+    store.copy("staging/1", "table/1", size_bytes)
     assert store.get("table/1") == store.get("staging/1") == b"staging/1"
 
 
@@ -242,6 +243,18 @@ def test_retire_is_idempotent(store: ObjectStore) -> None:
 def test_retiring_an_absent_object_does_nothing(store: ObjectStore) -> None:
     store.retire("table/1", "control/retired/1")
     assert keys(store) == []
+
+
+def test_a_file_that_begins_to_be_retired_is_live_until_that_ends(store: ObjectStore) -> None:
+    fill(store, "table/1")
+    end = store.begin_retiring("table/1", "control/retired/1")
+    store.begin_retiring("table/2", "control/retired/2")()
+    assert keys(store) == ["table/1"]
+    end()
+    end()
+    assert keys(store, "table/") == []
+    store.restore("table/1", "control/retired/1")
+    assert store.get("table/1") == b"table/1"
 
 
 RETIRED = "control/retired/1"

@@ -115,7 +115,7 @@ class FolderStore:
                     temporary.replace(path)
             return now in (old, data)
 
-    def copy(self, source: str, target: str) -> None:
+    def copy(self, source: str, target: str, size_bytes: int | None = None) -> None:  # noqa: ARG002 - the disk knows it
         """See `ObjectStore.copy`. Links the file where the file system can, because its source is to be deleted."""
         origin, path = self._path(source), self._path(target)
         with self._usable(target):
@@ -160,6 +160,10 @@ class FolderStore:
             retired.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError):  # another caller just retired it
                 path.replace(retired)
+
+    def begin_retiring(self, key: str, retired_key: str) -> Callable[[], None]:
+        """See `ObjectStore.begin_retiring`."""
+        return partial(self.retire, key, retired_key)
 
     def restore(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.restore`. Renames the file back."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Callable, NamedTuple, Union
 
@@ -115,7 +116,7 @@ class MemoryStore:
                 self._objects[key] = _Stored(data, self._clock())
             return stored is not None and stored.data in (old, data)
 
-    def copy(self, source: str, target: str) -> None:
+    def copy(self, source: str, target: str, size_bytes: int | None = None) -> None:  # noqa: ARG002 - not needed
         """See `ObjectStore.copy`."""
         with self._lock:
             if source not in self._objects:
@@ -138,6 +139,10 @@ class MemoryStore:
             stored = self._objects.pop(key, None)
             if stored:
                 self._objects[retired_key] = stored
+
+    def begin_retiring(self, key: str, retired_key: str) -> Callable[[], None]:
+        """See `ObjectStore.begin_retiring`."""
+        return partial(self.retire, key, retired_key)
 
     def restore(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.restore`."""

@@ -6,6 +6,7 @@ import time
 import uuid
 from contextlib import suppress
 from datetime import timezone
+from functools import partial
 from typing import TYPE_CHECKING, Callable
 
 from boto3.s3.transfer import TransferConfig
@@ -125,7 +126,7 @@ class S3Store:
         return s3_key_fault(key)
 
     def get(self, key: str) -> bytes | None:
-        """See `ObjectStore.get`."""
+        """See `ObjectStore.get`. botocore repeats a request without a response, but none whose response breaks off."""
         with self._errors(key):
             for _ in range(_GET_TRIES - 1):
                 with suppress(IncompleteReadError, ResponseStreamingError):
@@ -197,9 +198,9 @@ class S3Store:
                 raise RetryableError(message, remedy="Run again", bucket=self.bucket, file=key)
         return self.get(key) == data
 
-    def copy(self, source: str, target: str) -> None:
+    def copy(self, source: str, target: str, size_bytes: int | None = None) -> None:
         """See `ObjectStore.copy`."""
-        self._copy({"Bucket": self.bucket, "Key": source}, target)
+        self._copy({"Bucket": self.bucket, "Key": source}, target, size_bytes)
 
     def delete(self, keys: Sequence[str]) -> None:
         """See `ObjectStore.delete`."""
@@ -212,18 +213,26 @@ class S3Store:
                 self._delete([one for one in ids if not is_protected(one["Key"])])
 
     def retire(self, key: str, retired_key: str) -> None:
-        """See `ObjectStore.retire`. A delete marker hides the object's version. Without a version, copies it first.
+        """See `ObjectStore.retire`."""
+        self.begin_retiring(key, retired_key)()
+
+    def begin_retiring(self, key: str, retired_key: str) -> Callable[[], None]:
+        """See `ObjectStore.begin_retiring`. Asks whether the object has a version id, which it keeps."""
+        if self.key_fault(key):
+            return _do_nothing
+        head = self._head(key)
+        if head is None:
+            next(self.list(key), None)  # raises if the bucket is missing, which HEAD cannot distinguish
+            return _do_nothing
+        return partial(self._retire, key, retired_key, head)
+
+    def _retire(self, key: str, retired_key: str, head: HeadObjectOutputTypeDef) -> None:
+        """Hide an object's version with a delete marker. Without a version, copy it first.
 
         A DELETE never removes a version with its own id, whatever the state of the bucket's versioning. It removes the
         version `null` unless versioning is on at that moment. So the object's version id decides, not the bucket's
         state. https://docs.aws.amazon.com/AmazonS3/latest/userguide/DeletingObjectsfromVersioningSuspendedBuckets.html
         """
-        if self.key_fault(key):
-            return
-        head = self._head(key)
-        if head is None:
-            next(self.list(key), None)  # raises if the bucket is missing, which HEAD cannot distinguish
-            return
         if head.get("VersionId", NULL_VERSION) == NULL_VERSION:
             try:
                 self._copy({"Bucket": self.bucket, "Key": key}, retired_key, head["ContentLength"])
@@ -369,6 +378,10 @@ class S3Store:
 
     def _errors(self, key: str) -> AbstractContextManager[None]:
         return translated_errors(bucket_remedies(self.bucket), bucket=self.bucket, file=key or None)
+
+
+def _do_nothing() -> None:
+    """Retire an object that does not exist."""
 
 
 def bucket_remedies(bucket: str) -> Remedies:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Callable, TypeVar
 
 from cdclake.commit.iceberg import publish_iceberg
@@ -20,6 +21,7 @@ CONCURRENT_CALLS = 16
 KeepAlive = Callable[[], None]
 """Long operations call it regularly. It renews the lease, and raises `LeaseLostError` if the lease is lost."""
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def no_lease() -> None:
@@ -51,16 +53,18 @@ def publish(
         return {}
     copied = [file for file in record.added if file.staged_key != layout.data_key(file.path)]
     restored = [path for path in record.restored if _is_in_folder(path)]
-    in_parallel(lambda file: _publish_file(log, file), copied, keep_alive)
-    in_parallel(lambda path: store.restore(layout.data_key(path), layout.retired_key(path)), restored, keep_alive)
+    retired = [path for path in record.retired if _is_in_folder(path)]
+    sizes = {file.path: file.bytes for file in snapshot.all_files} if snapshot and copied else {}
+    calls: list[Callable[[], Callable[[], None] | None]] = [
+        *(partial(_publish_file, log, file, sizes.get(file.path)) for file in copied),
+        *(partial(store.restore, layout.data_key(path), layout.retired_key(path)) for path in restored),
+        *(partial(store.begin_retiring, layout.data_key(path), layout.retired_key(path)) for path in retired),
+    ]
+    prepared = in_parallel(lambda call: call(), calls, keep_alive)
     if (copied or restored) and log.is_committed(record.change + 1):
         return {}
     publish_iceberg(log, record, snapshot)
-    in_parallel(
-        lambda path: store.retire(layout.data_key(path), layout.retired_key(path)),
-        filter(_is_in_folder, record.retired),
-        keep_alive,
-    )
+    in_parallel(lambda retire: retire(), filter(None, prepared), keep_alive)
     later_seconds = {**(seconds or {}), "publish": round(time.perf_counter() - started, 3)}
     log.mark_published(record.change, later_seconds)
     with ThreadPoolExecutor(1) as pool:  # both may fail: the next run repeats them
@@ -70,7 +74,7 @@ def publish(
     return later_seconds
 
 
-def _publish_file(log: ChangeLog, file: StagedFile) -> None:
+def _publish_file(log: ChangeLog, file: StagedFile, size_bytes: int | None) -> None:
     """Copy a new data file to its place.
 
     When readers change, files of the folder become files of the Iceberg table, or the other way round. Such a source is
@@ -78,7 +82,7 @@ def _publish_file(log: ChangeLog, file: StagedFile) -> None:
     """
     layout, target = log.layout, log.layout.data_key(file.path)
     if file.staged_key.startswith(layout.staging_folder):
-        log.store.copy(file.staged_key, target)
+        log.store.copy(file.staged_key, target, size_bytes)
     else:
         log.store.copy_retained(file.staged_key, layout.retired_key(layout.data_path_of(file.staged_key)), target)
 
@@ -96,8 +100,11 @@ def remove_staging(log: ChangeLog, through: int) -> None:
     log.store.remove(prefix, lambda key: int(key[len(prefix) : len(prefix) + CHANGE_DIGITS]) > through)
 
 
-def in_parallel(call: Callable[[Item], object], items: Iterable[Item], keep_alive: KeepAlive) -> None:
-    """Call a function for each item, several at a time. Stops at the first error."""
+def in_parallel(call: Callable[[Item], Result], items: Iterable[Item], keep_alive: KeepAlive) -> list[Result]:
+    """Call a function for each item, several at a time, and return the results. Stops at the first error."""
+    results = []
     with ThreadPoolExecutor(CONCURRENT_CALLS) as pool:
-        for _ in pool.map(call, items):
+        for result in pool.map(call, items):
+            results.append(result)
             keep_alive()
+    return results

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,11 @@ def roll_forward(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:
 def complete_newest(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:
     """As `roll_forward`, but leaves what crashed runs staged. No reader sees it, so it can be deleted at any time."""
     published = log.newest_published()
-    change = log.newest_after(published)
+    with ThreadPoolExecutor(1) as pool:  # most often there is no newer change, and the caller needs this one's record
+        reading = pool.submit(log.record, published) if published else None
+        change = log.newest_after(published)
+        if reading:
+            reading.result()
     if change == published or log.is_published(change):
         return change
     record = log.record(change)
