@@ -7,17 +7,15 @@ of neighboring rows touches few. pyiceberg encodes them; entries that stay are c
 
 from __future__ import annotations
 
-import io
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.expressions import EqualTo, Reference
 from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator
-from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.manifest import (
     DataFile as IcebergDataFile,
 )
@@ -53,6 +51,7 @@ from cdclake.lake.storage.encoded_entries import (
     read_entries,
 )
 from cdclake.lake.storage.file_statistics import FileStatistics
+from cdclake.lake.storage.object_io import StoreIO
 from cdclake.lake.storage.partitions import partition_column, partition_sort_key
 from cdclake.lake.storage.reader import open_parquet
 from cdclake.model.iceberg.table import IcebergFiles, Manifest
@@ -312,7 +311,7 @@ def removed_files_may_match(
     assert iceberg is not None
     if iceberg.lake_url != store.url(""):
         return True
-    io, schema = _StoreIO(store), Schema.model_validate(table_schema(snapshot, iceberg.schema_id))
+    io, schema = StoreIO(store), Schema.model_validate(table_schema(snapshot, iceberg.schema_id))
     try:
         listed = {one.manifest_path: one for one in read_manifest_list(io.new_input(iceberg.manifest_list))}
         removed = listed[store.url(manifest.key)].fetch_manifest_entry(io, discard_deleted=False)
@@ -368,7 +367,7 @@ class _Encoder:
         added_columns: Collection[int] = (),
     ) -> None:
         self._writing, self._after = writing, after
-        self.io = _StoreIO(writing.store)
+        self.io = StoreIO(writing.store)
         self._schema = Schema.model_validate(table_schema(after, schema_id))
         self._spec = PartitionSpec.model_validate(partition_spec(after, spec_id))
         self._statistics = FileStatistics(after, self._schema)
@@ -489,78 +488,3 @@ class _Encoder:
 
     def _key(self, suffix: str) -> str:
         return f"{self._writing.layout.manifest_prefix(self._after.change, self._writing.run_id)}{suffix}.avro"
-
-
-class _StoreIO(FileIO):
-    """pyiceberg's access to objects of the lake, by their keys or URLs."""
-
-    def __init__(self, store: ObjectStore) -> None:
-        super().__init__({})
-        self._store = store
-
-    def new_input(self, location: str) -> InputFile:
-        return _StoreInput(self._store, location)
-
-    def new_output(self, location: str) -> OutputFile:
-        return _StoreOutput(self._store, location)
-
-    def delete(self, location: str | InputFile | OutputFile) -> None:
-        raise NotImplementedError  # pyiceberg's interface has it; nothing here deletes
-
-
-class _StoreInput(InputFile):
-    def __init__(self, store: ObjectStore, location: str) -> None:
-        super().__init__(location)
-        self._store, self._key = store, location.removeprefix(store.url(""))
-
-    @cached_property
-    def _content(self) -> bytes:
-        content = self._store.get(self._key)
-        if content is None:
-            raise IntegrityError("A manifest of an Iceberg table is missing", remedy=REMEDY, file=self._key)
-        return content
-
-    def __len__(self) -> int:
-        return len(self._content)
-
-    def exists(self) -> bool:
-        return self._store.get(self._key) is not None
-
-    def open(self, seekable: bool = True) -> io.BytesIO:  # noqa: ARG002 - always seekable
-        return io.BytesIO(self._content)
-
-
-class _StoreOutput(OutputFile):
-    """Written to the store when it is closed."""
-
-    def __init__(self, store: ObjectStore, key: str) -> None:
-        super().__init__(store.url(key))
-        self._store, self._key, self._size_bytes = store, key, 0
-
-    def create(self, overwrite: bool = False) -> io.BytesIO:  # noqa: ARG002 - names are never used twice
-        return _Buffer(self)
-
-    def stored(self, content: bytes) -> None:
-        """Store the content."""
-        self._store.put(self._key, content)
-        self._size_bytes = len(content)
-
-    def __len__(self) -> int:
-        return self._size_bytes
-
-    def exists(self) -> bool:
-        return self._size_bytes > 0
-
-    def to_input_file(self) -> InputFile:
-        return _StoreInput(self._store, self.location)
-
-
-class _Buffer(io.BytesIO):
-    def __init__(self, output: _StoreOutput) -> None:
-        super().__init__()
-        self._output = output
-
-    def close(self) -> None:
-        if not self.closed:
-            self._output.stored(self.getvalue())
-        super().close()

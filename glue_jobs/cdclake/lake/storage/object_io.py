@@ -1,0 +1,93 @@
+"""Gives pyiceberg access to manifests in the lake. They are small: each is read and written whole."""
+
+from __future__ import annotations
+
+import io
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyiceberg.io import FileIO, InputFile, OutputFile
+
+from cdclake.errors import IntegrityError
+from cdclake.lake.storage.encoded_entries import REMEDY
+
+if TYPE_CHECKING:
+    from cdclake.ports import ObjectStore
+
+
+class StoreIO(FileIO):
+    """pyiceberg's access to objects of the lake, by their keys or URLs."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__({})
+        self._store = store
+
+    def new_input(self, location: str) -> InputFile:
+        """See `FileIO`."""
+        return _StoreInput(self._store, location)
+
+    def new_output(self, location: str) -> OutputFile:
+        """See `FileIO`."""
+        return _StoreOutput(self._store, location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """See `FileIO`."""
+        raise NotImplementedError  # pyiceberg's interface has it; nothing here deletes
+
+
+class _StoreInput(InputFile):
+    def __init__(self, store: ObjectStore, location: str) -> None:
+        super().__init__(location)
+        self._store, self._key = store, location.removeprefix(store.url(""))
+
+    @cached_property
+    def _content(self) -> bytes:
+        content = self._store.get(self._key)
+        if content is None:
+            raise IntegrityError("A manifest of an Iceberg table is missing", remedy=REMEDY, file=self._key)
+        return content
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+    def exists(self) -> bool:
+        return self._store.get(self._key) is not None
+
+    def open(self, seekable: bool = True) -> io.BytesIO:  # noqa: ARG002 - always seekable
+        return io.BytesIO(self._content)
+
+
+class _StoreOutput(OutputFile):
+    """Written to the store when it is closed."""
+
+    def __init__(self, store: ObjectStore, key: str) -> None:
+        super().__init__(store.url(key))
+        self._store, self._key, self._size_bytes = store, key, 0
+
+    def create(self, overwrite: bool = False) -> io.BytesIO:  # noqa: ARG002 - names are never used twice
+        return _Buffer(self)
+
+    def stored(self, content: bytes) -> None:
+        """Store the content."""
+        self._store.put(self._key, content)
+        self._size_bytes = len(content)
+
+    def __len__(self) -> int:
+        return self._size_bytes
+
+    def exists(self) -> bool:
+        return self._size_bytes > 0
+
+    def to_input_file(self) -> InputFile:
+        return _StoreInput(self._store, self.location)
+
+
+class _Buffer(io.BytesIO):
+    def __init__(self, output: _StoreOutput) -> None:
+        super().__init__()
+        self._output = output
+
+    def close(self) -> None:
+        if not self.closed:
+            self._output.stored(self.getvalue())
+        super().close()
