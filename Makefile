@@ -49,7 +49,7 @@ test-spark4: $(SPARK4_VENV)/.ready ## Run the tests of the lake that start Spark
 test-aws: $(VENV)/.test-ready ## Test what talks to AWS against a local one as strict as AWS, with faults and expiring credentials (four minutes)
 	@$(PYTEST) -q -p tests.aws_strict.summary -m "aws and not (spark or long or deployment)" tests/aws_strict tests/adapters tests/control
 
-test-iceberg: $(VENV)/.test-ready ## Test tables with Iceberg readers: other engines read every retained change and count 10,000 times, faults, races, erasures (eight minutes)
+test-iceberg: $(VENV)/.test-ready ## Test tables with Iceberg readers: other engines read every retained change and count 10,000 times, faults, races, erasures (a quarter of an hour)
 	@CDCLAKE_READER_COUNTS=10000 $(PYTEST) -q tests/lake/iceberg tests/model/iceberg
 	@$(PYTEST) -q tests/crash -k "iceberg or both"
 
