@@ -444,7 +444,7 @@ class Grammar(ABC):
             tuple(overlap),
             phases,
             load_delays=self.list_of(st.integers(0, 3)),
-            small_changes=self.one_of([(0, 0), (1 << 20, 0), (1 << 20, 1 << 30)]),
+            small_changes=self.one_of([(0, 0, 0), (0, 0, 1 << 20), (1 << 20, 0, 0), (1 << 20, 1 << 30, 0)]),
             in_place_bytes=self.one_of([0, 1 << 30]),
         )
 

@@ -65,7 +65,8 @@ class History:
         overlap: Statements that run after the replication has begun and before the full load, which therefore
             contains their rows as the change files do.
         load_delays: Seconds by which each `LOAD` file's Last-Modified differs, in turn.
-        small_changes: Bytes and memory of a change that the jobs handle without Spark's tasks.
+        small_changes: Bytes and memory of a change that the jobs handle without Spark's tasks, and bytes of one
+            whose rows the driver reads.
         in_place_bytes: Memory of the rows of a file that one task looks up, resolves and rewrites.
     """
 
@@ -75,7 +76,7 @@ class History:
     overlap: tuple[str, ...]
     phases: tuple[Phase, ...]
     load_delays: tuple[int, ...] = (0,)
-    small_changes: tuple[int, int] = (0, 0)
+    small_changes: tuple[int, int, int] = (0, 0, 0)
     in_place_bytes: int = 0
 
     def __str__(self) -> str:

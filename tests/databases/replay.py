@@ -319,6 +319,7 @@ class _Trial:
             engine,
             SMALL_CHANGE_BYTES=self._history.small_changes[0],
             SMALL_CHANGE_MEMORY_BYTES=self._history.small_changes[1],
+            MEDIUM_CHANGE_BYTES=self._history.small_changes[2],
         )
         with limits, patch.object(in_place, "MAX_TASK_BYTES", self._history.in_place_bytes):
             self._installation.run_controller()

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from cdclake.lake.merge import full_load, in_place, join_by_key, read_changes, tasks
 from cdclake.lake.operations import engine, write_rows
 from cdclake.lake.raw import parquet, read_ahead
+from cdclake.lake.spark import backend
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.storage import reader, wide_rows, writer
 from cdclake.oracle import merge
@@ -65,12 +66,16 @@ ORDERS = (None, None, "amount", "at", "code", "n", "ratio")
 MODES = ("hard", "soft")
 TARGETS = ("700", "20000", "134217728")
 
-SMALL, READ_BY_THE_DRIVER, LARGE = (1 << 20, 1 << 30), (1 << 20, 0), (0, 0)
-"""Limits, in raw bytes and in bytes in memory, up to which the driver processes a change by itself."""
+SMALL, READ_BY_THE_DRIVER = (1 << 20, 1 << 30, 0), (1 << 20, 0, 0)
+MEDIUM, LARGE = (0, 0, 1 << 20), (0, 0, 0)
+"""Limits, in raw bytes and in bytes in memory, up to which the driver processes a change by itself; and up to how many
+raw bytes it sends the rows to the tasks that merge them."""
 IN_PLACE, IN_STAGES = 1 << 30, 0
 """Limits, in bytes in memory, up to which a task looks up, resolves and rewrites the rows of a file."""
 
 TINY = (
+    (backend, "JOB_BYTES", 0),
+    (engine, "MAX_TASK_MESSAGE_BYTES", 0),
     (full_load, "MAX_MEMORY_BYTES_PER_TASK", 300),
     (join_by_key, "ROWS_PER_KEY_RANGE", 1),
     (parquet, "BATCH_ROWS", 2),
@@ -146,7 +151,7 @@ def feeds(draw: st.DrawFn, max_files: int = 5) -> dict[str, Any]:
         "runs": draw(st.lists(st.booleans(), min_size=len(arrivals), max_size=len(arrivals))),
         "deaths": draw(st.lists(st.none() | st.none() | deaths, min_size=len(arrivals), max_size=len(arrivals))),
         "load_death": draw(st.none() | st.none() | deaths),
-        "small": draw(st.sampled_from([SMALL, READ_BY_THE_DRIVER, LARGE])),
+        "small": draw(st.sampled_from([SMALL, READ_BY_THE_DRIVER, MEDIUM, LARGE])),
         "in_place": draw(st.sampled_from([IN_PLACE, IN_STAGES])),
         "tiny": draw(st.sets(st.sampled_from(range(len(TINY))))),
     }
@@ -158,9 +163,15 @@ def with_ordering(row: Row, order: str | None) -> Row:
     return {**row, order: known[order]} if order and row[order] is None else row
 
 
-def small_changes(limits: tuple[int, int]) -> Any:
-    """Set what the engine counts as a small change; all changes of a feed are tiny."""
-    return patch.multiple(engine, SMALL_CHANGE_BYTES=limits[0], SMALL_CHANGE_MEMORY_BYTES=limits[1])
+def small_changes(limits: tuple[int, int, int]) -> Any:
+    """Set what the engine counts as a small or medium change; all changes of a feed are tiny."""
+    raw_bytes, memory_bytes, medium_bytes = limits
+    return patch.multiple(
+        engine,
+        SMALL_CHANGE_BYTES=raw_bytes,
+        SMALL_CHANGE_MEMORY_BYTES=memory_bytes,
+        MEDIUM_CHANGE_BYTES=medium_bytes,
+    )
 
 
 def merged_in_place(limit_bytes: int) -> Any:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("limits", [SMALL, LARGE], ids=["in the driver", "in tasks"])
 @pytest.mark.parametrize("partition", ["null", "city"])
 def test_a_large_change_fills_several_files_with_each_row_once(
-    tmp_path: Path, partition: str, limits: tuple[int, int]
+    tmp_path: Path, partition: str, limits: tuple[int, int, int]
 ) -> None:
     columns = pa.schema([("city", pa.string()), ("n", pa.int64())])
     item = {"PrimaryKey": "null", "PartitionKey": partition, "TargetFileBytes": "2000"}

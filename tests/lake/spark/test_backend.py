@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 from cdclake.errors import BadRowError, UnreadableFileError
+from cdclake.lake.spark import backend as backend_module
+from cdclake.lake.spark.backend import run_on
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.spark.spark_backend import _ByPartition
 from cdclake.oracle import merge
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from cdclake.lake.spark.backend import Backend
+    from cdclake.lake.spark.backend import Backend, Task
     from cdclake.lake.spark.spark_backend import SparkBackend
 
 pytestmark = pytest.mark.spark
@@ -132,6 +134,37 @@ def test_an_error_while_values_are_kept_reaches_the_driver(spark_backend: SparkB
     with pytest.raises(BadRowError, match="two") as caught:
         values.keep(str, "")
     assert caught.value.details == {"row": 2}
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_values_sent_in_many_jobs_keep_their_tasks_and_order(
+    spark_backend: SparkBackend, monkeypatch: pytest.MonkeyPatch, in_process: bool
+) -> None:
+    monkeypatch.setattr(backend_module, "JOB_BYTES", 3)
+    backend: Backend = InProcessBackend() if in_process else spark_backend
+    partitions = [[b"ab"], [], [b"cde", b"f"], [b"g"], [], [b"hij"], [b"k"]]
+    values = InProcessBackend().distribute(partitions)
+    numbered = run_on(backend, values, _numbered)
+    expected = [[(number, value) for value in partition] for number, partition in enumerate(partitions)]
+    assert numbered.collect_partitions() == expected
+    assert values.collect() == [], "what was sent is forgotten"
+
+
+def test_an_error_in_one_of_many_jobs_reaches_the_driver(
+    spark_backend: SparkBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend_module, "JOB_BYTES", 0)
+    values = InProcessBackend().distribute([[bytes([number])] for number in range(12)])
+    with pytest.raises(BadRowError, match="two"):
+        run_on(spark_backend, values, _refuse_bytes)
+
+
+def _numbered(task: Task, values: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+    return ((task.number, value) for value in values)
+
+
+def _refuse_bytes(_: Task, values: Iterator[bytes]) -> Iterator[int]:
+    return (_refuse(value[0]) for value in values)
 
 
 def _refuse(number: int) -> int:

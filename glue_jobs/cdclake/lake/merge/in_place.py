@@ -182,7 +182,7 @@ def merge_in_place(
     """
     fs, bases = context.locations.lake.open(), frozenset(context.plan.tasks[task.number].bases)
     source = fetched_together(fs, context.bases(task))
-    rows = concat_ipc(list(entries), context.shape.in_flight)
+    rows = concat_ipc(entries, context.shape.in_flight)
     resolved = ResolvedBatch(Counts())
     if rows.num_rows:
         remembered = find_tombstones(fs, tombstones, rows[LEADING_KEY], rows[KEY], context.shape)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from cdclake.lake.merge.messages import Batch, BatchByRange
 from cdclake.lake.raw.parquet import BATCH_BYTES, BATCH_ROWS
 from cdclake.lake.raw.quarantine import BadRowCollector, Quarantine
-from cdclake.lake.raw.read_ahead import read_all
+from cdclake.lake.raw.read_ahead import one_ahead, read_all
 from cdclake.lake.storage.arrow_ipc import concat_ipc, to_ipc
 from cdclake.lake.storage.key_ranges import sample, split_at_bounds
 from cdclake.lake.storage.keys import LEADING_KEY
@@ -109,14 +109,21 @@ class Reading:
 
 
 def read_slices(
-    task: Task, slices: Iterable[Slice], *, reading: Reading, home_bounds: Sequence[KeyValue] = ()
+    task: Task,
+    slices: Iterable[Slice],
+    *,
+    reading: Reading,
+    home_bounds: Sequence[KeyValue] = (),
+    ahead: bool = False,
 ) -> Iterator[BatchByRange[ReadStats]]:
     """Read raw files, see `read_rows`, and sort each batch by leading key.
 
     Args:
         home_bounds: Bounds of the key ranges into which to split the rows; none for one range.
+        ahead: Whether a thread reads the next batch meanwhile.
     """
-    for read, unsorted in read_rows(task, slices, reading):
+    unsorted_batches = read_rows(task, slices, reading)
+    for read, unsorted in one_ahead(unsorted_batches) if ahead else unsorted_batches:
         stats, rows = read, unsorted
         if reading.shape.primary_key:
             rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))

@@ -7,10 +7,12 @@ A change is merged in the cheapest way that its rows and the table's data files 
 * `_merge_in_place`: one stage, if each key belongs to one data file;
 * `_merge_by_key`: separate stages that look up existing rows, resolve, and rewrite.
 
-The driver receives only counts, key samples and file statistics; rows stay in tasks and shuffles. A change of a few
-megabytes is different: its rows stay on the driver, which does every step that needs no data file. It reads the rows,
-collects the existing rows that tasks find, resolves them, and sends the result to the tasks that write. This saves most
-of the stages, whose overhead exceeds the work.
+The driver receives only counts, key samples and file statistics; rows stay in tasks and shuffles. Changes of up to some
+megabytes are different, because of the stages that they save, whose overhead exceeds the work:
+
+* Of a small change the rows stay on the driver, which does every step that needs no data file. It reads the rows,
+  collects the existing rows that tasks find, resolves them, and sends the result to the tasks that write.
+* Of a medium one that is merged in place, the driver reads the rows and sends them to the tasks that merge them.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ from cdclake.lake.operations.write_rows import Output, history_context, write, w
 from cdclake.lake.scd2.closed_files import plan_closed
 from cdclake.lake.scd2.join_versions import merge_into_history
 from cdclake.lake.scd2.tasks import NO_VERSIONS
-from cdclake.lake.spark.backend import balanced_groups, moved, sum_of, total
+from cdclake.lake.spark.backend import balanced_groups, run_on, sum_of, total
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.storage.tombstones import NO_TOMBSTONES, plan_tombstones
 from cdclake.model.table import IMMEDIATE
@@ -64,6 +66,10 @@ SMALL_CHANGE_BYTES = 16 << 20
 """The driver itself reads up to this many bytes of raw files."""
 SMALL_CHANGE_MEMORY_BYTES = 64 << 20
 """If their rows need more memory than this, the driver sends them to tasks after all."""
+MEDIUM_CHANGE_BYTES = 96 << 20
+"""Of a change that is merged in place, the driver reads up to this many bytes of raw files."""
+MAX_TASK_MESSAGE_BYTES = 48 << 20
+"""Most bytes of rows that the driver sends to a task. Spark refuses messages of 128 MB."""
 NOTHING = Resolution(Counts())
 
 Rows = TypeVar("Rows")
@@ -92,36 +98,37 @@ class _Engine:
         if request.inserts_all and not request.history:
             return self._insert()
         ranges = _ranges(request)
-        read_by_range = partial(read_slices, reading=request.reading, home_bounds=ranges.bounds if ranges else ())
+        on_driver = _is_small(request) or (ranges is not None and _is_medium(request))
+        bounds = ranges.bounds if ranges else ()
+        read_by_range = partial(read_slices, reading=request.reading, home_bounds=bounds, ahead=on_driver)
         with timed(self._seconds, "read"):
-            batches, read = self._read(read_by_range).keep(attrgetter("stats"), ReadStats())
-            batches = self._where_it_fits(batches, read)
+            rows = self._read(read_by_range, on_driver=on_driver)
+            batches, read = rows.keep(attrgetter("stats"), ReadStats())
+        read.quarantine.require_at_most(request.settings.max_quarantined_rows)
+        plan = None
         if ranges:
             plan = plan_in_place(request.files, ranges, read, request.outdated, request.settings.target_file_bytes)
-            if plan:
-                return self._merge_in_place(batches, read, plan)
-        return self._merge_by_key(batches, read)
+        if request.history or not plan:
+            batches = self._where_it_fits(batches, read)
+        return self._merge_in_place(batches, read, plan) if plan else self._merge_by_key(batches, read)
 
-    def _read(self, read: Callable[[Task, Iterator[Slice]], Iterator[Rows]]) -> Partitions[Rows]:
+    def _read(self, read: Callable[[Task, Iterator[Slice]], Iterator[Rows]], *, on_driver: bool) -> Partitions[Rows]:
         parts = self._request.parts
+        if on_driver:
+            return InProcessBackend().distribute([parts]).run(read)
+        parts = tuple(replace(part, fetched=None) for part in parts)  # tasks fetch their files themselves
         sizes = [part.size_bytes for part in parts]
         count = min(self._backend.parallelism * 2, ceil(sum(sizes) / MIN_BYTES_PER_READ_TASK))
-        backend = self._backend
-        if _is_small(self._request):
-            backend = InProcessBackend()
-        else:
-            parts = tuple(replace(part, fetched=None) for part in parts)  # tasks fetch their files themselves
-        groups = balanced_groups(parts, sizes, count)
-        return backend.distribute(groups).run(read)
+        return self._backend.distribute(balanced_groups(parts, sizes, count)).run(read)
 
     def _where_it_fits(self, rows: Partitions[Rows], read: ReadStats) -> Partitions[Rows]:
-        """What was read, on the driver only if it is small in memory, too.
+        """What was read, on the driver only if it is small in memory, too."""
+        is_small = _is_small(self._request) and read.memory_bytes <= SMALL_CHANGE_MEMORY_BYTES
+        return rows if is_small else self._on_backend(rows)
 
-        Raises:
-            BadRowError: Too many rows are bad.
-        """
-        read.quarantine.require_at_most(self._request.settings.max_quarantined_rows)
-        if rows.backend is self._backend or read.memory_bytes <= SMALL_CHANGE_MEMORY_BYTES:
+    def _on_backend(self, rows: Partitions[Rows]) -> Partitions[Rows]:
+        """The same rows in tasks."""
+        if rows.backend is self._backend:
             return rows
         return self._backend.distribute([[batch] for batch in rows.collect()])
 
@@ -164,8 +171,9 @@ class _Engine:
             numbered=numbered,
         )
         with timed(self._seconds, "read"):
-            inserts, done = self._read(read).keep(methodcaller("summary"), nothing)
-            return self._where_it_fits(inserts, done.stats), done
+            inserts, done = self._read(read, on_driver=_is_small(request)).keep(methodcaller("summary"), nothing)
+        done.stats.quarantine.require_at_most(request.settings.max_quarantined_rows)
+        return self._where_it_fits(inserts, done.stats), done
 
     def _merge_in_place(
         self, batches: Partitions[BatchByRange[ReadStats]], read: ReadStats, plan: InPlacePlan
@@ -183,8 +191,13 @@ class _Engine:
             complete=_needs_values(request, read),
         )
         with timed(self._seconds, "merge"):
-            rows = batches.flat_map(partial(rows_by_task, targets=plan.targets)).shuffle(len(plan.rewrite.tasks))
-            by_task = moved(moved(rows, self._backend).run(merge), batches.backend)
+            rows = _rows_of_tasks(batches, plan)
+            if rows.backend is not self._backend and _most_bytes(rows) > MAX_TASK_MESSAGE_BYTES:
+                batches = self._on_backend(batches)
+                rows = _rows_of_tasks(batches, plan)
+            if rows.backend is not self._backend and not request.history:
+                batches.discard()
+            by_task = run_on(self._backend, rows, merge)
             nothing: tuple[Merged, ...] = ()
             merged, done = by_task.keep(_summaries, nothing)
             resolutions: Partitions[Resolution] = merged.map(attrgetter("resolution"))
@@ -195,7 +208,7 @@ class _Engine:
         few: Partitions[Resolution] = merged.coalesce(batches.backend.parallelism).map(attrgetter("resolution"))
         tombstones = Output(few, write_context(request, RewritePlan((), {}, {}), tombstone_plan))
         kept: list[Partitions[Any]] = [batches, merged]
-        outputs = [tombstones, *self._history_outputs(self._united(batches), read, kept)]
+        outputs = [tombstones, *self._history_outputs(batches, read, kept)]
         backend = self._backend if request.history else batches.backend
         return self._rewrite(backend, read, resolution, outputs, kept, done)
 
@@ -210,7 +223,7 @@ class _Engine:
             _check_key_moves(resolutions, resolution)
         kept: list[Partitions[Any]] = [by_range, resolutions]
         output = self._table_output(resolutions, resolution, repeats=self._repeats_keys(resolutions))
-        outputs = [output, *self._history_outputs(batches, read, kept)]
+        outputs = [output, *self._history_outputs(by_range, read, kept)]
         return self._rewrite(self._backend, read, resolution, outputs, kept)
 
     def _resolve(
@@ -266,7 +279,7 @@ class _Engine:
         return frozenset(keys.map_partitions(partial(earlier_positions, shape=shape, limit=limit)).collect())
 
     def _history_outputs(
-        self, batches: Partitions[Batch[ReadStats]], read: ReadStats, kept: list[Partitions[Any]]
+        self, batches: Partitions[BatchByRange[ReadStats]], read: ReadStats, kept: list[Partitions[Any]]
     ) -> list[Output]:
         """Merge a change into the history, if there is one, and plan which of its files to rewrite.
 
@@ -283,7 +296,7 @@ class _Engine:
         with timed(self._seconds, "history"):
             versions, merged = merge_into_history(
                 self._backend,
-                batches,
+                self._united(batches),
                 read,
                 history,
                 request.shape,
@@ -351,6 +364,11 @@ def _is_small(request: Request) -> bool:
     return sum(part.size_bytes for part in request.parts) <= SMALL_CHANGE_BYTES
 
 
+def _is_medium(request: Request) -> bool:
+    """Whether the driver may read the change's rows to send them to the tasks that merge them."""
+    return not request.history and sum(part.size_bytes for part in request.parts) <= MEDIUM_CHANGE_BYTES
+
+
 def _ranges(request: Request) -> HomeRanges | None:
     """The key ranges of the table's files, if changes may be merged in place."""
     if request.inserts_all or request.shape.partition_key:
@@ -362,6 +380,16 @@ def _needs_values(request: Request, read: ReadStats) -> bool:
     """Whether resolving needs all columns of the lake's rows."""
     settles_keys = read.derived > 0 and request.settings.unique_checks != IMMEDIATE
     return request.shape.partial or settles_keys
+
+
+def _rows_of_tasks(batches: Partitions[BatchByRange[ReadStats]], plan: InPlacePlan) -> Partitions[bytes]:
+    """The rows of a change, those of each task in a partition."""
+    return batches.flat_map(partial(rows_by_task, targets=plan.targets)).shuffle(len(plan.rewrite.tasks))
+
+
+def _most_bytes(rows: Partitions[bytes]) -> int:
+    """Size of the largest partition."""
+    return max((sum(map(len, values)) for values in rows.collect_partitions()), default=0)
 
 
 def _summaries(merged: Merged) -> tuple[Merged, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from cdclake.adapters.filesystem import FetchedFile
 from cdclake.errors import CdclakeError
@@ -28,12 +28,23 @@ if TYPE_CHECKING:
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.table import TableName, TableSettings
 
+Item = TypeVar("Item")
 READS_AHEAD = 16
 """Small files fetched at once: 200 files take as long as 13 files in sequence."""
 SMALL_BYTES = 1 << 20
 """Larger files are read in their turn, batch by batch: reading them takes longer than requesting them."""
 TOGETHER_BYTES = 4 << 20
 """Rows of small files are converted together up to about this size."""
+
+
+def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """The same items; a thread computes the next one while the caller uses one."""
+    iterator = iter(items)
+    with ThreadPoolExecutor(1) as pool:
+        upcoming = pool.submit(list, islice(iterator, 1))
+        while item := upcoming.result():
+            upcoming = pool.submit(list, islice(iterator, 1))
+            yield item.pop()
 
 
 def read_all(

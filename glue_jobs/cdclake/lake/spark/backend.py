@@ -6,8 +6,12 @@ No code here imports pyspark: a run that uses Spark has imported it, and a run i
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
+
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +22,10 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+JOB_BYTES = 16 << 20
+"""Values are sent to another backend in jobs of at least so many bytes."""
+RELEASED_BYTES = 8 << 20
+"""Whoever handled more bytes at once returns the memory to the system. That takes time, so others keep it."""
 
 
 class Task(NamedTuple):
@@ -84,6 +92,10 @@ class Backend(Protocol):
     def parallelism(self) -> int:
         """Number of tasks that run at once."""
 
+    @property
+    def jobs_at_once(self) -> int:
+        """Number of jobs to run at once, each with tasks of its own."""
+
     def distribute(self, partitions: Sequence[Sequence[Item]], /) -> Partitions[Item]:
         """Send values to tasks, those of each partition to one."""
 
@@ -91,6 +103,72 @@ class Backend(Protocol):
 def moved(values: Partitions[Item], backend: Backend) -> Partitions[Item]:
     """The same values in the same partitions on a backend."""
     return values if values.backend is backend else backend.distribute(values.collect_partitions())
+
+
+def run_on(
+    backend: Backend, values: Partitions[bytes], function: Callable[[Task, Iterator[bytes]], Iterator[Result]]
+) -> Partitions[Result]:
+    """Run a function on a backend.
+
+    Values that are elsewhere are sent there, and discarded; their results come back. A few jobs at a time have the
+    values of consecutive partitions, so that Java never has all in memory.
+    """
+    if values.backend is backend:
+        return values.run(function)
+    jobs = _jobs(values.collect_partitions(), backend.parallelism)
+    values.discard()
+    with ThreadPoolExecutor(backend.jobs_at_once) as pool:
+        results = pool.map(partial(_run_job, backend, function), jobs)
+        return values.backend.distribute(list(chain.from_iterable(results)))
+
+
+class _Job(NamedTuple):
+    """Values to send together.
+
+    Attributes:
+        first: Number of the first partition.
+    """
+
+    first: int
+    partitions: list[Sequence[bytes]]
+
+
+def _jobs(partitions: Sequence[Sequence[bytes]], parallelism: int) -> Iterator[_Job]:
+    """Consecutive partitions of at least `JOB_BYTES`, and enough to use all cores."""
+    job, job_bytes = _Job(0, []), 0
+    for number, values in enumerate(partitions):
+        if job_bytes >= JOB_BYTES and len(job.partitions) >= parallelism:
+            yield job
+            job, job_bytes = _Job(number, []), 0
+        job.partitions.append(values)
+        job_bytes += _bytes(values)
+    yield job
+
+
+def _run_job(
+    backend: Backend, function: Callable[[Task, Iterator[bytes]], Iterator[Result]], job: _Job
+) -> list[list[Result]]:
+    values, size_bytes = backend.distribute(job.partitions), sum(map(_bytes, job.partitions))
+    job.partitions.clear()
+    _release_memory(size_bytes)
+    return values.run(partial(_run_task, function, job.first)).collect_partitions()
+
+
+def _run_task(
+    function: Callable[[Task, Iterator[bytes]], Iterator[Result]], first: int, task: Task, values: Iterator[bytes]
+) -> Iterator[Result]:
+    own = list(values)
+    yield from function(task._replace(number=first + task.number), iter(own))
+    _release_memory(_bytes(own))
+
+
+def _bytes(values: Sequence[bytes]) -> int:
+    return sum(map(len, values))
+
+
+def _release_memory(used_bytes: int) -> None:
+    if used_bytes > RELEASED_BYTES:
+        pa.default_memory_pool().release_unused()
 
 
 def total(values: Partitions[Item], zero: Item) -> Item:

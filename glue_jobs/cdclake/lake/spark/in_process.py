@@ -27,6 +27,7 @@ class InProcessBackend:
     """Runs tasks one after the other."""
 
     parallelism: int = 2
+    jobs_at_once: int = 1
 
     def distribute(self, partitions: Sequence[Sequence[Item]]) -> InProcessPartitions[Item]:
         return InProcessPartitions(self, partitions)
@@ -67,7 +68,7 @@ class InProcessPartitions(Partitions[Item]):
         return self, sum_of(map(summarize, self.collect()), zero)
 
     def discard(self) -> None:
-        pass
+        self._partitions = []
 
     def collect(self) -> list[Item]:
         return list(chain.from_iterable(self._partitions))

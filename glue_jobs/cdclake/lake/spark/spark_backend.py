@@ -38,6 +38,10 @@ class SparkBackend:
     def parallelism(self) -> int:
         return self.context.defaultParallelism
 
+    @property
+    def jobs_at_once(self) -> int:
+        return 2  # the cores have work while Python prepares a job
+
     def distribute(self, partitions: Sequence[Sequence[Item]]) -> SparkPartitions[Item]:
         return SparkPartitions(self, self.context.parallelize(partitions, max(len(partitions), 1)).flatMap(list))
 

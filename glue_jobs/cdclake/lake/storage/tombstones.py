@@ -146,9 +146,11 @@ def write_tombstones(
     rows = pa.concat_tables([new, *merged])
     orders = file_orders(rows[POSITION], plan.oldest)
     is_kept = pc.greater_equal(orders, plan.oldest)
-    forgotten = pc.max(rows.filter(pc.invert(is_kept))[POSITION]).as_py() or ""
-    newest = pc.max(orders.filter(is_kept)).as_py() or plan.oldest
-    rows = rows.filter(is_kept)
+    forgotten = ""
+    if not pc.all(is_kept).as_py():
+        forgotten = pc.max(rows.filter(pc.invert(is_kept))[POSITION]).as_py() or ""
+        orders, rows = orders.filter(is_kept), rows.filter(is_kept)
+    newest = pc.max(orders).as_py() or plan.oldest
     return write_tombstone_file(fs, key, rows, newest, shape.key_types, len(shape.key_types)), forgotten
 
 
