@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from cdclake.lake.merge import full_load, in_place, join_by_key, read_changes, tasks
 from cdclake.lake.operations import engine, write_rows
 from cdclake.lake.raw import parquet, read_ahead
-from cdclake.lake.spark import backend
+from cdclake.lake.spark import backend, spark_backend
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.storage import reader, wide_rows, writer
 from cdclake.oracle import merge
@@ -82,6 +82,7 @@ TINY = (
     (read_ahead, "SMALL_BYTES", 0),
     (read_ahead, "TOGETHER_BYTES", 200),
     (read_changes, "MIN_BATCH_ROWS", 1),
+    (spark_backend, "MAX_TASK_DATA_BYTES", 0),
     (reader, "MAX_GROUP_BYTES", 200),
     (reader, "PART_BYTES", 100),
     (tasks, "SAMPLES_PER_FILE", 1),

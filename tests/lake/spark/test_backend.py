@@ -12,6 +12,7 @@ import pytest
 
 from cdclake.errors import BadRowError, UnreadableFileError
 from cdclake.lake.spark import backend as backend_module
+from cdclake.lake.spark import spark_backend as spark_backend_module
 from cdclake.lake.spark.backend import run_on
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.spark.spark_backend import _ByPartition
@@ -137,10 +138,12 @@ def test_an_error_while_values_are_kept_reaches_the_driver(spark_backend: SparkB
 
 
 @pytest.mark.parametrize("in_process", [True, False])
+@pytest.mark.parametrize("broadcasts", [True, False])
 def test_values_sent_in_many_jobs_keep_their_tasks_and_order(
-    spark_backend: SparkBackend, monkeypatch: pytest.MonkeyPatch, in_process: bool
+    spark_backend: SparkBackend, monkeypatch: pytest.MonkeyPatch, in_process: bool, broadcasts: bool
 ) -> None:
     monkeypatch.setattr(backend_module, "JOB_BYTES", 3)
+    monkeypatch.setattr(spark_backend_module, "MAX_TASK_DATA_BYTES", 0 if broadcasts else 1000)
     backend: Backend = InProcessBackend() if in_process else spark_backend
     partitions = [[b"ab"], [], [b"cde", b"f"], [b"g"], [], [b"hij"], [b"k"]]
     values = InProcessBackend().distribute(partitions)

@@ -1,4 +1,7 @@
-"""The driver holds counts and statistics, never rows, so a change far larger than its memory can be applied."""
+"""A change far larger than the driver's memory can be applied: the driver holds only counts and statistics of it.
+
+Of smaller ones it reads the rows, and sends them without filling Java's heap.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,9 @@ pytestmark = pytest.mark.spark
 
 HEAP_MB = 300
 """Spark uses about half of it. In local mode, the JVM side of tasks uses the same heap."""
-MAX_COLLECTED = "400k"
-ROWS, CHANGED = 1_000_000, 900_000
-"""The driver itself reads changes of up to 96 MB; this one has 108 MB."""
+ROWS = 1_000_000
+LARGE, MEDIUM = 900_000, 600_000
+"""Rows of changes of 108 and 72 MB; the driver itself reads up to 96 MB."""
 
 RUN_BOTH_JOBS = """
 import json, sys
@@ -49,20 +52,23 @@ print(json.dumps([table.load_initial()["books"], table.load_incremental()["books
 """
 
 
-def test_a_change_far_larger_than_the_memory_of_the_driver_is_applied(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("changes", "max_collected"), [(LARGE, "400k"), (MEDIUM, "64m")])
+def test_a_change_far_larger_than_the_memory_of_the_driver_is_applied(
+    tmp_path: Path, changes: int, max_collected: str
+) -> None:
     item = {"PrimaryKey": "id", "TargetFileBytes": str(16 << 20)}
     folder = Table(tmp_path, pa.schema([]), item).raw / RAW_PREFIX
     rng = np.random.default_rng(3)
     order = rng.permutation(ROWS)  # out of order, so the load needs a shuffle
     for number, piece in enumerate(np.array_split(order, 4), 1):
         pq.write_table(pa.table(_rows(rng, piece)), folder / f"LOAD{number:08X}.parquet")
-    changed = rng.choice(ROWS + CHANGED // 2, CHANGED, replace=False)
+    changed = rng.choice(ROWS + changes // 2, changes, replace=False)
     operations = np.where(changed >= ROWS, "I", np.where(changed % 3 == 0, "D", "U"))
     pq.write_table(pa.table({"Op": operations, **_rows(rng, changed)}), folder / "20240305-101500000.parquet")
 
-    loaded, applied = _run_both_jobs(tmp_path, item)
+    loaded, applied = _run_both_jobs(tmp_path, item, max_collected)
     assert loaded["rows_after"] == ROWS
-    assert applied["read_insert"] + applied["read_update"] + applied["read_delete"] == CHANGED
+    assert applied["read_insert"] + applied["read_update"] + applied["read_delete"] == changes
     assert applied["deleted"] == np.count_nonzero(operations == "D")
     assert applied["rows_after"] == ROWS + applied["inserted"] - applied["deleted"]
 
@@ -72,11 +78,11 @@ def _rows(rng: np.random.Generator, numbers: NDArray[np.int64]) -> dict[str, pa.
     return {"id": pa.array(numbers), "payload": pa.array(text, pa.binary(120))}
 
 
-def _run_both_jobs(root: Path, item: Mapping[str, str]) -> list[dict[str, int]]:
+def _run_both_jobs(root: Path, item: Mapping[str, str], max_collected: str) -> list[dict[str, int]]:
     settings = {
         "spark.master": "local[2]",
         "spark.driver.memory": f"{HEAP_MB}m",
-        "spark.driver.maxResultSize": MAX_COLLECTED,
+        "spark.driver.maxResultSize": max_collected,
         # Lets Spark start with so little memory.
         "spark.testing.memory": str(HEAP_MB << 20),
         "spark.testing.reservedMemory": str(64 << 20),

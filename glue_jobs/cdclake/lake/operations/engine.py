@@ -68,8 +68,8 @@ SMALL_CHANGE_MEMORY_BYTES = 64 << 20
 """If their rows need more memory than this, the driver sends them to tasks after all."""
 MEDIUM_CHANGE_BYTES = 96 << 20
 """Of a change that is merged in place, the driver reads up to this many bytes of raw files."""
-MAX_TASK_MESSAGE_BYTES = 48 << 20
-"""Most bytes of rows that the driver sends to a task. Spark refuses messages of 128 MB."""
+MAX_TASK_MESSAGE_BYTES = 32 << 20
+"""Most bytes of rows that the driver sends to a task: Java has several copies of them in its heap."""
 NOTHING = Resolution(Counts())
 
 Rows = TypeVar("Rows")

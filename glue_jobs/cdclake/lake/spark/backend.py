@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 JOB_BYTES = 16 << 20
-"""Values are sent to another backend in jobs of at least so many bytes."""
+"""Most bytes of values that a job sends to another backend, unless it sends a single partition: Java has several copies
+of them in its heap."""
 RELEASED_BYTES = 8 << 20
 """Whoever handled more bytes at once returns the memory to the system. That takes time, so others keep it."""
 
@@ -99,6 +100,9 @@ class Backend(Protocol):
     def distribute(self, partitions: Sequence[Sequence[Item]], /) -> Partitions[Item]:
         """Send values to tasks, those of each partition to one."""
 
+    def send(self, partitions: Sequence[Sequence[bytes]], /) -> Partitions[bytes]:
+        """The same for large values, which are to be discarded."""
+
 
 def moved(values: Partitions[Item], backend: Backend) -> Partitions[Item]:
     """The same values in the same partitions on a backend."""
@@ -115,7 +119,7 @@ def run_on(
     """
     if values.backend is backend:
         return values.run(function)
-    jobs = _jobs(values.collect_partitions(), backend.parallelism)
+    jobs = _jobs(values.collect_partitions())
     values.discard()
     with ThreadPoolExecutor(backend.jobs_at_once) as pool:
         results = pool.map(partial(_run_job, backend, function), jobs)
@@ -133,11 +137,11 @@ class _Job(NamedTuple):
     partitions: list[Sequence[bytes]]
 
 
-def _jobs(partitions: Sequence[Sequence[bytes]], parallelism: int) -> Iterator[_Job]:
-    """Consecutive partitions of at least `JOB_BYTES`, and enough to use all cores."""
+def _jobs(partitions: Sequence[Sequence[bytes]]) -> Iterator[_Job]:
+    """Consecutive partitions of at most `JOB_BYTES`, or one of them."""
     job, job_bytes = _Job(0, []), 0
     for number, values in enumerate(partitions):
-        if job_bytes >= JOB_BYTES and len(job.partitions) >= parallelism:
+        if job.partitions and job_bytes + _bytes(values) > JOB_BYTES:
             yield job
             job, job_bytes = _Job(number, []), 0
         job.partitions.append(values)
@@ -148,10 +152,13 @@ def _jobs(partitions: Sequence[Sequence[bytes]], parallelism: int) -> Iterator[_
 def _run_job(
     backend: Backend, function: Callable[[Task, Iterator[bytes]], Iterator[Result]], job: _Job
 ) -> list[list[Result]]:
-    values, size_bytes = backend.distribute(job.partitions), sum(map(_bytes, job.partitions))
+    values, size_bytes = backend.send(job.partitions), sum(map(_bytes, job.partitions))
     job.partitions.clear()
     _release_memory(size_bytes)
-    return values.run(partial(_run_task, function, job.first)).collect_partitions()
+    try:
+        return values.run(partial(_run_task, function, job.first)).collect_partitions()
+    finally:
+        values.discard()
 
 
 def _run_task(

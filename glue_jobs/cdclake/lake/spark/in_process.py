@@ -32,6 +32,8 @@ class InProcessBackend:
     def distribute(self, partitions: Sequence[Sequence[Item]]) -> InProcessPartitions[Item]:
         return InProcessPartitions(self, partitions)
 
+    send = distribute
+
 
 class InProcessPartitions(Partitions[Item]):
     """Values in this process. Functions process them at once."""
