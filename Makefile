@@ -61,7 +61,7 @@ test-thorough: $(VENV)/.test-ready $(BENCH_VENV)/.ready ## Run the property test
 		-v -n 2 --dist loadgroup --hypothesis-show-statistics
 
 crash: $(VENV)/.test-ready ## Inject faults at every call of every run on a folder, and at some of each on buckets (an hour)
-	@CDCLAKE_TESTS=crash $(BIN)/python -m pytest tests/crash -n 3 --dist worksteal
+	@CDCLAKE_TESTS=crash $(BIN)/python -m pytest tests/crash tests/lake/iceberg/test_erase.py -n 3 --dist worksteal
 
 screenshots: $(VENV)/.test-ready ## Retake the screenshots of the console in docs/images (needs chromium)
 	@CDCLAKE_SCREENSHOTS=1 CDCLAKE_NEEDS_BROWSER=1 $(BIN)/python -m pytest -q tests/console/test_in_chromium.py
