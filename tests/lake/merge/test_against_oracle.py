@@ -75,7 +75,6 @@ IN_PLACE, IN_STAGES = 1 << 30, 0
 
 TINY = (
     (backend, "JOB_BYTES", 0),
-    (engine, "MAX_TASK_MESSAGE_BYTES", 0),
     (full_load, "MAX_MEMORY_BYTES_PER_TASK", 300),
     (join_by_key, "ROWS_PER_KEY_RANGE", 1),
     (parquet, "BATCH_ROWS", 2),

@@ -52,11 +52,11 @@ print(json.dumps([table.load_initial()["books"], table.load_incremental()["books
 """
 
 
-@pytest.mark.parametrize(("changes", "max_collected"), [(LARGE, "400k"), (MEDIUM, "64m")])
+@pytest.mark.parametrize(("changes", "file_mb", "max_collected"), [(LARGE, 16, "400k"), (MEDIUM, 40, "64m")])
 def test_a_change_far_larger_than_the_memory_of_the_driver_is_applied(
-    tmp_path: Path, changes: int, max_collected: str
+    tmp_path: Path, changes: int, file_mb: int, max_collected: str
 ) -> None:
-    item = {"PrimaryKey": "id", "TargetFileBytes": str(16 << 20)}
+    item = {"PrimaryKey": "id", "TargetFileBytes": str(file_mb << 20)}
     folder = Table(tmp_path, pa.schema([]), item).raw / RAW_PREFIX
     rng = np.random.default_rng(3)
     order = rng.permutation(ROWS)  # out of order, so the load needs a shuffle

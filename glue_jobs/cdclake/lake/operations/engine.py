@@ -68,8 +68,6 @@ SMALL_CHANGE_MEMORY_BYTES = 64 << 20
 """If their rows need more memory than this, the driver sends them to tasks after all."""
 MEDIUM_CHANGE_BYTES = 96 << 20
 """Of a change that is merged in place, the driver reads up to this many bytes of raw files."""
-MAX_TASK_MESSAGE_BYTES = 32 << 20
-"""Most bytes of rows that the driver sends to a task: Java has several copies of them in its heap."""
 NOTHING = Resolution(Counts())
 
 Rows = TypeVar("Rows")
@@ -124,11 +122,7 @@ class _Engine:
     def _where_it_fits(self, rows: Partitions[Rows], read: ReadStats) -> Partitions[Rows]:
         """What was read, on the driver only if it is small in memory, too."""
         is_small = _is_small(self._request) and read.memory_bytes <= SMALL_CHANGE_MEMORY_BYTES
-        return rows if is_small else self._on_backend(rows)
-
-    def _on_backend(self, rows: Partitions[Rows]) -> Partitions[Rows]:
-        """The same rows in tasks."""
-        if rows.backend is self._backend:
+        if is_small or rows.backend is self._backend:
             return rows
         return self._backend.distribute([[batch] for batch in rows.collect()])
 
@@ -191,10 +185,7 @@ class _Engine:
             complete=_needs_values(request, read),
         )
         with timed(self._seconds, "merge"):
-            rows = _rows_of_tasks(batches, plan)
-            if rows.backend is not self._backend and _most_bytes(rows) > MAX_TASK_MESSAGE_BYTES:
-                batches = self._on_backend(batches)
-                rows = _rows_of_tasks(batches, plan)
+            rows = batches.flat_map(partial(rows_by_task, targets=plan.targets)).shuffle(len(plan.rewrite.tasks))
             if rows.backend is not self._backend and not request.history:
                 batches.discard()
             by_task = run_on(self._backend, rows, merge)
@@ -380,16 +371,6 @@ def _needs_values(request: Request, read: ReadStats) -> bool:
     """Whether resolving needs all columns of the lake's rows."""
     settles_keys = read.derived > 0 and request.settings.unique_checks != IMMEDIATE
     return request.shape.partial or settles_keys
-
-
-def _rows_of_tasks(batches: Partitions[BatchByRange[ReadStats]], plan: InPlacePlan) -> Partitions[bytes]:
-    """The rows of a change, those of each task in a partition."""
-    return batches.flat_map(partial(rows_by_task, targets=plan.targets)).shuffle(len(plan.rewrite.tasks))
-
-
-def _most_bytes(rows: Partitions[bytes]) -> int:
-    """Size of the largest partition."""
-    return max((sum(map(len, values)) for values in rows.collect_partitions()), default=0)
 
 
 def _summaries(merged: Merged) -> tuple[Merged, ...]:
