@@ -352,12 +352,16 @@ def _is_small(request: Request) -> bool:
     history = request.history
     if request.shape.partial or (history and history.compare_all and (history.open_files or request.files)):
         return False
-    return sum(part.size_bytes for part in request.parts) <= SMALL_CHANGE_BYTES
+    return _raw_bytes(request) <= SMALL_CHANGE_BYTES
 
 
 def _is_medium(request: Request) -> bool:
     """Whether the driver may read the change's rows to send them to the tasks that merge them."""
-    return not request.history and sum(part.size_bytes for part in request.parts) <= MEDIUM_CHANGE_BYTES
+    return not request.history and _raw_bytes(request) <= MEDIUM_CHANGE_BYTES
+
+
+def _raw_bytes(request: Request) -> int:
+    return sum(part.size_bytes for part in request.parts)
 
 
 def _ranges(request: Request) -> HomeRanges | None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 JOB_BYTES = 16 << 20
-"""Most bytes of values that a job sends to another backend, unless it sends a single partition: Java has several copies
-of them in its heap."""
+"""Most bytes of values that a job sends to another backend, unless it sends a single partition: each process that runs
+its tasks has all of them in memory."""
 RELEASED_BYTES = 8 << 20
 """Whoever handled more bytes at once returns the memory to the system. That takes time, so others keep it."""
 
@@ -77,7 +77,7 @@ class Partitions(Protocol[Item]):
         """
 
     def discard(self) -> None:
-        """Forget the values that `keep` keeps."""
+        """Forget these values, which `keep` keeps or `Backend.send` sent."""
 
     def collect(self) -> list[Item]:
         """All values."""
@@ -115,7 +115,7 @@ def run_on(
     """Run a function on a backend.
 
     Values that are elsewhere are sent there, and discarded; their results come back. A few jobs at a time have the
-    values of consecutive partitions, so that Java never has all in memory.
+    values of consecutive partitions: no other process has all in memory, and some are sent while others are used.
     """
     if values.backend is backend:
         return values.run(function)
@@ -141,11 +141,12 @@ def _jobs(partitions: Sequence[Sequence[bytes]]) -> Iterator[_Job]:
     """Consecutive partitions of at most `JOB_BYTES`, or one of them."""
     job, job_bytes = _Job(0, []), 0
     for number, values in enumerate(partitions):
-        if job.partitions and job_bytes + _bytes(values) > JOB_BYTES:
+        size_bytes = _bytes(values)
+        if job.partitions and job_bytes + size_bytes > JOB_BYTES:
             yield job
             job, job_bytes = _Job(number, []), 0
         job.partitions.append(values)
-        job_bytes += _bytes(values)
+        job_bytes += size_bytes
     yield job
 
 
