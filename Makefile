@@ -69,7 +69,7 @@ screenshots: $(VENV)/.test-ready ## Retake the screenshots of the console in doc
 bench: $(BENCH_VENV)/.ready ## Measure the engine beside its alternatives, 8 million rows (about an hour and a half; needs an idle machine)
 	@$(BENCH_VENV)/bin/python -m benchmarks --growth --results benchmarks/results.json --plot docs/performance.png
 	@$(BENCH_VENV)/bin/python -m benchmarks.document
-	@$(BENCH_VENV)/bin/python -m benchmarks.metadata
+	@PYTHONPATH=glue_jobs $(BENCH_VENV)/bin/python -m benchmarks.metadata
 
 bench-quick: $(BENCH_VENV)/.ready ## Measure the same with one million rows (under five minutes)
 	@$(BENCH_VENV)/bin/python -m benchmarks --rows 1000000 --rounds 1 --workloads spread newest initial tenant partitions \

@@ -1,6 +1,6 @@
 """Measures what a change costs besides its rows, where readers open an Iceberg table.
 
-`.venv-bench/bin/python -m benchmarks.metadata` prints both parts:
+`PYTHONPATH=glue_jobs .venv-bench/bin/python -m benchmarks.metadata` prints both parts:
 
 * The commit of a change of 100 files of a table with 10,000 and 100,000: manifests, snapshot, change record and
   publishing, on a folder. Data files do not exist, except for one, whose footer all new files have.
