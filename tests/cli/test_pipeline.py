@@ -18,6 +18,7 @@ from cdclake.control.controller import Plan
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.planned_table import Action, PlannedTable
 from cdclake.errors import BadRowError, ConfigurationError
+from cdclake.model.change import PHASES
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.model.table import TableName, TableState
 from cdclake.ports import JobRun, JobState
@@ -32,14 +33,17 @@ def registered(name, *, active=True):
     return TARGET.installation.new_state(name).with_attributes(ActiveFlag=str(active).lower())
 
 
-def commit(log, rows, retired=(), quarantined=0, **fields):
+SECONDS = {"list": 0.25, "read": 1.5}
+
+
+def commit(log, rows, retired=(), quarantined=0, seconds=SECONDS, **fields):
     staged = LakeBuilder(log).stage(
         rows=rows,
         retired=retired,
         books={"read_insert": rows + quarantined, "quarantined": quarantined},
         bytes_read=2_000_000,
         bytes_added=1_500_000,
-        seconds={"list": 0.25, "read": 1.5},
+        seconds=seconds,
         **fields,
     )
     log.commit(staged)
@@ -335,6 +339,14 @@ def test_text_has_a_line_for_each_change_and_a_hint_for_inactive_tables(changed,
     assert done == ["shop.store", "incremental", "1,345", "1,345", "0", "0", "0", "of", "0", "1.8"]
     assert cost == ["shop.store", "1", "0.2", "1.5", "2.0", "1.5"]
     assert "cdclake tables activate" in out
+
+
+def test_text_shows_the_seconds_of_each_phase(capsys):
+    world = World([registered(STORE)])
+    world.works(STORE, rows=3, seconds={phase: i + 0.5 for i, phase in enumerate(PHASES)})
+    show(world.run(), OutputFormat.TABLE)
+    *_, cost = (line.split() for line in capsys.readouterr().out.splitlines() if "shop.store" in line)
+    assert cost[2:-2] == [str(i + 0.5) for i in range(len(PHASES))]
 
 
 def test_text_shows_a_tables_changes_and_its_failure(capsys):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from cdclake.errors import BooksError
 from cdclake.model.drift import ColumnDrift
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cdclake.model.snapshot import Snapshot
+
+Phase = Literal["list", "read", "route", "merge", "load", "history", "rewrite", "commit", "publish"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
+"""The phases of a change, in their order; each change has some of them."""
 
 
 class ChangeKind(Enum):

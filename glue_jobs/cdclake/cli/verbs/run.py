@@ -11,6 +11,7 @@ from cdclake.cli.options import TablesOption, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 from cdclake.control.jobs.entry import error_line
+from cdclake.model.change import PHASES
 from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
@@ -20,11 +21,10 @@ if TYPE_CHECKING:
     from cdclake.commit.report import ChangeSummary
 
 _COLUMNS = (OutputColumn("table", "Table"), OutputColumn("what", "Outcome"), *STEP_COLUMNS)
-_PHASES = ("list", "read", "route", "load", "rewrite", "commit", "publish")
 _COST_COLUMNS = (
     OutputColumn("table", "Table"),
     OutputColumn("change", "Change", number=True),
-    *(OutputColumn(phase, phase.capitalize(), number=True) for phase in _PHASES),
+    *(OutputColumn(phase, phase.capitalize(), number=True) for phase in PHASES),
     OutputColumn("mb_read", "MB\nread", number=True),
     OutputColumn("mb_added", "MB\nwritten", number=True),
 )

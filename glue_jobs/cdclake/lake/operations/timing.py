@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cdclake.model.change import Phase
+
 
 @contextmanager
-def timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
+def timed(seconds: dict[str, float], phase: Phase) -> Iterator[None]:
     """Add the duration of a phase to those of a change."""
     start = time.perf_counter()
     yield
