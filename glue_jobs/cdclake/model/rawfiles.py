@@ -91,16 +91,22 @@ class RawFile:
     direct: bool = False
     etag: str | Callable[[], str] = field(default="", compare=False)
 
-    @cached_property
+    @property
     def identity(self) -> str:
         """`<size>-<start of the ETag>`: equal for a file that was copied onto itself, and different for other content.
 
         48 bits of the ETag suffice for files of one name, and snapshots hold thousands of them. Empty if the store has
         no ETag. S3 gives a copy another ETag if its parts or its KMS key differ.
         https://docs.aws.amazon.com/AmazonS3/latest/API/API_Object.html
+
+        Computed once. Before Python 3.12, `cached_property` would compute those of all files one after the other.
         """
-        etag = self.etag if isinstance(self.etag, str) else self.etag()
-        return f"{self.size_bytes}-{etag[:_ETAG_DIGITS]}" if etag else ""
+        known: str | None = vars(self).get("_identity")
+        if known is None:
+            etag = self.etag if isinstance(self.etag, str) else self.etag()
+            known = f"{self.size_bytes}-{etag[:_ETAG_DIGITS]}" if etag else ""
+            object.__setattr__(self, "_identity", known)
+        return known
 
     @cached_property
     def order(self) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
+from cdclake.adapters import folder
 from cdclake.lake.operations import load
 from cdclake.lake.operations.compute import compute
 from cdclake.model.due_files import pending_changes
@@ -66,6 +68,20 @@ def test_a_change_newer_than_a_reload_is_applied_again(table: Table) -> None:
     table.load([{"id": 1, "name": "read from the source at five"}], at(5))
     table.load_incremental()
     assert names(table) == {1: "newest"}
+
+
+def test_files_of_a_full_load_are_hashed_at_once(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.write_load([{"id": 1, "name": "a"}], 1)
+    table.write_load([{"id": 2, "name": "b"}], 2)
+    both, digest = Barrier(2, timeout=10), folder._md5
+
+    def hash_together(path: Path) -> str:
+        both.wait()
+        return digest(path)
+
+    monkeypatch.setattr(folder, "_md5", hash_together)
+    table.load_initial()
+    assert names(table) == {1: "a", 2: "b"}
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from cdclake.errors import SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw import parquet, read_ahead
 from cdclake.lake.raw.normalize import MAX_ENCODED_BYTES
 from cdclake.lake.raw.read_ahead import READS_AHEAD, SMALL_BYTES, read_all
-from cdclake.lake.raw.reader import Slice, inspect_raw_file, read, read_raw
+from cdclake.lake.raw.reader import Slice, fetch_raw_file, inspect_raw_file, read, read_raw
 from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.schema import Column, Schema
@@ -274,6 +274,7 @@ def test_a_file_that_was_fetched_when_it_was_inspected_is_not_opened_again(tmp_p
     files = [whole(path, tmp_path).file for path in paths]
     for path in paths:
         path.unlink()
-    parts = [part for file in files for part in inspect_raw_file(fs, file, SETTINGS, bucket).parts]
+    inspections = [inspect_raw_file(fs, file, SETTINGS, fetch_raw_file(bucket, fs, file)) for file in files]
+    parts = [part for one in inspections for part in one.parts]
     rows = pa.concat_tables([batch.rows for batch in read_all(fs, parts, SHAPE, SETTINGS, TABLE)])
     assert rows["id"].to_pylist() == [0, 1, 2]

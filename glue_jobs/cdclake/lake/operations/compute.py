@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from cdclake.lake.operations.history import (
     plan_history,
 )
 from cdclake.lake.operations.request import Request
-from cdclake.lake.raw.reader import inspect_raw_file
+from cdclake.lake.raw.reader import fetch_raw_file, inspect_raw_file
 from cdclake.lake.storage.key_ranges import without_key_ranges
 from cdclake.lake.storage.keys import with_leading_bounds
 from cdclake.lake.storage.partitions import convert_partition
@@ -53,14 +54,18 @@ CONCURRENT_INSPECTIONS = 16
 
 
 def inspect_raw_files(run: TableRun, files: Sequence[RawFile], *, fetches: bool = False) -> list[Inspection]:
-    """Inspect raw files in parallel; the result is in their order.
+    """Inspect raw files; the result is in their order. Threads make the requests.
 
     Args:
-        fetches: Whether to fetch the files whole, see `inspect_raw_file`.
+        fetches: Whether to fetch the files whole, see `fetch_raw_file`. Then the threads do nothing else, because each
+            call of Arrow waits until other threads let go of Python's lock.
     """
-    fs, raw = run.raw_fs.open(), run.raw if fetches else None
+    fs, settings = run.raw_fs.open(), run.settings
     with ThreadPoolExecutor(CONCURRENT_INSPECTIONS) as pool:
-        return list(pool.map(lambda file: inspect_raw_file(fs, file, run.settings, raw), files))
+        if not fetches:
+            return list(pool.map(lambda file: inspect_raw_file(fs, file, settings), files))
+        all_fetched = pool.map(partial(fetch_raw_file, run.raw, fs), files)
+        return [inspect_raw_file(fs, file, settings, fetched) for file, fetched in zip(files, all_fetched, strict=True)]
 
 
 def merged_schema(schema: Schema, files: Sequence[RawFile], inspections: Sequence[Inspection]) -> Schema:

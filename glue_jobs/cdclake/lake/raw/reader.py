@@ -109,14 +109,29 @@ def is_reserved(name: str) -> bool:
     return name.lower() in RESERVED_COLUMNS or name.lower().startswith(RESERVED_PREFIX)
 
 
+def fetch_raw_file(raw: ObjectStore, fs: FileSystem, file: RawFile) -> FetchedFile:
+    """Fetch a whole raw file with one request; a file system would ask for the size first.
+
+    Args:
+        fs: The same bucket.
+
+    Raises:
+        InputError: The file is missing.
+    """
+    with read_errors_reported(file):
+        content = raw.get(file.key)
+        if content is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file.key)
+        return FetchedFile(fs, content)
+
+
 def inspect_raw_file(
-    fs: FileSystem, file: RawFile, settings: TableSettings, raw: ObjectStore | None = None
+    fs: FileSystem, file: RawFile, settings: TableSettings, fetched: FetchedFile | None = None
 ) -> Inspection:
     """Read a raw file's columns and size, but not its rows.
 
     Args:
-        raw: The same bucket, to fetch the whole file and keep it in memory with its slices: that is one request, and
-            a file system asks for the size first. None: the file is read where it is.
+        fetched: The file, if it is in memory: it stays there with its slices.
 
     Raises:
         UnreadableFileError: The file is not of the format in its name.
@@ -126,7 +141,6 @@ def inspect_raw_file(
         InputError: The file is missing.
     """
     with read_errors_reported(file):
-        fetched = FetchedFile(fs, _content(raw, file)) if raw else None
         source = fetched or fs
         if file.format is RawFormat.PARQUET:
             key_columns = settings.primary_key if file.kind is RawKind.FULL_LOAD else ()
@@ -149,13 +163,6 @@ def inspect_raw_file(
             parts = (Slice(file, file.size_bytes, fetched=fetched),)
         ordering = _ordering(raw_schema, settings) if file.kind is RawKind.CHANGE else ""
         return Inspection(_source_columns(raw_schema, file, settings), parts, ordering)
-
-
-def _content(raw: ObjectStore, file: RawFile) -> bytes:
-    content = raw.get(file.key)
-    if content is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file.key)
-    return content
 
 
 def _ordering(raw: pa.Schema, settings: TableSettings) -> str:
