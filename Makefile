@@ -73,7 +73,7 @@ bench: $(BENCH_VENV)/.ready ## Measure the engine beside its alternatives, 8 mil
 
 bench-quick: $(BENCH_VENV)/.ready ## Measure the same with one million rows (under five minutes)
 	@$(BENCH_VENV)/bin/python -m benchmarks --rows 1000000 --rounds 1 --workloads spread newest initial tenant partitions \
-		--contestants cdclake walkthrough iceberg-cow delta-rs duckdb limit
+		--contestants cdclake walkthrough delta-rs duckdb limit
 
 bench-controller: $(VENV)/.test-ready ## Measure planning of 10,000 tables, a backlog, and the savings of packing (four minutes)
 	@PYTHONPATH=glue_jobs:. $(BIN)/python -m benchmarks.controller
