@@ -35,7 +35,7 @@ quick: check ## Lint, check types, and run the tests that start no Spark, AWS or
 test: check ## Run these checks, and also the tests with Spark, the embedded AWS and whole sessions (under 8 minutes)
 	@$(PYTEST) -m "not (browser or database or deployment or long)"
 
-test-all: check ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (under 20 minutes)
+test-all: check ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (half an hour on two cores)
 	@$(PYTEST)
 	@$(MAKE) --jobs=2 --output-sync=target docs sample-db synth deploy-local
 
