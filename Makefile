@@ -29,7 +29,7 @@ demo: $(VENV)/.demo-ready ## Run the whole pipeline on this machine: a sample sh
 sample-db: $(VENV)/.demo-ready ## Run the same with private MariaDB and PostgreSQL servers as sources (three minutes each)
 	@$(BIN)/cdclake local sample-db
 
-quick: check ## Lint, check types, and run the tests that start no Spark, AWS or server (under 90 seconds)
+quick: check ## Lint, check types, and run the tests that start no Spark, AWS or server (three to four minutes)
 	@$(PYTEST) -n 2 -q -m "not (spark or aws or slow or long or browser or database or deployment)"
 
 test: check ## Run these checks, and also the tests with Spark, the embedded AWS and whole sessions (under 8 minutes)
