@@ -27,13 +27,11 @@ from tests.builders import LakeBuilder, ended
 TARGET = Target()
 STORE, PRODUCT = TableName("shop", "store"), TableName("shop", "product")
 SUCCEEDED = ended()
+SECONDS = {"list": 0.25, "read": 1.5}
 
 
 def registered(name, *, active=True):
     return TARGET.installation.new_state(name).with_attributes(ActiveFlag=str(active).lower())
-
-
-SECONDS = {"list": 0.25, "read": 1.5}
 
 
 def commit(log, rows, retired=(), quarantined=0, seconds=SECONDS, **fields):
