@@ -52,18 +52,17 @@ class Engine:
         self._settings_file = Path(task.work) / "target-file-bytes.json"
 
     def start(self) -> None:
-        """See `Contestant`. Starts Spark and its Python workers, which import the engine's tasks.
+        """See `Contestant`. Starts Spark and its Python workers, which import the engine's tasks, and runs a small job.
 
         Also imports pyiceberg, if the table needs it: that takes most of a second, once a job.
         """
         changes = self._task.change_files if self._task.action == APPLY else ()
         self._storage.add_raw(_RAW_PREFIX, (*self._task.load_files, *changes))
-        context = start_session(self._task, _SETTINGS).sparkContext
-        self._backend = SparkBackend(context)
+        self._backend = SparkBackend(start_session(self._task, _SETTINGS).sparkContext)
         if self._readers.open_iceberg:
             import_module("cdclake.lake.storage.manifests")
-        pairs = context.parallelize(range(_WARM_UP_TASKS), _WARM_UP_TASKS).mapPartitions(_import_tasks)
-        pairs.partitionBy(_WARM_UP_TASKS, int).count()
+        tasks = self._backend.distribute([[number] for number in range(_WARM_UP_TASKS)])
+        tasks.map_partitions(_import_tasks).shuffle(_WARM_UP_TASKS).collect_partitions()
 
     def build(self) -> None:
         """See `Contestant`. Finds the file size for the required number of files by trial."""
