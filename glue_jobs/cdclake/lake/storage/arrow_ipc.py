@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
-"""The bytes go through pipes, shuffle files and Spark's heap: halving them saves more time than it costs."""
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+"""The bytes go through pipes, shuffle files and Spark's heap: halving them saves more time than it costs.
+
+Threads cost more than they save: with them, 2,000 rows of 13 columns take three times the CPU time.
+"""
 
 
 def to_ipc(table: pa.Table) -> bytes:
@@ -33,13 +36,13 @@ def from_ipc(data: bytes, columns: Sequence[str] = ()) -> pa.Table:
     Args:
         columns: The columns to read; none: all.
     """
-    if not columns:
-        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-            return reader.read_all()
-    schema = pa.ipc.read_schema(pa.py_buffer(data))
-    wanted = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in columns])
-    with pa.ipc.open_stream(pa.py_buffer(data), options=wanted) as reader:
-        return reader.read_all().select(columns)
+    options = pa.ipc.IpcReadOptions(use_threads=False)
+    if columns:
+        schema = pa.ipc.read_schema(pa.py_buffer(data))
+        options.included_fields = [schema.get_field_index(name) for name in columns]
+    with pa.ipc.open_stream(pa.py_buffer(data), options=options) as reader:
+        rows = reader.read_all()
+    return rows.select(columns) if columns else rows
 
 
 def concat_ipc(batches: Iterable[bytes], empty: pa.Schema) -> pa.Table:
