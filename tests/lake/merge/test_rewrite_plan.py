@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.lake.merge.home_ranges import HomeBounds
-from cdclake.lake.merge.rewrite_plan import InsertStats, plan_rewrite
+from cdclake.lake.merge.rewrite_plan import InsertStats, InsertStatsByPartition, plan_rewrite
 from cdclake.lake.merge.tasks import SAMPLES_PER_FILE, InsertCounting
 from cdclake.lake.storage.key_ranges import candidate_rows, split_at_bounds
 from cdclake.lake.storage.keys import LEADING_KEY
@@ -22,7 +22,6 @@ from cdclake.model.snapshot import DataFile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.lake.storage.partitions import Partition
 
 ROW_BYTES = 100
 TARGET_ROWS = 100
@@ -184,26 +183,29 @@ def test_the_driver_gets_a_few_keys_per_file_to_write_however_many_partitions_a_
     """Of 4,000 partitions, each batch has a few rows of each."""
     rng = np.random.default_rng(7)
     target = 1_000_000
-    total: dict[Partition, InsertStats] = {}
-    rows = 0
+    total = InsertStatsByPartition()
     for batch in range(4):
         keys = np.arange(batch * 20_000, (batch + 1) * 20_000)
         table = pa.table(
             {LEADING_KEY: keys, "p": rng.integers(0, 4_000, len(keys)).astype(str), "text": ["x" * 80] * len(keys)}
         )
-        for partition, stats in InsertCounting(HomeBounds(()), target).stats(by_partition(table, ["p"])).items():
-            total[partition] = total[partition] + stats if partition in total else stats
-            rows += stats.rows
+        total += InsertCounting(HomeBounds(()), target).stats(by_partition(table, ["p"]))
     memory_bytes = sum(stats.memory_bytes for stats in total.values())
     samples = sum(len(stats.samples) for stats in total.values())
     expected = memory_bytes / target * SAMPLES_PER_FILE
-    assert rows == 80_000
+    assert sum(total.rows.values()) == 80_000
     assert 0.5 * expected < samples < 2 * expected
 
 
 def test_sizes_of_batches_add_up() -> None:
-    left, right = InsertStats(2, 100, (1, 5), {0: 2}), InsertStats(3, 50, (2,), {0: 1, 4: 2})
-    assert left + right == InsertStats(5, 150, (1, 2, 5), {0: 3, 4: 2})
+    a, b = ("a",), ("b",)
+    left = InsertStatsByPartition({a: 2, b: 1}, {a: 100, b: 7}, {a: (1, 5)}, {a: {0: 2}})
+    right = InsertStatsByPartition({(None,): 4, a: 3}, {(None,): 9, a: 50}, {a: (2,)}, {a: {0: 1, 4: 2}})
+    assert dict(left + right) == {
+        a: InsertStats(5, 150, (1, 2, 5), {0: 3, 4: 2}),
+        b: InsertStats(1, 7),
+        (None,): InsertStats(4, 9),
+    }
 
 
 def test_home_bounds_are_computed_for_the_partitions_asked_for_and_sent_without_files() -> None:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil, inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from operator import add
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cdclake.lake.merge.home_ranges import HomeRanges, indices_by_partition, split_by_order
 from cdclake.lake.storage.key_ranges import quantiles
-from cdclake.lake.storage.partitions import partition_sort_key
+from cdclake.lake.storage.partitions import Partition, in_partition_order
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from cdclake.lake.storage.partitions import Partition
     from cdclake.model.snapshot import DataFile, KeyValue
 
+Value = TypeVar("Value")
 PARQUET_SHARE_OF_MEMORY = 0.4
 """Estimated size of rows in Parquet relative to Arrow, for a table without files to measure."""
 MAX_OPENED_FILES = 4
@@ -41,14 +43,64 @@ class InsertStats:
     samples: tuple[KeyValue, ...] = ()
     by_range: Mapping[int, int] = field(default_factory=dict)
 
-    def __add__(self, other: InsertStats) -> InsertStats:
-        samples = self.samples + other.samples
-        if self.samples and other.samples:
-            samples = tuple(sorted(samples))  # type: ignore[type-var]  # one kind in a table
-        by_range = self.by_range or other.by_range
-        if self.by_range and other.by_range:
-            by_range = Counter(self.by_range) + Counter(other.by_range)
-        return InsertStats(self.rows + other.rows, self.memory_bytes + other.memory_bytes, samples, by_range)
+
+@dataclass(frozen=True, eq=False)  # a mapping compares its items
+class InsertStatsByPartition(Mapping[Partition, InsertStats]):
+    """New rows of several partitions.
+
+    Rows of thousands of partitions travel with it, so it holds numbers: to pickle an object for each partition takes
+    five times as long.
+
+    Attributes:
+        rows: Number of rows of each partition, in the order of the rows.
+        memory_bytes: Their size.
+        samples: Of the partitions that have any.
+        by_range: Likewise.
+    """
+
+    rows: Mapping[Partition, int] = field(default_factory=dict)
+    memory_bytes: Mapping[Partition, int] = field(default_factory=dict)
+    samples: Mapping[Partition, tuple[KeyValue, ...]] = field(default_factory=dict)
+    by_range: Mapping[Partition, Mapping[int, int]] = field(default_factory=dict)
+
+    def __getitem__(self, partition: Partition) -> InsertStats:
+        return InsertStats(
+            self.rows[partition],
+            self.memory_bytes[partition],
+            self.samples.get(partition, ()),
+            self.by_range.get(partition, {}),
+        )
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __add__(self, other: InsertStatsByPartition) -> InsertStatsByPartition:
+        return InsertStatsByPartition(
+            _merged(add, self.rows, other.rows),
+            _merged(add, self.memory_bytes, other.memory_bytes),
+            _merged(_in_order, self.samples, other.samples),
+            _merged(_sums, self.by_range, other.by_range),
+        )
+
+
+def _merged(
+    combine: Callable[[Value, Value], Value], left: Mapping[Partition, Value], right: Mapping[Partition, Value]
+) -> dict[Partition, Value]:
+    merged = dict(left)
+    for partition, value in right.items():
+        merged[partition] = combine(merged[partition], value) if partition in merged else value
+    return merged
+
+
+def _in_order(left: tuple[KeyValue, ...], right: tuple[KeyValue, ...]) -> tuple[KeyValue, ...]:
+    return tuple(sorted(left + right))  # type: ignore[type-var]  # one kind in a table
+
+
+def _sums(left: Mapping[int, int], right: Mapping[int, int]) -> Mapping[int, int]:
+    return Counter(left) + Counter(right)
 
 
 @dataclass(frozen=True)
@@ -123,7 +175,7 @@ def plan_rewrite(
     """
     planner = _Planner(files, target_file_bytes)
     bases = indices_by_partition(files, sorted(touched))
-    for partition in sorted({*bases, *inserts}, key=partition_sort_key):
+    for partition in in_partition_order({*bases, *inserts}):
         planner.plan_partition(partition, set(bases.get(partition, ())), inserts.get(partition, InsertStats(0, 0)))
     return RewritePlan(tuple(planner.tasks), planner.task_of_file, planner.targets)
 

@@ -24,7 +24,7 @@ from cdclake.lake.merge.resolve import (
     resolve_full_load,
     resolve_without_key,
 )
-from cdclake.lake.merge.rewrite_plan import InsertStats, InsertTargets, RewritePlan
+from cdclake.lake.merge.rewrite_plan import InsertStatsByPartition, InsertTargets, RewritePlan
 from cdclake.lake.raw.quarantine import Quarantine, quarantine_rows
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
 from cdclake.lake.storage.key_ranges import count_by_range, sample_by_bytes, split_at_bounds
@@ -90,7 +90,7 @@ class Resolution:
 
     counts: Counts
     touched: frozenset[int] = frozenset()
-    inserts: dict[Partition, InsertStats] = field(default_factory=dict)
+    inserts: InsertStatsByPartition = field(default_factory=InsertStatsByPartition)
     deletes: int = 0
     removals: dict[int, bytes] = field(default_factory=dict)
     replacements: dict[int, bytes] = field(default_factory=dict)
@@ -112,10 +112,7 @@ class Resolution:
 
     def __add__(self, other: Resolution) -> Resolution:
         """Add two summaries."""
-        inserts = dict(self.inserts)
-        for partition, stats in other.inserts.items():
-            inserts[partition] = inserts[partition] + stats if partition in inserts else stats
-        touched = self.touched | other.touched
+        touched, inserts = self.touched | other.touched, self.inserts + other.inserts
         needs_values = self.needs_values or other.needs_values
         deletes, moves = self.deletes + other.deletes, self.moves + other.moves
         counts = self.counts + other.counts
@@ -205,21 +202,23 @@ class InsertCounting:
     home_bounds: HomeBounds
     target_file_bytes: int
 
-    def stats(self, new: PartitionedRows) -> dict[Partition, InsertStats]:
+    def stats(self, new: PartitionedRows) -> InsertStatsByPartition:
         """Count the new rows of each partition, which are sorted by leading key if there is one."""
-        counts, sizes = list(new.counts.values()), _memory_bytes(new)
-        if LEADING_KEY not in new.rows.column_names:
-            return dict(zip(new.counts, map(InsertStats, counts, sizes)))
-        keys = new.rows[LEADING_KEY].combine_chunks()
-        samples = sample_by_bytes(keys, counts, sizes, self.target_file_bytes / SAMPLES_PER_FILE)
-        stats: dict[Partition, InsertStats] = {}
-        start = 0
-        for partition, count, size, own_samples in zip(new.counts, counts, sizes, samples):
-            bounds = self.home_bounds.of(partition)
-            by_range = count_by_range(keys.slice(start, count), bounds) if bounds else {}
-            stats[partition] = InsertStats(count, size, tuple(own_samples), by_range)
-            start += count
-        return stats
+        partitions, counts, sizes = list(new.counts), list(new.counts.values()), _memory_bytes(new)
+        samples: dict[Partition, tuple[KeyValue, ...]] = {}
+        by_range: dict[Partition, dict[int, int]] = {}
+        if partitions and LEADING_KEY in new.rows.column_names:
+            keys = new.rows[LEADING_KEY].combine_chunks()
+            bytes_per_sample = self.target_file_bytes / SAMPLES_PER_FILE
+            for number, values in sample_by_bytes(keys, counts, sizes, bytes_per_sample):
+                samples[partitions[number]] = tuple(values)
+            start = 0
+            for partition, count in new.counts.items():
+                bounds = self.home_bounds.of(partition)
+                if bounds:
+                    by_range[partition] = count_by_range(keys.slice(start, count), bounds)
+                start += count
+        return InsertStatsByPartition(new.counts, dict(zip(partitions, sizes)), samples, by_range)
 
 
 def to_resolution(resolved: ResolvedBatch, counting: InsertCounting) -> Resolution:
@@ -284,7 +283,7 @@ def rows_by_write_task(
 
 def _additions(resolution: Resolution, plan: RewritePlan, group_of: Sequence[int]) -> Iterator[tuple[int, FileEdit]]:
     rows = from_ipc(resolution.additions)
-    pieces = list(_pieces(rows, resolution.inserts, plan))
+    pieces = list(_pieces(rows, resolution.inserts.rows, plan))
     if any(group_of[before[0]] > group_of[after[0]] for before, after in zip(pieces, pieces[1:])):
         groups = np.repeat([group_of[task] for task, _ in pieces], [count for _, count in pieces])
         rows = take(rows, pa.array(np.argsort(groups, kind="stable")))
@@ -297,17 +296,21 @@ def _additions(resolution: Resolution, plan: RewritePlan, group_of: Sequence[int
         start += size
 
 
-def _pieces(rows: pa.Table, inserts: Mapping[Partition, InsertStats], plan: RewritePlan) -> Iterator[tuple[int, int]]:
-    """Numbers of tasks, each with its number of consecutive rows."""
+def _pieces(rows: pa.Table, counts: Mapping[Partition, int], plan: RewritePlan) -> Iterator[tuple[int, int]]:
+    """Numbers of tasks, each with its number of consecutive rows.
+
+    Args:
+        counts: Number of rows of each partition.
+    """
     start = 0
-    for partition, stats in inserts.items():
+    for partition, count in counts.items():
         targets = plan.insert_targets[partition]
         if len(targets.tasks) == 1:  # quicker for thousands of partitions
-            yield targets.tasks[0], stats.rows
+            yield targets.tasks[0], count
         else:
-            for task, part in split_by_task(rows.slice(start, stats.rows), targets):
+            for task, part in split_by_task(rows.slice(start, count), targets):
                 yield task, part.num_rows
-        start += stats.rows
+        start += count
 
 
 def split_by_task(rows: pa.Table, targets: InsertTargets) -> Iterator[tuple[int, pa.Table]]:

@@ -15,7 +15,7 @@ from cdclake.lake.merge.rewrite_plan import (
     mean_row_bytes,
 )
 from cdclake.lake.storage.key_ranges import quantiles
-from cdclake.lake.storage.partitions import partition_sort_key
+from cdclake.lake.storage.partitions import in_partition_order
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -56,7 +56,7 @@ def plan_closed(
     for i in sorted(touched):
         task_of_file[i] = len(tasks)
         tasks.append(WriteTask(len(tasks), (i,), files[i].partition))
-    for partition in sorted(inserts, key=partition_sort_key):
+    for partition in in_partition_order(inserts):
         new_bytes = expected_bytes(inserts[partition], row_bytes)
         bases = _absorbed(small[partition], files, target_file_bytes - new_bytes)
         count = 1 if bases else max(1, round(new_bytes / target_file_bytes))

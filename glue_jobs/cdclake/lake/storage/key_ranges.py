@@ -107,7 +107,7 @@ def quantiles(samples: Sequence[KeyValue], parts: int) -> list[KeyValue]:
 
 def sample_by_bytes(
     leading_keys: pa.Array, counts: Sequence[int], sizes: Sequence[int], bytes_per_sample: float
-) -> Iterator[list[KeyValue]]:
+) -> Iterator[tuple[int, list[KeyValue]]]:
     """Evenly spaced values of each of consecutive parts of leading keys, about one for a number of bytes.
 
     Rows that need fewer bytes give one sample with the corresponding probability. So samples of many small batches
@@ -118,17 +118,18 @@ def sample_by_bytes(
         leading_keys: Leading keys, those of each part sorted.
         counts: Number of keys of each part, at least one.
         sizes: Bytes of the rows of each part, in Arrow.
+
+    Yields:
+        Number of a part, and its samples; parts without samples are left out.
     """
     starts = np.cumsum([0, *counts])[:-1]
     firsts = leading_keys.take(pa.array(starts)).to_pylist()
-    for start, first, count, size in zip(starts.tolist(), firsts, counts, sizes):
-        step = max(1.0, count * bytes_per_sample / max(size, 1))
-        offset = crc32(str(first).encode()) / 2**32 * step
-        if offset >= count:
-            yield []
-        else:
-            positions = start + np.arange(offset, count, step).astype(np.int64)
-            yield leading_keys.take(pa.array(positions)).to_pylist()
+    chances = np.array([crc32(str(first).encode()) for first in firsts]) / 2**32
+    steps = np.maximum(1.0, np.array(counts) * bytes_per_sample / np.maximum(sizes, 1))
+    offsets = chances * steps
+    for part in np.flatnonzero(offsets < counts).tolist():
+        positions = starts[part] + np.arange(offsets[part], counts[part], steps[part]).astype(np.int64)
+        yield part, leading_keys.take(pa.array(positions)).to_pylist()
 
 
 def sample(leading_keys: pa.ChunkedArray, count: int) -> list[KeyValue]:
