@@ -388,14 +388,19 @@ def folder_exists(filesystem: fs.FileSystem, path: str) -> bool:
         return bool(filesystem.get_file_info(path).type == fs.FileType.Directory)
 
 
+def is_on_disk(filesystem: fs.FileSystem) -> bool:
+    """Whether the files are in a folder, where a read costs little more than its bytes."""
+    base = filesystem.base_fs if isinstance(filesystem, fs.SubTreeFileSystem) else filesystem
+    return isinstance(base, fs.LocalFileSystem)
+
+
 def new_file(filesystem: fs.FileSystem, path: str) -> pa.NativeFile:
     """Open a new file for writing, within `storage_errors`.
 
     On S3, pyarrow would create folders as empty objects, which readers of the lake would list.
     """
-    base = filesystem.base_fs if isinstance(filesystem, fs.SubTreeFileSystem) else filesystem
     folder = path.rpartition("/")[0]
-    if folder and isinstance(base, fs.LocalFileSystem):
+    if folder and is_on_disk(filesystem):
         filesystem.create_dir(folder, recursive=True)
     return filesystem.open_output_stream(path)
 

@@ -7,6 +7,7 @@ from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -189,6 +190,18 @@ def test_batches_of_several_row_groups_are_bounded(tmp_path: Path, monkeypatch: 
     batches = list(parquet.batches(LocalFileSystem(), str(tmp_path / LOAD), None, 0, encoded=True))
     assert [batch.columns.num_rows for batch in batches] == [5, 5, 2]
     assert [row for batch in batches for row in batch.columns.to_pylist()] == raw.to_pylist()
+
+
+def test_a_large_row_group_on_a_disk_is_read_with_small_buffers(tmp_path: Path) -> None:
+    rng, rows = np.random.default_rng(3), 250_000
+    columns = {f"c{number}": rng.integers(0, 1 << 62, rows) for number in range(20)}
+    pq.write_table(pa.table(columns), tmp_path / LOAD, row_group_size=rows, use_dictionary=False)
+    before = pa.total_allocated_bytes()
+    reading = parquet.batches(LocalFileSystem(), str(tmp_path / LOAD), None, 0)
+    first = next(reading)
+    assert first.columns.nbytes > 15_000_000
+    used = pa.total_allocated_bytes() - before - first.columns.nbytes
+    assert used < 50_000_000  # with the buffers for S3 it is 73 MB: of each column also a decompressed page and rows
 
 
 def test_a_file_without_rows_is_read_as_no_rows(table: Table) -> None:

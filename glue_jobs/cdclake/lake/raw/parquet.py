@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import ParquetFile, open_input
+from cdclake.adapters.filesystem import ParquetFile, is_on_disk, open_input
 from cdclake.lake.raw.rows import RawRows
 from cdclake.lake.storage.keys import comparable, key_range, key_range_of_columns
 from cdclake.lake.storage.reader import repeating_texts
@@ -30,6 +30,8 @@ _LARGE_GROUP_BYTES = 512 << 20
 _MIN_BUFFER_BYTES, _MAX_BUFFER_BYTES = 1 << 20, 4 << 20
 _BUFFERS_BYTES = 64 << 20
 """About so many bytes of a large row group are requested at once, the same of each column within these limits."""
+_DISK_BUFFER_BYTES = 1 << 18
+"""So many of each column are read at once from a disk."""
 _ORDERED_TYPES = (pa.types.is_integer, pa.types.is_string, pa.types.is_date32)
 """Types whose minimum and maximum in a footer follow the order of leading keys."""
 
@@ -132,7 +134,7 @@ def batches(
         runs = _runs(footer, range(footer.num_row_groups) if row_groups is None else row_groups)
         for number, run in enumerate(runs):
             if number or run.is_large or texts:  # what is in memory of the run before is freed
-                buffer_size = _buffer_bytes(footer.num_columns) if run.is_large else 0
+                buffer_size = _buffer_bytes(fs, footer.num_columns) if run.is_large else 0
                 parquet = open_parquet(
                     source, footer, pre_buffer=not run.is_large, buffer_size=buffer_size, encoded=texts
                 )
@@ -196,8 +198,10 @@ def _runs(footer: pq.FileMetaData, row_groups: Iterable[int]) -> Iterator[_Run]:
         yield _run(run, run_rows, run_bytes)
 
 
-def _buffer_bytes(columns: int) -> int:
+def _buffer_bytes(fs: FileSystem, columns: int) -> int:
     """Bytes of a column to request at once: more need more memory, fewer more requests."""
+    if is_on_disk(fs):
+        return _DISK_BUFFER_BYTES
     return max(_MIN_BUFFER_BYTES, min(_MAX_BUFFER_BYTES, _BUFFERS_BYTES // max(columns, 1)))
 
 
