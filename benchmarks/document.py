@@ -1,4 +1,4 @@
-"""Writes the results of the last full run into docs/performance.md."""
+"""Writes the results of the last full run into the documents that show them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,27 @@ if TYPE_CHECKING:
     from benchmarks.results import Result
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS, DOCUMENT = ROOT / "benchmarks" / "results.json", ROOT / "docs" / "performance.md"
+RESULTS = ROOT / "benchmarks" / "results.json"
+PERFORMANCE, FORMATS = ROOT / "docs" / "performance.md", ROOT / "docs" / "migrate-from-table-formats.md"
+_FORMATS = ("cdclake", "iceberg-cow", "iceberg-mor", "delta-rs")
 BEGIN, END = "<!-- written by make bench -->", "<!-- until here -->"
 
 
-def markdown(content: Mapping[str, Any]) -> str:
-    """The machine, the results (fastest first in each workload), the growth results and the targets."""
-    sections = (_machine(content), _results(content["results"]), _growth(content["growth"]), _targets(content))
-    return "\n\n".join("\n".join(section) for section in sections)
+def documents(content: Mapping[str, Any]) -> dict[Path, str]:
+    """What each document shows of these results, between its two markers."""
+    results = content["results"]
+    sections = (_machine(content), _results(results), _growth(content["growth"]), _targets(content))
+    return {
+        PERFORMANCE: "\n\n".join("\n".join(section) for section in sections),
+        FORMATS: "\n".join(_formats(results)),
+    }
 
 
-def with_results(document: str, content: Mapping[str, Any]) -> str:
-    """The document with these results between its two markers."""
+def with_section(document: str, section: str) -> str:
+    """The document with this text between its two markers."""
     before, _, rest = document.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{markdown(content)}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{section}\n\n{END}{after}"
 
 
 def _machine(content: Mapping[str, Any]) -> Iterator[str]:
@@ -72,6 +78,16 @@ def _targets(content: Mapping[str, Any]) -> Iterator[str]:
         yield f"| {' | '.join((name, *cells))} |"
 
 
+def _formats(results: list[Result]) -> Iterator[str]:
+    """The workloads that were measured with every table format."""
+    yield f"| workload | {' | '.join(_FORMATS)} |"
+    yield f"| --- |{' ---: |' * len(_FORMATS)}"
+    for own in fastest_first(results):
+        seconds = {result["contestant"]: _seconds(result) for result in own}
+        if seconds.keys() >= set(_FORMATS):
+            yield f"| `{own[0]['workload']}` | {' | '.join(seconds[name] for name in _FORMATS)} |"
+
+
 def _seconds(result: Result) -> str:
     return "wrong or failed" if result["median_s"] is None else f"{result['median_s']:.2f}"
 
@@ -81,9 +97,9 @@ def _memory(result: Result) -> str:
 
 
 def main() -> None:
-    """Update the document."""
-    content = json.loads(RESULTS.read_text(encoding="utf-8"))
-    DOCUMENT.write_text(with_results(DOCUMENT.read_text(encoding="utf-8"), content), encoding="utf-8")
+    """Update the documents."""
+    for path, section in documents(json.loads(RESULTS.read_text(encoding="utf-8"))).items():
+        path.write_text(with_section(path.read_text(encoding="utf-8"), section), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from tests import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-RESULTS, QUOTING = ROOT / "docs" / "performance.md", ROOT / "docs" / "migrate-from-table-formats.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
@@ -31,23 +30,6 @@ def test_files_make_targets_and_links_in_a_document_exist(document: Path) -> Non
     assert [target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)] == []
 
 
-def test_quoted_seconds_match_the_results() -> None:
-    measured: dict[tuple[str, str], str] = {}
-    workload = ""
-    for cells in rows_of(RESULTS):
-        if len(cells) == 6:
-            workload = cells[0].strip("`") or workload
-            measured[workload, cells[1]] = cells[2]
-    heading, *lines = [cells for cells in rows_of(QUOTING) if len(cells) == 5]
-    assert len(lines) == 4
-    quoted = {
-        (cells[0].strip("`"), contestant): seconds
-        for cells in lines
-        for contestant, seconds in zip(heading[1:], cells[1:], strict=True)
-    }
-    assert quoted == {key: measured[key] for key in quoted}
-
-
 def test_where_is_what_lists_25_existing_functions() -> None:
     _, _, section = ARCHITECTURE.read_text(encoding="utf-8").partition("## Where is what\n")
     rows = re.findall(r"^\| .+ \| `([\w/]+\.py)` \| `([\w.]+)` \|$", section.partition("\n## ")[0], re.MULTILINE)
@@ -62,9 +44,3 @@ def functions_of(module: Path) -> set[str]:
     body = ast.parse(module.read_text(encoding="utf-8")).body
     scopes = [("", body), *((f"{node.name}.", node.body) for node in body if isinstance(node, ast.ClassDef))]
     return {prefix + node.name for prefix, nodes in scopes for node in nodes if isinstance(node, ast.FunctionDef)}
-
-
-def rows_of(document: Path) -> list[list[str]]:
-    """The cells of every table row, without the separator lines."""
-    lines = [line for line in document.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if not line.startswith("| ---")]
