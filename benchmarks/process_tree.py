@@ -8,11 +8,12 @@ import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 SAMPLE_SECONDS = 0.1
 _SAMPLES_PER_SEARCH = 3
@@ -21,7 +22,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Sample(NamedTuple):
-    """Resident memory of a process tree at a `time.monotonic` time; shared pages count for each process."""
+    """Resident memory of a process tree at a `time.monotonic` time, see `resident_bytes`."""
 
     at: float
     rss_bytes: int
@@ -90,7 +91,7 @@ class _MemorySampler(threading.Thread):
         while not self.ended.wait(SAMPLE_SECONDS):
             if len(self.samples) % _SAMPLES_PER_SEARCH == 0:
                 members = session_members(self._session)
-            self.samples.append(Sample(time.monotonic(), sum(map(_rss_bytes, members))))
+            self.samples.append(Sample(time.monotonic(), resident_bytes(members)))
 
 
 def session_members(session: int) -> list[int]:
@@ -108,8 +109,18 @@ def _session(folder: Path) -> int | None:
     return int(text.rpartition(")")[2].split()[3])  # proc(5): the name is followed by state, parent, group, session
 
 
-def _rss_bytes(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
+def resident_bytes(pids: Iterable[int]) -> int:
+    """Resident memory of processes. What processes of one program have of files, such as its libraries, counts once.
+
+    These share the pages, and the process that has most of them has nearly all. The exact sum, `Pss` in
+    `/proc/<pid>/smaps_rollup`, takes 20 ms for a process of 600 MB.
+    """
+    own_pages, file_pages = 0, Counter[str]()
+    for pid in pids:
+        folder = Path(f"/proc/{pid}")
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            _, resident, shared, *_ = map(int, (folder / "statm").read_text().split())
+            own_pages += resident - shared
+            program = str((folder / "exe").readlink())
+            file_pages[program] = max(file_pages[program], shared)
+    return (own_pages + file_pages.total()) * _PAGE_BYTES
