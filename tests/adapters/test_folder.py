@@ -50,10 +50,18 @@ USES: list[Callable[[FolderStore, str], object]] = [
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize(
-    "key", ["../secret", "a/../../secret", "/secret", "", "a//b", "./a", "a/", "a\0b", "link/secret"]
+    "key",
+    [
+        *("../secret", "a/../../secret", "/secret", "", "a//b", "./a", "a/", "a\0b"),
+        *("link/secret", "link/no/such", "deep/link/secret", "file", "broken"),
+    ],
 )
 def test_no_key_leads_out_of_the_folder(root: Path, use: Callable[[FolderStore, str], object], key: str) -> None:
     (root / "link").symlink_to(root.parent)
+    (root / "deep").mkdir()
+    (root / "deep" / "link").symlink_to("../link")
+    (root / "file").symlink_to(root.parent / "secret")
+    (root / "broken").symlink_to(root.parent / "no" / "such")
     store = FolderStore(root)
     store.put("inside", b"inside")
     with pytest.raises(ConfigurationError, match="does not name a file below the folder"):
@@ -61,6 +69,14 @@ def test_no_key_leads_out_of_the_folder(root: Path, use: Callable[[FolderStore, 
     assert (root.parent / "secret").read_bytes() == b"secret"
     assert store.get("inside") == b"inside"
     assert sorted(path.name for path in root.parent.iterdir()) == ["lake", "secret"]
+
+
+def test_a_key_may_lead_through_a_link_within_the_folder(root: Path) -> None:
+    (root / "a").mkdir()
+    (root / "link").symlink_to("a")
+    store = FolderStore(root)
+    store.put("link/key", b"x")
+    assert store.get("a/key") == b"x"
 
 
 def test_links_are_not_listed(root: Path) -> None:
