@@ -279,7 +279,7 @@ class FolderStore:
             path = f"{path}/{name}"
             try:
                 is_link = S_ISLNK(os.lstat(path).st_mode)
-            except OSError:  # there is nothing, or nothing that whoever uses the path may reach
+            except OSError:  # there is nothing, or it cannot be reached
                 return True
             if is_link:
                 return (self.root / key).resolve().is_relative_to(self.root)
