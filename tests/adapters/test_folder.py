@@ -82,7 +82,11 @@ def test_a_key_may_lead_through_a_link_within_the_folder(root: Path) -> None:
 def test_links_are_not_listed(root: Path) -> None:
     (root / "link").symlink_to(root.parent)
     (root / "file").symlink_to(root.parent / "secret")
-    assert list(FolderStore(root).list("")) == []
+    store = FolderStore(root)
+    assert list(store.list("")) == list(store.list("file")) == []
+    for prefix in ("link/", "link/sec"):
+        with pytest.raises(ConfigurationError, match="does not name a file below the folder"):
+            list(store.list(prefix))
 
 
 @pytest.mark.parametrize("use", USES)

@@ -44,7 +44,7 @@ TEMPORARY_LIFETIME = timedelta(days=1)
 class FolderStore:
     """An `ObjectStore` on a folder, without versions.
 
-    Keys are paths below the folder; no key and no symbolic link leads out of it.
+    Keys are paths below the folder; no key, and no symbolic link below the folder, leads out of it.
 
     Args:
         clock: Returns the time, to distinguish leftovers of killed processes from files being written.
@@ -209,8 +209,10 @@ class FolderStore:
         """All objects whose keys begin with `prefix` and sort after `start_after`, in any order."""
         self._check_root()
         folder = prefix.rpartition("/")[0]
-        if folder and not _is_plain(folder):
-            return  # no key has such a prefix
+        if folder:
+            if not _is_plain(folder):
+                return  # no key has such a prefix
+            self._path(folder)  # refuses links that lead out
         with self._usable(prefix):
             yield from self._walk(folder, lambda key: key.startswith(prefix) and key > start_after)
 
