@@ -113,7 +113,7 @@ def resident_bytes(pids: Iterable[int]) -> int:
     """Resident memory of processes. What processes of one program have of files, such as its libraries, counts once.
 
     These share the pages, and the process that has most of them has nearly all. The exact sum, `Pss` in
-    `/proc/<pid>/smaps_rollup`, takes 20 ms for a process of 600 MB.
+    `/proc/<pid>/smaps_rollup`, takes 90 ms for Spark's five processes with 1.6 GB.
     """
     own_pages, file_pages = 0, Counter[str]()
     for pid in pids:

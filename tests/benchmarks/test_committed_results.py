@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from benchmarks.document import RESULTS, documents, with_section
+from benchmarks.document import FORMATS, RESULTS, documents, with_section
 from benchmarks.workloads import DEFAULT_ROWS, MEASURED_ONCE, workloads
 
 CONTENT: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
@@ -86,3 +86,8 @@ def test_the_documents_contain_these_results() -> None:
     for path, section in documents(CONTENT).items():
         document = path.read_text(encoding="utf-8")
         assert document == with_section(document, section), path
+
+
+def test_four_workloads_were_measured_with_every_table_format() -> None:
+    lines = documents(CONTENT)[FORMATS].splitlines()[2:]
+    assert [line.split("`")[1] for line in lines] == ["spread", "newest", "uuid", "large"]

@@ -22,7 +22,6 @@ from cdclake.model.snapshot import DataFile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 ROW_BYTES = 100
 TARGET_ROWS = 100
 TARGET_BYTES = TARGET_ROWS * ROW_BYTES
