@@ -18,7 +18,7 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py lambdas \
 	$(addprefix glue_jobs/cdclake/,errors.py ports.py raw_listing.py logs.py model commit control adapters)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sample-db quick test test-all test-aws test-iceberg test-spark4 test-databases mutation-check test-thorough crash bench bench-quick bench-controller synth deploy-local smoke-aws costs docs local-roles reference check lint types check-39 lock clean screenshots
+.PHONY: help demo sample-db quick test test-all test-aws test-iceberg test-spark4 test-databases mutation-check thorough crash bench bench-quick bench-controller synth deploy-local smoke-aws costs docs local-roles reference check lint types check-39 lock clean screenshots
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,10 +30,10 @@ sample-db: $(VENV)/.demo-ready ## Run the same with private MariaDB and PostgreS
 	@$(BIN)/cdclake local sample-db
 
 quick: check ## Lint, check types, and run the tests that start no Spark, AWS or server (three to four minutes)
-	@$(PYTEST) -n 2 -q -m "not (spark or aws or slow or long or browser or database or deployment)"
+	@CDCLAKE_TESTS=quick $(PYTEST) -n 2 -q
 
 test: check ## Run these checks, and also the tests with Spark, the embedded AWS and whole sessions (under 8 minutes)
-	@$(PYTEST) -m "not (browser or database or deployment or long)"
+	@CDCLAKE_TESTS=test $(PYTEST)
 
 test-all: check ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (half an hour on two cores)
 	@$(PYTEST)
@@ -50,18 +50,17 @@ test-aws: $(VENV)/.test-ready ## Test what talks to AWS against a local one as s
 	@$(PYTEST) -q -p tests.aws_strict.summary -m "aws and not (spark or long or deployment)" tests/aws_strict tests/adapters tests/control
 
 test-iceberg: $(VENV)/.test-ready ## Test tables with Iceberg readers: other engines read every retained change and count 10,000 times, faults, races, erasures (a quarter of an hour)
-	@CDCLAKE_READER_COUNTS=10000 $(PYTEST) -q tests/lake/iceberg tests/model/iceberg
+	@CDCLAKE_TESTS=thorough $(PYTEST) -q tests/lake/iceberg tests/model/iceberg
 	@$(PYTEST) -q tests/crash -k "iceberg or both"
 
 mutation-check: $(VENV)/.test-ready ## Break the merge in six ways: each time one of 100 histories must fail (a minute)
 	@$(DATABASE_TESTS) tests/databases/test_mutations.py
 
-test-thorough: $(VENV)/.test-ready $(BENCH_VENV)/.ready ## Run the property tests with many more examples (forty minutes)
-	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest $$(grep -rlE --include='test_*.py' '^ *@examples\(' tests | sort) \
-		-v -n 2 --dist loadgroup --hypothesis-show-statistics
+thorough: $(VENV)/.test-ready $(BENCH_VENV)/.ready ## Run all tests with new and many more examples, and faults at every call: what a release needs (hours)
+	@CDCLAKE_TESTS=thorough $(PYTEST) -v -n 2 --dist loadgroup --hypothesis-show-statistics
 
 crash: $(VENV)/.test-ready ## Inject faults at every call of every run on a folder, and at some of each on buckets (an hour)
-	@CDCLAKE_TESTS=crash $(BIN)/python -m pytest tests/crash tests/lake/iceberg/test_erase.py -n 3 --dist worksteal
+	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest tests/crash tests/lake/iceberg/test_erase.py -n 3 --dist worksteal
 
 screenshots: $(VENV)/.test-ready ## Retake the screenshots of the console in docs/images (needs chromium)
 	@CDCLAKE_SCREENSHOTS=1 CDCLAKE_NEEDS_BROWSER=1 $(BIN)/python -m pytest -q tests/console/test_in_chromium.py

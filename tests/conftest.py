@@ -18,7 +18,7 @@ from cdclake.devkit.local.environment import QUICK_JAVA
 from cdclake.devkit.strict_aws import strict
 from cdclake.devkit.strict_aws.s3_conditions import note_arrival
 from tests.servers import mariadb, postgresql
-from tests.tiers import mark_by_fixtures, refuse_unmarked_starts
+from tests.tiers import TIER, Tier, mark_by_fixtures, refuse_unmarked_starts, tier_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,8 +44,9 @@ LONGEST = (
 # Spark's JVM uses only its quick compiler, also in commands that tests start: no test runs long enough for the other.
 os.environ["SPARK_SUBMIT_OPTS"] = QUICK_JAVA
 
-# The time of an example depends more on the machine than on the code.
-settings.register_profile("cdclake", deadline=None)
+# The time of an example depends more on the machine than on the code. Only thorough runs draw new examples each time.
+EXAMPLES = {Tier.QUICK: 20, Tier.TEST: 50, Tier.ALL: 100, Tier.THOROUGH: 1_000}
+settings.register_profile("cdclake", deadline=None, max_examples=EXAMPLES[TIER], derandomize=TIER is not Tier.THOROUGH)
 settings.load_profile("cdclake")
 
 
@@ -55,12 +56,16 @@ setattr(JSONFileLoader, "load_file", lambda _, path: _parse(path))  # noqa: B010
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by what it starts, and run the longest files first."""
-    rank = {name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark each test by what it starts, leave out those of later tiers, and run the longest files first."""
     for item in items:
         mark_by_fixtures(item)
+    later = [item for item in items if tier_of(item) > TIER]
+    config.hook.pytest_deselected(items=later)
+    rank = {name: number for number, name in enumerate(LONGEST)}
+    items[:] = sorted(
+        (item for item in items if tier_of(item) <= TIER), key=lambda item: rank.get(item.path.name, len(rank))
+    )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

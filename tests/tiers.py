@@ -1,4 +1,4 @@
-"""Tiers of tests: what a test starts decides when it runs. See CONTRIBUTING.
+"""Tiers of tests: what a test starts, and how long it takes, decides when it runs. See CONTRIBUTING.
 
 A test that starts something slow has a marker for it, from its fixtures or by hand. A test without the marker fails as
 soon as it starts the thing, so `make quick` stays quick.
@@ -6,7 +6,9 @@ soon as it starts the thing, so `make quick` stays quick.
 
 from __future__ import annotations
 
+import os
 import sys
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +18,32 @@ from moto.server import ThreadedMotoServer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
+class Tier(IntEnum):
+    """When a test runs; each tier includes those before it."""
+
+    QUICK = 1
+    """`make quick`: at each save."""
+    TEST = 2
+    """`make test`: before a commit."""
+    ALL = 3
+    """`make test-all`, which CI runs: before a merge."""
+    THOROUGH = 4
+    """`make thorough`: before a release."""
+
+
+TIER = Tier[os.environ.get("CDCLAKE_TESTS", "all").upper()]
+"""The tier that runs."""
+_TIER_OF_MARKER = {
+    "spark": Tier.TEST,
+    "aws": Tier.TEST,
+    "slow": Tier.TEST,
+    "browser": Tier.ALL,
+    "database": Tier.ALL,
+    "deployment": Tier.ALL,
+    "long": Tier.ALL,
+    "thorough": Tier.THOROUGH,
+}
 MARKER_OF_FIXTURE = {
     "aws": "aws",
     "moto": "aws",
@@ -46,6 +74,11 @@ def mark_by_fixtures(item: pytest.Item) -> None:
     for fixture in getattr(item, "fixturenames", ()):
         if fixture in MARKER_OF_FIXTURE:
             item.add_marker(MARKER_OF_FIXTURE[fixture])
+
+
+def tier_of(item: pytest.Item) -> Tier:
+    """The first tier that runs a test."""
+    return max((_TIER_OF_MARKER.get(mark.name, Tier.QUICK) for mark in item.iter_markers()), default=Tier.QUICK)
 
 
 def refuse_unmarked_starts(item: pytest.Item, patch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import pytest
 from tests.crash.faults import Fault
 from tests.crash.scenarios import SCENARIOS
 from tests.crash.trials import ONLY_POINT, try_points
+from tests.tiers import TIER, Tier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     NewEnvironment = Callable[[str], AbstractContextManager[tuple[Environment, Path]]]
 
-EVERYTHING = os.environ.get("CDCLAKE_TESTS") == "crash"
+EVERYTHING = TIER is Tier.THOROUGH
 FOLDER, BUCKET, VERSIONED = "folder", "bucket", "versioned bucket"
 PLAIN, ICEBERG, BOTH = "folder", "iceberg", "both"
 """What readers open, as in a table's settings."""
@@ -104,5 +105,5 @@ def test_after_a_fault_at_any_call_the_next_run_completes_the_work(
             record_tally(tally)
             failures += tally.failures.values()
             assert tally.tried or ONLY_POINT in os.environ, f"no call was hit: {tally}"
-    command = f"CDCLAKE_TESTS=crash {ONLY_POINT}='<fault>:<call>' .venv/bin/python -m pytest '{request.node.nodeid}'"
+    command = f"CDCLAKE_TESTS=thorough {ONLY_POINT}='<fault>:<call>' .venv/bin/python -m pytest '{request.node.nodeid}'"
     assert not failures, "\n".join([*failures, f"To try one of them: {command}"])

@@ -74,14 +74,14 @@ def options(draw: st.DrawFn) -> FeedOptions:
     )
 
 
-@examples(default=60, thorough=2_000)
+@examples(thorough=2_000, ci=60, test=15)
 @given(options())
 def test_the_expectation_equals_the_oracle_result(requested: FeedOptions) -> None:
     feed = Feed(requested)
     check(feed, list(feed.files()))
 
 
-@examples(default=20, thorough=500)
+@examples(thorough=500, ci=20, test=5)
 @given(options(), st.integers(1, 2))
 def test_the_expectation_after_a_round_reflects_the_delivered_files(requested: FeedOptions, rounds: int) -> None:
     feed = Feed(requested)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from datetime import timedelta
 from itertools import count
@@ -36,6 +35,7 @@ from tests.lake.operations.erase.erasable_table import (
     without,
 )
 from tests.lake.over_time import versioned_bucket
+from tests.tiers import TIER, Tier
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.slow
 KEY = str(SECRET_ID)
 HOME = "Zyrumpelheim"
 """A partition that only rows to erase have, the last one in order."""
-STEP = 1 if os.environ.get("CDCLAKE_TESTS") == "crash" else 5
+STEP = 1 if TIER is Tier.THOROUGH else 5
 """Every so many calls an erasure dies; an odd number, so that calls take effect and do not."""
 VALUES = (SECRET_ID, "Wilhelmina", HOME)
 """Values of the rows; bounds have the first 16 characters."""

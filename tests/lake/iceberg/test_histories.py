@@ -25,7 +25,7 @@ from cdclake.commit.undo import apply_undo, plan_reapply
 from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake.model.iceberg.table import Readers
 from tests.conftest import COUNTS
-from tests.examples import THOROUGH, examples
+from tests.examples import examples
 from tests.lake.iceberg.readers import IcebergReaders, SparkReader, connection
 from tests.lake.operations.erase.erasable_table import ErasableTable
 from tests.lake.scd2.versions import version_rows
@@ -305,7 +305,7 @@ def test_each_snapshot_shows_its_change(partition_key: str, request: pytest.Fixt
     counts = {"histories": 0, "changes": 0, "erasures": 0, "snapshots read by DuckDB and pyiceberg": 0}
 
     @_with_examples
-    @examples(15, 500)
+    @examples(thorough=500, ci=15, test=4)
     @given(steps=STEPS)
     def check(steps: list[tuple[str, Any]]) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -325,14 +325,14 @@ def test_each_snapshot_shows_its_change(partition_key: str, request: pytest.Fixt
 
 @pytest.mark.spark
 @pytest.mark.timeout(3600)
-@pytest.mark.skipif(not THOROUGH, reason="`make test-thorough` also lets Spark read, which takes seconds a history")
+@pytest.mark.thorough
 @pytest.mark.parametrize("partition_key", ["null", "city", "n"])
 def test_spark_agrees(partition_key: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     counts = {"histories": 0, "erasures": 0, "snapshots that Spark read": 0}
     spark = SparkReader(tmp_path)
 
     @_with_examples
-    @examples(50, 50)
+    @examples(thorough=50, ci=50, test=50)
     @given(steps=STEPS)
     def check(steps: list[tuple[str, Any]]) -> None:
         with tempfile.TemporaryDirectory(dir=tmp_path) as folder:

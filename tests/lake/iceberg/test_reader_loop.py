@@ -15,6 +15,7 @@ from cdclake.commit.clean_up import clean_up, plan_clean_up
 from tests.conftest import COUNTS
 from tests.lake.iceberg.readers import IcebergReaders, connection
 from tests.lake.over_time import TableOverTime
+from tests.tiers import TIER, Tier
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 COLUMNS = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int32())])
 ROWS, CHANGES = 200, 10
-REQUIRED_COUNTS = int(os.environ.get("CDCLAKE_READER_COUNTS", "100"))
+REQUIRED_COUNTS = 10_000 if TIER is Tier.THOROUGH else 100
 """The table changes until the readers have counted so often, and at least `CHANGES` times."""
 
 

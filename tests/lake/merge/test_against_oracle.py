@@ -24,7 +24,7 @@ from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.storage import reader, wide_rows, writer
 from cdclake.oracle import merge
 from tests.dying_store import Death, DiedError
-from tests.examples import THOROUGH, examples
+from tests.examples import examples
 from tests.lake.scd2.versions import printed
 from tests.lake.table import Table, by_key, ordering_by_value, without_ordering
 
@@ -94,7 +94,7 @@ TINY = (
 
 FIRST_HALF, SECOND_HALF = pytest.mark.xdist_group("first half"), pytest.mark.xdist_group("second half")
 """Two processes share the thorough run."""
-SPARK_PARTS = (pytest.param(1, marks=FIRST_HALF), *([pytest.param(2, marks=SECOND_HALF)] if THOROUGH else []))
+SPARK_PARTS = (pytest.param(1, marks=FIRST_HALF), pytest.param(2, marks=[SECOND_HALF, pytest.mark.thorough]))
 
 Row = dict[str, Any]
 Change = tuple[str, Row, "Row | None"]
@@ -269,21 +269,21 @@ def check_type_of_n(table: Table, feed: dict[str, Any], initial: int | None) -> 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("part", SPARK_PARTS)
-@examples(default=50, thorough=250)
+@examples(thorough=250, ci=50, test=10)
 @given(feed=feeds(max_files=3))
 def test_any_feed_equals_the_oracle_on_spark(spark_backend: SparkBackend, part: int, feed: dict[str, Any]) -> None:
     check(feed, spark_backend)
 
 
 @SECOND_HALF
-@examples(default=150, thorough=1_500)
+@examples(thorough=1_500, ci=150, test=50, quick=10)
 @given(feeds())
 def test_any_feed_equals_the_oracle(feed: dict[str, Any]) -> None:
     check(feed, InProcessBackend())
 
 
 @FIRST_HALF
-@examples(default=75, thorough=750)
+@examples(thorough=750, ci=75, test=20)
 @given(feeds())
 def test_any_feed_of_a_table_without_a_key_equals_the_oracle(feed: dict[str, Any]) -> None:
     check({**feed, "key": ()}, InProcessBackend())
@@ -301,7 +301,7 @@ def partial_rows(draw: st.DrawFn) -> tuple[str, Row]:
 
 
 @FIRST_HALF
-@examples(default=100, thorough=1_000)
+@examples(thorough=1_000, ci=100, test=30, quick=5)
 @given(
     full_load=st.integers(0, 6),
     files=st.lists(st.lists(partial_rows(), min_size=1, max_size=8), min_size=1, max_size=4),

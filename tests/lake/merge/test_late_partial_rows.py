@@ -145,7 +145,7 @@ CHANGES = st.lists(
 )
 
 
-@examples(default=150, thorough=1_500)
+@examples(thorough=1_500, ci=150, test=30)
 @given(changes=CHANGES, data=st.data())
 def test_changes_in_any_order_make_the_same_rows_or_are_refused(changes: list[Change], data: st.DataObject) -> None:
     lines, expected = truth(changes)

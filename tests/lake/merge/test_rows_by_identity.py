@@ -148,7 +148,7 @@ def check(table: Table, history: dict[str, Any]) -> None:
         check_newest_are_the_table(table, ("id",))
 
 
-@examples(default=150, thorough=1_500)
+@examples(thorough=1_500, ci=150, test=30)
 @given(history=histories(), sequence=st.booleans())
 def test_files_in_order_are_always_decided(history: dict[str, Any], sequence: bool) -> None:
     """Unless the full load might contain the changes, which only sequences can rule out."""
@@ -164,7 +164,7 @@ def test_files_in_order_are_always_decided(history: dict[str, Any], sequence: bo
             check(table, history)
 
 
-@examples(default=150, thorough=1_500, repeats=True)
+@examples(thorough=1_500, ci=150, test=30)
 @given(
     history=histories(most_overlapping=3),
     order=st.permutations(range(6)),

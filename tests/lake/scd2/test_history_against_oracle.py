@@ -135,7 +135,7 @@ def check(
 
 
 @SECOND_HALF
-@examples(default=30, thorough=1_500)
+@examples(thorough=1_500, ci=30, test=10)
 @given(fed=st.lists(feeds(max_files=3), min_size=1, max_size=2), time_column=TIME_COLUMNS, readers=READERS)
 def test_any_feed_equals_the_history_of_the_oracle(
     fed: list[dict[str, Any]], time_column: str | None, readers: list[Readers]
@@ -144,7 +144,7 @@ def test_any_feed_equals_the_history_of_the_oracle(
 
 
 @SECOND_HALF
-@examples(default=15, thorough=500)
+@examples(thorough=500, ci=15, test=5)
 @given(
     feed=feeds(max_files=4),
     reload=feeds(max_files=2),

@@ -122,7 +122,7 @@ def test_filters_are_written_where_key_ranges_do_not_suffice(
     assert (bloom_filter_options(shape, 5) or {}).keys() == ({column} if column else set())
 
 
-@examples(300, 3000)
+@examples(thorough=3_000, ci=300, test=100, quick=20)
 @given(st.lists(st.none() | st.tuples(st.integers(0, 30), st.integers(0, 5)), max_size=8))
 def test_files_overlap_if_their_key_ranges_do(ranges: list[tuple[int, int] | None]) -> None:
     bounds = [(one[0], one[0] + one[1]) if one else None for one in ranges]

@@ -68,7 +68,7 @@ def test_zeros_of_both_signs_are_one_key_as_are_all_nans(kind: str) -> None:
     assert len(encoded(kind, math.nan, -math.nan).unique()) == 1
 
 
-@examples(default=200, thorough=5_000)
+@examples(thorough=5_000, ci=200, test=100, quick=20)
 @given(st.data())
 def test_leading_keys_of_several_columns_sort_like_their_values(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(["bigint", "string"]), min_size=2, max_size=3))
@@ -117,7 +117,7 @@ WIDENINGS = [
 ]
 
 
-@examples(default=100, thorough=1_000)
+@examples(thorough=1_000, ci=100, test=50, quick=20)
 @given(st.lists(st.sampled_from(WIDENINGS), min_size=1, max_size=3), st.data())
 def test_converted_keys_equal_the_keys_of_the_widened_values(kinds: list[Any], data: st.DataObject) -> None:
     values = [[data.draw(strategy) for _ in range(3)] for _, _, strategy in kinds]

@@ -98,7 +98,7 @@ class Model:
         return any(self.key_of(dict(one.row)) == key and one.position >= change.position for one in self.applied)
 
 
-@examples(default=15, thorough=750)
+@examples(thorough=750, ci=15, test=5)
 @given(
     steps=st.lists(files | inserts | updates | deletes, min_size=2, max_size=7),
     hours=st.permutations(range(7)),
