@@ -243,6 +243,7 @@ def write_large_data_file() -> None:
     write_data_file(8000, 1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("status", "code"), RETRYABLE)
 @pytest.mark.parametrize(
     ("method", "skip"),
@@ -278,6 +279,7 @@ def test_a_write_to_a_bucket_that_does_not_exist_names_it(s3: FakeS3) -> None:
     assert BUCKET in error.remedy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("action", "method", "status"),
     [
@@ -353,6 +355,7 @@ def short(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> FakeS3:
     return s3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", SHORT_READS)
 def test_a_short_read_that_s3_fails_is_repeated(short: FakeS3, action: str) -> None:
     short.requests.clear()
@@ -365,6 +368,7 @@ def test_a_short_read_that_s3_fails_is_repeated(short: FakeS3, action: str) -> N
         assert [fault.times for fault in short.faults] == [0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "code", "kind"), [(503, "SlowDown", RetryableError), (403, "AccessDenied", ConfigurationError)]
 )

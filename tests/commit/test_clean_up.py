@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.adapters.memory import ManualClock, MemoryStore
@@ -16,6 +16,7 @@ from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import plan_rollback
 from cdclake.errors import ConfigurationError, PastRetentionError
 from tests.builders import LAYOUT, LakeBuilder
+from tests.examples import examples
 
 DAY_SECONDS = 24 * 3600
 MONTH = timedelta(days=30)
@@ -178,8 +179,7 @@ steps = st.lists(
 )
 
 
-@pytest.mark.slow
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(thorough=3000, ci=300, test=100, quick=30)
 @given(steps=steps)
 def test_a_rollback_can_reach_every_retained_change_after_any_history(steps: list[tuple[Any, ...]]) -> None:
     lake = LakeBuilder(MemoryStore(), ManualClock())

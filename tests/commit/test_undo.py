@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.adapters.memory import ManualClock, MemoryStore
@@ -18,6 +18,7 @@ from cdclake.errors import CommitConflictError, ConfigurationError, LeaseLostErr
 from cdclake.model.change import ChangeKind
 from tests.builders import LAYOUT, LakeBuilder
 from tests.dying_store import DiedError
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from cdclake.model.change import ChangeRecord
@@ -252,8 +253,7 @@ steps = st.lists(
 )
 
 
-@pytest.mark.slow
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(thorough=3000, ci=300, test=100, quick=30)
 @given(steps=steps)
 def test_any_sequence_of_changes_and_rollbacks_restores_the_content_of_each_number(
     steps: list[tuple[Any, ...]],

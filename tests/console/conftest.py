@@ -57,12 +57,26 @@ def plain_text(response: TestResponse) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", response.text.replace("<wbr>", "")).split())
 
 
-@pytest.fixture
-def lake(clock: ManualClock) -> MemoryLake:
-    """Five tables in different states."""
+@pytest.fixture(scope="session")
+def filled() -> MemoryLake:
+    """Five tables in different states, which no test changes."""
+    clock = ManualClock()
     lake = MemoryLake(MemoryStore(clock), MemoryStore(clock), MemoryState(), clock)
     fill(lake.states, lake.raw, lake.log, clock())
     return lake
+
+
+@pytest.fixture
+def lake(filled: MemoryLake, clock: ManualClock) -> MemoryLake:
+    """The same for one test."""
+    return MemoryLake(_copy(filled.store, clock), _copy(filled.raw, clock), MemoryState(filled.states.all()), clock)
+
+
+def _copy(store: MemoryStore, clock: ManualClock) -> MemoryStore:
+    copy = MemoryStore(clock)
+    for entry in store.list(""):
+        copy.put(entry.key, store.get(entry.key) or b"")
+    return copy
 
 
 def new_browser(console: Console) -> Browser:

@@ -51,6 +51,7 @@ def test_cfn_lint_finds_nothing_in_the_sample(checked_sample: CheckedStacks):
     lint(CheckedStacks(checked_sample.folder, {SAMPLE: checked_sample.templates[SAMPLE]}, []))
 
 
+@pytest.mark.deployment
 def test_the_sample_has_no_route_to_or_from_the_internet(sample: Stacks):
     kinds = {resource["Type"] for resource in sample.stacks[SAMPLE]["Resources"].values()}
     assert not kinds & {"AWS::EC2::InternetGateway", "AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::EC2::Route"}

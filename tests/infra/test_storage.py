@@ -166,6 +166,7 @@ def test_an_existing_bucket_is_not_created(tailored: Stacks):
     assert names == {LAKE, LOGS}
 
 
+@pytest.mark.deployment
 def test_no_storage_is_deployed_if_everything_exists(tmp_path: Path):
     context = {
         "cdclake:existing_raw_bucket": "acme-raw",

@@ -36,6 +36,7 @@ def notification(deployed: Stacks) -> dict[str, Any]:
     return properties
 
 
+@pytest.mark.deployment
 @pytest.mark.parametrize(
     ("stacks", "schedule", "enabled"),
     [("default", "cron(0 * * * ? *)", True), ("tailored", "cron(30 2 * * ? *)", False)],
@@ -69,6 +70,7 @@ def test_without_a_prefix_the_function_is_notified_of_every_raw_file(default: St
     assert "Filter" not in configuration
 
 
+@pytest.mark.deployment
 def test_without_start_by_file_the_bucket_sends_no_notifications(tmp_path: Path):
     deployed = Stacks(synthesize(build_app({"cdclake:start_by_file": False}, tmp_path)))
     assert deployed.all("Custom::S3BucketNotifications") == deployed.all("AWS::Lambda::Permission") == {}

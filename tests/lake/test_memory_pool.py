@@ -20,6 +20,7 @@ VARIABLE = "ARROW_DEFAULT_MEMORY_POOL"
 CODE = "import cdclake.lake.storage.reader, pyarrow; print(pyarrow.default_memory_pool().backend_name)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", ["", "mimalloc"])
 def test_the_first_import_of_pyarrow_chooses_the_allocator(chosen: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name != VARIABLE}

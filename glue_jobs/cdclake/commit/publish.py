@@ -102,9 +102,9 @@ def remove_staging(log: ChangeLog, through: int) -> None:
 
 def in_parallel(call: Callable[[Item], Result], items: Iterable[Item], keep_alive: KeepAlive) -> list[Result]:
     """Call a function for each item, several at a time, and return the results. Stops at the first error."""
-    results = []
+    tasks, results = list(items), []
     with ThreadPoolExecutor(CONCURRENT_CALLS) as pool:
-        for result in pool.map(call, items):
+        for result in pool.map(call, tasks) if len(tasks) > 1 else map(call, tasks):
             results.append(result)
             keep_alive()
     return results

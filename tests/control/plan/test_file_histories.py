@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.adapters.memory import ManualClock
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.model.rawfiles import file_order
 from tests.control.world import World
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from cdclake.control.plan.decision import Decision
@@ -60,7 +61,7 @@ class Model:
         return sorted(name for name, then in self.known.items() if self.stored.get(name, then) != then)
 
 
-@settings(max_examples=50)
+@examples(thorough=1000, ci=50, test=25)
 @given(st.lists(STEPS, min_size=1, max_size=25))
 def test_each_file_is_applied_once_and_overwritten_ones_are_reported(steps: list[tuple[str, str, int]]):
     world, model = World(ManualClock()), Model()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.control.plan.decision import DecisionKind
@@ -16,6 +16,7 @@ from cdclake.model.rawfiles import ListedObject, RawFile, raw_files
 from cdclake.model.table import TableState
 from tests.control.plan.test_raw_scan import Bucket, applied_up_to, change
 from tests.control.world import ORDERS, World
+from tests.examples import examples
 
 WRITTEN = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
 NAMES = [f"20240305-10{number // 60:02d}{number % 60:02d}000.csv" for number in range(200)]
@@ -71,7 +72,7 @@ def test_the_digest_changes_with_names_and_sizes_but_not_with_files_after_the_wa
     assert KnownFiles.of(table(NAMES[-2]), files(NAMES[1:-1])).tail != known.tail
 
 
-@settings(max_examples=20)
+@examples(thorough=500, ci=20, test=20)
 @given(
     count=st.integers(1, 2600),
     minutes=st.sampled_from([1, 7]),

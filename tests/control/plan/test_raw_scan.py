@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.control.controller import execute, plan
@@ -26,6 +26,7 @@ from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject, raw_files, start_after
 from cdclake.model.table import TableState
 from tests.control.world import ORDERS, RAW
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -132,6 +133,7 @@ def test_a_scan_finds_every_new_file_in_date_folders_without_leading_zeros(water
     assert new <= next(scans(Bucket([*applied, *new, LOAD]), state, 1))[0]
 
 
+@pytest.mark.slow
 def test_a_data_file_with_another_name_is_reported_once_any_page_of_a_large_folder_has_shown_it(world: World):
     world.put(*a_minute_each(2500))
     world.register(LateWindowHours="1")
@@ -163,8 +165,7 @@ def test_a_second_page_that_reaches_the_end_stores_no_position():
     assert list(scans(Bucket(files), applied_up_to(files[-1]), 2)) == [(set(files), 2, "")] * 2
 
 
-@pytest.mark.slow
-@settings(max_examples=40)
+@examples(thorough=500, ci=40, test=10)
 @given(
     files=st.integers(1, 4500),
     seconds=st.sampled_from([1, 20, 60, 3600]),
@@ -185,8 +186,7 @@ def test_every_object_of_any_folder_is_seen_within_one_scan_per_page_and_one_mor
     assert seen == set(names)
 
 
-@pytest.mark.slow
-@settings(max_examples=25)
+@examples(thorough=500, ci=25, test=10)
 @given(
     files=st.integers(1, 6000), seconds=st.sampled_from([1, 10, 60, 3600]), loads=st.sampled_from([0, 1, 1100, 3000])
 )
@@ -270,6 +270,7 @@ def controller_run(world: World) -> tuple[str, str]:
     return todo.tables[0].decision.kind.value, world.state().last_page_end
 
 
+@pytest.mark.slow
 def test_new_files_late_ones_and_load_files_of_a_large_folder_are_seen(world: World):
     a_busy_table(world)
     world.clock.advance(7 * 86400)

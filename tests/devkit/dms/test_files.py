@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cdclake.devkit.dms.attributes import attributes_for
@@ -31,6 +31,7 @@ from cdclake.devkit.dms.settings import DmsSettings, settings_from
 from cdclake.errors import SchemaMismatchError
 from cdclake.lake.storage.keys import UNSENT
 from cdclake.model.table import TableName
+from tests.examples import examples
 from tests.lake.table import NAME, Table
 
 if TYPE_CHECKING:
@@ -255,8 +256,7 @@ def same(batch: ReadBatch, operations: list[str], expected: pa.Table) -> None:
     assert batch.rows.select(COLUMNS.names).to_pylist() == expected.to_pylist()
 
 
-@pytest.mark.slow
-@settings(max_examples=150)
+@examples(thorough=1500, ci=150, test=30)
 @given(names=DIALECTS, drawn=st.lists(st.tuples(st.sampled_from("IUD"), VALUES), min_size=1, max_size=5))
 def test_cdclake_reads_back_every_file_with_its_attributes(
     names: dict[str, Any], drawn: list[tuple[str, tuple[Any, ...]]]

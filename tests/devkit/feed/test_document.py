@@ -6,20 +6,18 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pytest
 from typer.testing import CliRunner
 
 from cdclake.cli.main import app
 from tests import ROOT
 from tests.builders import FolderInstallation
 
-if TYPE_CHECKING:
-    import pytest
-
 DOCUMENT = (ROOT / "docs" / "feed.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_documented_comparison_finds_no_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -39,6 +37,7 @@ def test_the_documented_comparison_finds_no_difference(
     assert capsys.readouterr().out.splitlines()[-1] != "0 rows differ"
 
 
+@pytest.mark.slow
 def test_the_first_example_writes_the_listed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     command = next(iter(re.findall(r"^cdclake (local feed raw .*)$", DOCUMENT, re.MULTILINE)))

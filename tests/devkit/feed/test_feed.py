@@ -91,6 +91,7 @@ def test_the_requested_share_of_updates_hits_hot_keys() -> None:
     assert hot / 4_000 == pytest.approx(0.6, abs=0.05)
 
 
+@pytest.mark.slow
 def test_rows_of_a_transaction_share_a_commit_time_and_times_never_decrease() -> None:
     for rows in (1, 5, 50):
         requested = options(transaction_rows=rows, dms={"HeaderColumns": "AR_H_TRANSACTION_ID,AR_H_CHANGE_SEQ"})

@@ -31,6 +31,7 @@ class MeasuringStore(MemoryStore):
         super().put(key, data)
 
 
+@pytest.mark.slow
 def test_memory_is_released_after_each_write(tmp_path: Path) -> None:
     raw, options = MeasuringStore(), FeedOptions(rows=60_000, load_files=30, changes=60_000, change_files=30)
     before = pa.total_allocated_bytes()

@@ -163,6 +163,7 @@ def test_a_partition_column_may_have_any_name(tmp_path: Path, name: str) -> None
     assert [(one["id"], one[name]) for one in readers(table).rows()] == [(1, "x"), (2, None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 40])
 def test_publishing_takes_the_same_calls_for_any_number_of_files(tmp_path: Path, rows: int) -> None:
     """S3 needs two requests to replace the version hint, and one for each other call."""

@@ -300,6 +300,7 @@ def _plain(rows: Any) -> list[tuple[Any, ...]]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partition_key", ["null", "city", "n"])
 def test_each_snapshot_shows_its_change(partition_key: str, request: pytest.FixtureRequest) -> None:
     counts = {"histories": 0, "changes": 0, "erasures": 0, "snapshots read by DuckDB and pyiceberg": 0}

@@ -99,6 +99,7 @@ def needed_keys(table: TableOverTime) -> set[str]:
     return {*map(table.layout.data_key, data), *snapshot.iceberg.keys, *own}
 
 
+@pytest.mark.slow
 def test_of_16_runs_that_commit_one_number_readers_see_exactly_one(on_folder: TableOverTime) -> None:
     (winner,) = race(on_folder)
     assert winner["change"] == on_folder.log.head() == 2

@@ -66,6 +66,7 @@ def test_a_file_whose_rows_are_all_superseded_stays(table: Table) -> None:
     assert table.files() == before
 
 
+@pytest.mark.slow
 def test_new_rows_after_the_last_file_get_files_of_their_own_if_it_is_full(table: Table) -> None:
     last = 10 * ROWS
     before = table.files()

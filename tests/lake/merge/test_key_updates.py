@@ -317,6 +317,7 @@ class TestImmediateChecks:
         assert apply(table, SECOND, [("U", 5, "bb", 5), ("U", 2, "aa", 2)]) == {}
         check_newest_are_the_table(table, ("id",))
 
+    @pytest.mark.slow
     def test_files_in_any_order_give_the_same_rows(self, tmp_path: Path) -> None:
         files: dict[str, list[Change]] = {
             FIRST: [("D", 2, None, None), ("U", 2, "a", 1)],

@@ -73,6 +73,7 @@ def test_a_key_is_looked_up_in_the_one_file_of_its_range(table: Table, probed: l
     assert len(probed) == 1
 
 
+@pytest.mark.slow
 def test_newest_rows_of_each_tenant_leave_the_ranges_apart(table: Table) -> None:
     for number in range(5):
         inserts = [("I", row(tenant, ROWS + number)) for tenant in range(TENANTS)]

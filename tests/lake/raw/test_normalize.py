@@ -173,6 +173,7 @@ def test_a_bad_before_image_makes_an_update_bad_and_is_ignored_in_other_rows(tmp
     assert bad_and_good(table) == ([(0, "A value of column BI_id is not a valid int")], [(1, 2), (2, 3)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", [b"I,1,a,x\n", b"I,1,a\n"])
 def test_bad_rows_do_not_make_reading_slow(persons: Table, bad: bytes) -> None:
     good = b"".join(b"I,%d,name %d,5\n" % (i, i) for i in range(100_000))

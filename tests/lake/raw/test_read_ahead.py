@@ -103,6 +103,7 @@ def test_small_files_are_read_concurrently_and_returned_in_order(tmp_path: Path)
     assert READS_AHEAD / 2 < bucket.max_concurrent <= READS_AHEAD
 
 
+@pytest.mark.slow
 def test_large_files_are_read_one_at_a_time(tmp_path: Path) -> None:
     bucket = Bucket()
     assert keys(bucket, slices(tmp_path, SMALL_BYTES + 1)) == list(range(FILES))

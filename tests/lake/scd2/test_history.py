@@ -127,6 +127,7 @@ def test_a_late_row_goes_between_its_neighbors_and_only_their_files_change(table
     assert {name: data for name, data in before.items() if name not in removed}.items() <= after.items()
 
 
+@pytest.mark.slow
 def test_closed_files_of_past_months_stay_as_they_are(table: Table) -> None:
     """A change adds files to the month in which a version was opened, and leaves existing files as they are."""
     table.load([row(number, "loaded") for number in range(20)], JANUARY)
@@ -143,6 +144,7 @@ def closed_files(table: Table) -> dict[str, bytes]:
     return {name: data for name, data in version_files(table).items() if name in closed}
 
 
+@pytest.mark.slow
 def test_small_files_of_a_month_are_merged_before_there_are_many(table: Table) -> None:
     table.load([row(1, "loaded")], JANUARY)
     for hours in range(2 * MAX_SMALL_FILES):

@@ -78,6 +78,7 @@ def test_one_statement_may_truncate_several_tables():
     assert parse_change(message) == Truncate((T, TableName("shop", "O")))
 
 
+@pytest.mark.slow
 def test_text_with_line_breaks_and_of_many_megabytes_is_whole():
     text = "a'\n" * 3_000_000
     change = parse_change(f"table public.t: INSERT: v[text]:'{text.replace(chr(39), chr(39) * 2)}' w[text]:'end'")

@@ -62,6 +62,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ErasableTable:
     return ErasableTable(tmp_path, COLUMNS)
 
 
+@pytest.mark.slow
 def test_an_erasure_removes_every_copy_of_a_row_and_nothing_else(table: ErasableTable) -> None:
     states = fill_with_changes(table)
     before = objects_containing(table, SECRET_ID, SECRET_NAME)
@@ -104,6 +105,7 @@ def check_clean_up(table: ErasableTable) -> None:
     assert {key for key in left if "/as-of/" not in key} == needed
 
 
+@pytest.mark.slow
 def test_the_history_loses_only_the_versions_of_erased_rows(in_folder: ErasableTable) -> None:
     fill_with_changes(in_folder)
     before = version_rows(in_folder)
@@ -118,6 +120,7 @@ def test_the_history_loses_only_the_versions_of_erased_rows(in_folder: ErasableT
     assert other_versions(after) == other_versions(before)
 
 
+@pytest.mark.slow
 def test_the_preview_equals_the_report_which_contains_no_values(in_folder: ErasableTable) -> None:
     states = fill_with_changes(in_folder)
     found, out_of_reach = preview(in_folder.erasure(KEY))
@@ -189,6 +192,7 @@ def test_an_erasure_that_pauses_past_its_lease_undoes_no_other(tmp_path: Path, m
     assert call > 30
 
 
+@pytest.mark.slow
 def test_an_erasure_cannot_be_undone(in_folder: ErasableTable) -> None:
     fill_with_changes(in_folder)
     in_folder.erase(KEY)
@@ -206,6 +210,7 @@ def test_a_deleted_row_is_erased_only_from_earlier_changes(in_folder: ErasableTa
     assert objects_containing(in_folder, SECRET_ID, SECRET_NAME) == {}
 
 
+@pytest.mark.slow
 def test_missing_retired_files_do_not_stop_an_erasure(in_folder: ErasableTable) -> None:
     fill_with_changes(in_folder)
     retired = sorted((in_folder.lake / in_folder.layout.retired_folder).rglob("*.parquet"))
@@ -230,6 +235,7 @@ def test_a_soft_deleted_row_is_erased_and_others_stay_soft_deleted(in_folder: Er
     assert [(values["id"], values["Op"]) for values in in_folder.rows_as_of(done.change or 0)] == [(1, "I"), (3, "D")]
 
 
+@pytest.mark.slow
 def test_one_erasure_removes_the_rows_of_several_keys(in_folder: ErasableTable) -> None:
     states = fill_with_changes(in_folder)
     in_folder.erase(KEY, "1", '{"ID": 2}')
