@@ -18,7 +18,7 @@ from cdclake.devkit.local.environment import QUICK_JAVA
 from cdclake.devkit.strict_aws import strict
 from cdclake.devkit.strict_aws.s3_conditions import note_arrival
 from tests.servers import mariadb, postgresql
-from tests.tiers import TIER, Tier, mark_by_fixtures, refuse_unmarked_starts, tier_of
+from tests.tiers import TIER, Tier, mark_by_fixtures, mark_samples, refuse_unmarked_starts, tier_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark each test by what it starts, leave out those of later tiers, and run the longest files first."""
     for item in items:
         mark_by_fixtures(item)
+    mark_samples(items)
     later = [item for item in items if tier_of(item) > TIER]
     config.hook.pytest_deselected(items=later)
     rank = {name: number for number, name in enumerate(LONGEST)}

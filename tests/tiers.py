@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import defaultdict
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from moto.core.models import MockAWS
 from moto.server import ThreadedMotoServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 
 class Tier(IntEnum):
@@ -54,6 +55,7 @@ MARKER_OF_FIXTURE = {
     "session": "spark",
     "checked": "deployment",
     "checked_tailored": "deployment",
+    "checked_sample": "deployment",
     "mariadb": "database",
     "postgresql": "database",
 }
@@ -74,6 +76,21 @@ def mark_by_fixtures(item: pytest.Item) -> None:
     for fixture in getattr(item, "fixturenames", ()):
         if fixture in MARKER_OF_FIXTURE:
             item.add_marker(MARKER_OF_FIXTURE[fixture])
+
+
+def mark_samples(items: Iterable[pytest.Item]) -> None:
+    """Leave only some cases of each test with the marker `sampled` in the first tier, spread over all of them."""
+    cases = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for test in cases.values():
+        marker = test[0].get_closest_marker("sampled")
+        count = marker.args[0] if marker else 0
+        chosen = {number * len(test) // count for number in range(count)}
+        for number, item in enumerate(test):
+            if number not in chosen:
+                item.add_marker("slow")
 
 
 def tier_of(item: pytest.Item) -> Tier:

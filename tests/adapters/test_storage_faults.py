@@ -232,6 +232,7 @@ def test_a_damaged_file_is_still_called_damaged(s3: FakeS3) -> None:
         READS["data file"]()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("status", "code"), RETRYABLE)
 @pytest.mark.parametrize("action", WRITES)
 def test_a_write_that_s3_fails_is_to_be_run_again(s3: FakeS3, action: str, status: int | str, code: str) -> None:

@@ -25,6 +25,7 @@ def growth_of(kind: str) -> list[dict[str, Any]]:
     return sorted(results, key=lambda result: int(result["factor"]))
 
 
+@pytest.mark.slow
 def test_all_contestants_were_measured_three_times_at_the_default_size() -> None:
     assert (CONTENT["rows"], CONTENT["rounds"] >= 3) == (DEFAULT_ROWS, True)
     assert all(one["rounds"] >= 3 for one in CONTENT["results"] if one["contestant"] not in MEASURED_ONCE)

@@ -51,6 +51,7 @@ def port() -> Iterator[int]:
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunked", [False, True])
 def test_requests_of_a_connection_arrive_later_and_unchanged(port: int, chunked: bool) -> None:
     requests: list[S3Request] = []

@@ -21,6 +21,7 @@ def commands(program, documents=DOCUMENTS):
                     yield shlex.split(line)[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", list(commands("cdclake")), ids=shlex.join)
 def test_documented_commands_and_options_exist(cdclake, arguments):
     cdclake.ok(*arguments, "--help")

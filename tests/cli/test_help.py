@@ -94,6 +94,7 @@ def test_the_shell_completes_verbs(cdclake):
     assert "rollback" in done.stdout
 
 
+@pytest.mark.slow
 def test_help_loads_neither_boto3_nor_moto_nor_arrow_nor_spark():
     code = (
         "import sys; from cdclake.cli.main import app\n"

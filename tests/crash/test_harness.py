@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     NewEnvironment = Callable[[str], AbstractContextManager[tuple[Environment, Path]]]
 
+pytestmark = pytest.mark.slow
 all_readers = pytest.mark.parametrize("readers", ["folder", "iceberg", "both"])
 iceberg_readers = pytest.mark.parametrize("readers", ["iceberg"])
 

@@ -97,6 +97,7 @@ def test_the_spark_jobs_import_from_the_zip(tmp_path: Path, script: str):
     assert all(file.startswith(str(library)) for file in imported_from(library, JOBS / script))
 
 
+@pytest.mark.slow
 def test_the_function_imports_from_its_folder(tmp_path: Path):
     build_function(tmp_path)
     files = imported_from(tmp_path, tmp_path / "handler.py")
@@ -112,6 +113,7 @@ def test_the_function_has_its_librarys_dependencies_in_the_tested_versions(tmp_p
         assert library.version == importlib.metadata.version(library.name)
 
 
+@pytest.mark.slow
 def test_the_function_is_reproducible_pure_python_and_not_too_large(tmp_path: Path):
     packed = []
     for name in ("first", "second"):
@@ -131,6 +133,7 @@ def test_a_library_whose_version_differs_from_the_pin_is_not_shipped(tmp_path: P
         build_function(tmp_path / "function")
 
 
+@pytest.mark.slow
 def test_pip_knows_what_it_installed(installed: Path):
     (library,) = importlib.metadata.distributions(path=[str(installed)])
     assert (library.name, library.version) == ("cdclake", __version__)
@@ -144,6 +147,7 @@ def test_the_wheels_record_lists_its_files(wheel: CodeFile):
         assert listed == archive.namelist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bundle", "scripts"),
     [

@@ -46,12 +46,10 @@ def test_the_sample_is_not_deployed_by_default(default: Stacks):
     assert default.all("AWS::RDS::DBInstance") == default.all("AWS::DMS::ReplicationTask") == {}
 
 
-@pytest.mark.slow
 def test_cfn_lint_finds_nothing_in_the_sample(checked_sample: CheckedStacks):
     lint(CheckedStacks(checked_sample.folder, {SAMPLE: checked_sample.templates[SAMPLE]}, []))
 
 
-@pytest.mark.deployment
 def test_the_sample_has_no_route_to_or_from_the_internet(sample: Stacks):
     kinds = {resource["Type"] for resource in sample.stacks[SAMPLE]["Resources"].values()}
     assert not kinds & {"AWS::EC2::InternetGateway", "AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::EC2::Route"}

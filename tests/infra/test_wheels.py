@@ -62,6 +62,7 @@ def unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cdclake_infra.wheels.subprocess.run", lambda *_, **__: pytest.fail("pip was called"))
 
 
+@pytest.mark.slow
 def test_wheels_are_downloaded_into_the_cache_in_the_locks_order(tmp_path: Path, index: Path):
     write_lock(tmp_path, PURE, *(write_wheel(index, name) for name in ("second", "first")))
     wheels = fetch(PURE, tmp_path / "cache", tmp_path)
@@ -87,6 +88,7 @@ def test_a_cached_wheel_that_differs_from_its_hash_is_refused(tmp_path: Path):
     assert "Delete the file" in refused.value.remedy
 
 
+@pytest.mark.slow
 def test_a_downloaded_wheel_that_differs_from_its_hash_is_refused(tmp_path: Path, index: Path):
     write_lock(tmp_path, PURE, write_wheel(tmp_path / "original", "first"))
     write_wheel(index, "first", content="evil = True")
@@ -95,6 +97,7 @@ def test_a_downloaded_wheel_that_differs_from_its_hash_is_refused(tmp_path: Path
     assert not list((tmp_path / "cache" / "pure").iterdir())
 
 
+@pytest.mark.slow
 def test_a_wheel_that_cannot_be_downloaded_is_reported_with_the_folder_to_fill(tmp_path: Path, index: Path):
     write_lock(tmp_path, PURE, write_wheel(tmp_path / "original", "first"))
     with pytest.raises(ConfigurationError, match=r"No matching distribution found for first==1\.0") as refused:
@@ -103,6 +106,7 @@ def test_a_wheel_that_cannot_be_downloaded_is_reported_with_the_folder_to_fill(t
     assert "copy this folder from a machine that has it" in refused.value.remedy
 
 
+@pytest.mark.slow
 def test_only_wheels_that_the_runtime_can_install_are_taken(tmp_path: Path, index: Path):
     linux = write_wheel(index, "first", "cp311-cp311-manylinux_2_28_x86_64")
     mac = write_wheel(tmp_path / "cache" / "compiled", "first", "cp311-cp311-macosx_11_0_arm64")

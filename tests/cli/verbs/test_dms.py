@@ -146,6 +146,7 @@ def test_cfn_lint_accepts_the_template(cdclake: Cdclake, source: Source, chosen:
     assert template["Parameters"].keys() == open_names
 
 
+@pytest.mark.slow
 def test_cfn_lint_refuses_an_unknown_setting(cdclake: Cdclake) -> None:
     text = cdclake.ok("dms", "settings", "--source", "mysql", "--as", "cloudformation").stdout
     assert list(map(str, lint(text.replace("RowGroupLength", "RowGroupSize"), config=ManualArgs()))) != []

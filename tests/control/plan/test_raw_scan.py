@@ -209,6 +209,7 @@ def test_with_frequent_files_a_run_stores_where_the_tail_begins(world: World):
     assert world.plan().tables[0].action is Action.START
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("noted", ["soon", "null", "2024", "20250101-000000", "20200101-000000"])
 def test_an_invalid_stored_start_is_ignored(noted: str):
     files = a_minute_each(3000)

@@ -35,6 +35,7 @@ def adopted(tmp_path: Path, partition_key: str) -> AdoptableTable:
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partition_key", ["null", "city"])
 @pytest.mark.parametrize("readers", [Readers.ICEBERG, Readers.BOTH])
 def test_an_adopted_table_can_get_iceberg_readers(tmp_path: Path, readers: Readers, partition_key: str) -> None:

@@ -104,6 +104,7 @@ def test_the_folder_shows_nothing(table: Table) -> None:
     assert list(table.folder.rglob("*.parquet")) == []
 
 
+@pytest.mark.slow
 def test_a_column_that_iceberg_cannot_widen_ends_time_travel(table: Table, partition_key: str) -> None:
     """Readers that look for it by its new id would find nothing in earlier snapshots.
 

@@ -119,6 +119,7 @@ def test_a_history_that_begins_later(tmp_path: Path) -> None:
     check_files(table.log, table.log.snapshot(3))
 
 
+@pytest.mark.slow
 def test_a_history_turned_off_stays_as_it_is(table: TableOverTime) -> None:
     table.item |= {"History": "false", "Readers": "folder"}
     table.apply(("I", row(4)))
@@ -131,6 +132,7 @@ def test_a_history_turned_off_stays_as_it_is(table: TableOverTime) -> None:
     assert not (table.lake / table.layout.history.version_hint_key).exists()
 
 
+@pytest.mark.slow
 def test_a_clean_up_deletes_what_no_retained_change_needs(table: TableOverTime) -> None:
     for number in range(4, 7):
         table.apply(("U", row(1, f"city {number}")))

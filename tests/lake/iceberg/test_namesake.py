@@ -35,6 +35,7 @@ def seen(table: TableOverTime, readers: str) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @READERS
 def test_a_history_is_not_reapplied_in_the_place_of_another_table(tmp_path: Path, readers: str) -> None:
     table, other = with_undone_history(tmp_path, readers)
@@ -51,6 +52,7 @@ def test_a_history_is_not_reapplied_in_the_place_of_another_table(tmp_path: Path
     assert (seen(table, readers), seen(other, readers)) == ([5, 6], [2])
 
 
+@pytest.mark.slow
 @READERS
 def test_two_tables_in_one_place_get_out_of_it(tmp_path: Path, readers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An earlier version reapplied a history into the folder of the other table."""
@@ -75,6 +77,7 @@ def test_two_tables_in_one_place_get_out_of_it(tmp_path: Path, readers: str, mon
         check_files(one.log, one.log.snapshot(one.log.head()))
 
 
+@pytest.mark.slow
 @READERS
 def test_an_erasure_leaves_the_place_of_another_table_alone(tmp_path: Path, readers: str) -> None:
     table, other = with_undone_history(tmp_path, readers)

@@ -78,6 +78,7 @@ def test_new_rows_after_the_last_file_get_files_of_their_own_if_it_is_full(table
     assert len(keys(table)) == len(set(keys(table))) == 4 * ROWS
 
 
+@pytest.mark.slow
 def test_a_file_that_outgrows_twice_the_target_is_cut(table: Table) -> None:
     summary = apply(table, FIRST, [("I", row(10 * number + 5)) for number in range(ROWS)])
     assert merges_in_place(summary)

@@ -172,6 +172,7 @@ LINES = [
 KEPT = [LINES[0], LINES[2], LINES[5]]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("header", ["", HEADER])
 @pytest.mark.parametrize("zipped", [False, True])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -258,6 +259,7 @@ def test_bad_rows_of_a_rewritten_file_cannot_be_released(table: ErasableTable) -
     )  # quarantined after the erasure, so with the new numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", [1, 2, 3])
 def test_the_next_erasure_completes_one_that_crashed_at_the_raw_bucket(table: ErasableTable, call: int) -> None:
     table.load([row(1), secret()])
