@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from cdclake.errors import CommitConflictError
 from tests.builders import LAYOUT, LakeBuilder
 
 if TYPE_CHECKING:
@@ -83,3 +85,29 @@ def test_a_reader_never_sees_a_half_written_file_nor_misses_a_row(store: ObjectS
     assert len(reader.views) > 1
     assert min(reader.views) >= FILES * ROWS_PER_FILE
     assert max(reader.views) <= 2 * FILES * ROWS_PER_FILE
+
+
+def test_a_listed_file_never_changes(store: ObjectStore, clock: ManualClock) -> None:
+    """Not after undone changes either, nor if another run had files for the number of a change."""
+    lake = LakeBuilder(store, clock)
+    contents: dict[str, set[bytes]] = {}
+
+    def look() -> None:
+        for path, content in lake.contents().items():
+            contents.setdefault(path, set()).add(content)
+
+    for _ in range(2):
+        loser = lake.stage(files=2, run_id="loser")
+        lake.change(files=2, retired=[file.path for file in lake.snapshot.files[:1]])
+        with pytest.raises(CommitConflictError):
+            lake.log.commit(loser)
+        look()
+        lake.rollback()
+        look()
+        lake.reapply()
+        look()
+        lake.rollback()
+        lake.change(files=2)  # a new branch
+        look()
+    assert len(contents) == 8
+    assert {len(one) for one in contents.values()} == {1}

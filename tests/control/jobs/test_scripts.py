@@ -8,6 +8,7 @@ import logging
 import runpy
 import signal
 import sys
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
@@ -125,6 +126,16 @@ def test_process_table_skips_an_inactive_table(states: DynamoState, run: Script)
     item = json.dumps({"path": {"S": ORDERS}})
     summary, code, _ = run("process_table.py", item=item, out_bucket=LAKE, out_prefix="")
     assert (summary["outcome"], code) == ("inactive", 0)
+
+
+def test_process_table_leaves_a_busy_table_to_its_holder(states: DynamoState, run: Script):
+    put(f"dms/shop/orders/{CHANGE}")
+    run("controller.py", bucket=RAW, prefix="dms/")
+    states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    states.acquire_lease(ORDERS, "another-run", datetime.now(timezone.utc), 300)
+    summary, code, _ = run("process_table.py", item=json.dumps({"path": ORDERS}), out_bucket=LAKE, out_prefix="")
+    assert str(summary["outcome"]).startswith("busy: leased by another-run until ")
+    assert (summary["error"], code) == ("", 0)
 
 
 def test_process_table_records_a_failure_and_releases_the_lease(states: DynamoState, run: Script):

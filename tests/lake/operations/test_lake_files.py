@@ -105,6 +105,17 @@ def test_a_change_of_a_large_table_checks_each_file_that_it_reads(
     assert table.log.head() == 2
 
 
+@pytest.mark.parametrize("change", ["rollback", "reload"])
+def test_a_rollback_and_a_reload_of_a_large_table_compare_all_files(
+    table: Table, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_files, "FILES_PER_CHECK", 1)
+    name = add_foreign_file(table)  # the last in order
+    with pytest.raises(LakeFilesError, match=name):
+        {**CHANGES, "reload": reload}[change](table)
+    assert table.log.head() == 2
+
+
 def test_a_foreign_file_stops_a_reload_too(table: Table) -> None:
     name = add_foreign_file(table)
     with pytest.raises(LakeFilesError, match=name):
