@@ -1,24 +1,29 @@
-"""`make reference`: writes the pages of `docs/reference` from the code."""
+"""`make reference`: writes the pages of `docs/reference` from the code and its tests."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from docs_build import attributes, command
+from docs_build import attributes, command, proofs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
-
-
-def pages() -> dict[str, str]:
-    """Each page's name and expected text."""
-    return {"attributes.md": attributes.page(), "command.md": command.page()}
+PAGES: dict[str, Callable[[], str]] = {
+    "attributes.md": attributes.page,
+    "command.md": command.page,
+    "proofs.md": proofs.page,
+}
+"""Each page's name, and what returns its expected text."""
 
 
 def main() -> None:
     """Write the pages."""
     FOLDER.mkdir(exist_ok=True)
-    for name, text in pages().items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(page(), encoding="utf-8")
 
 
 if __name__ == "__main__":
