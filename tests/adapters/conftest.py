@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore, StateStore
 
 BUCKET = "lake-of-tests"
-S3_STORES = [pytest.param(name, marks=pytest.mark.aws) for name in ("s3", "versioned_s3", "suspended_s3")]
+S3_STORES = [
+    pytest.param("versioned_s3", marks=pytest.mark.aws),
+    *(pytest.param(name, marks=[pytest.mark.aws, pytest.mark.long]) for name in ("s3", "suspended_s3")),
+]
+"""Of the buckets, the lake has a versioned one; the tests of the others repeat its calls, so only CI runs them."""
 
 
 @pytest.fixture

@@ -59,15 +59,20 @@ LEFT_OUT: dict[str, set[str]] = {PLAIN: {"clean-up-expired"}, ICEBERG: set(), BO
 """Runs that such a table does not have: in a folder nothing expires."""
 SCENARIOS_OF = {readers: [name for name in SCENARIOS if name not in left_out] for readers, left_out in LEFT_OUT.items()}
 SAMPLED = [
-    *((FOLDER, PLAIN, scenario) for scenario in SCENARIOS_OF[PLAIN] if scenario != "LoadIncremental-purge"),
-    *(
-        (FOLDER, ICEBERG, scenario)
-        for scenario in ("LoadIncremental-readers", "rollback-to", "clean-up-expired", "erase")
-    ),
-    *((FOLDER, BOTH, scenario) for scenario in ("LoadIncremental-both", "rollback-to")),
+    (FOLDER, PLAIN, "LoadIncremental"),
+    (FOLDER, PLAIN, "rollback-to"),
+    (FOLDER, PLAIN, "ProcessTable-takeover"),
+    (FOLDER, ICEBERG, "LoadIncremental-readers"),
     *(
         pytest.param(store, readers, scenario, marks=pytest.mark.long)
         for store, readers, scenario in (
+            *(
+                (FOLDER, PLAIN, scenario)
+                for scenario in SCENARIOS_OF[PLAIN]
+                if scenario not in ("LoadIncremental", "rollback-to", "ProcessTable-takeover", "LoadIncremental-purge")
+            ),
+            *((FOLDER, ICEBERG, scenario) for scenario in ("rollback-to", "clean-up-expired", "erase")),
+            *((FOLDER, BOTH, scenario) for scenario in ("LoadIncremental-both", "rollback-to")),
             (BUCKET, PLAIN, "ProcessTable-takeover"),
             (BUCKET, PLAIN, "rollback"),
             (VERSIONED, PLAIN, "LoadIncremental"),

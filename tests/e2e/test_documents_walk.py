@@ -136,6 +136,7 @@ def test_the_readme_brings_the_sample_orders_to_the_lake(tmp_path: Path) -> None
     assert (loaded["kind"], loaded["inserted"]) == ("full load", 10_000)
 
 
+@pytest.mark.long
 def test_the_tutorial_covers_changes_undo_time_travel_in_iceberg_history_and_a_bad_row(tmp_path: Path) -> None:
     printed, records = walk(
         "docs/tutorial.md",
