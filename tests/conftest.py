@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from functools import lru_cache, partial
+from functools import lru_cache
 from threading import RLock
 from typing import TYPE_CHECKING
 
+import botocore.session
 import pytest
-from botocore.loaders import JSONFileLoader
+from botocore.loaders import create_loader
 from hypothesis import settings
 from moto import mock_aws
 from moto.core.botocore_stubber import BotocoreStubber
@@ -50,9 +51,8 @@ settings.register_profile("cdclake", deadline=None, max_examples=EXAMPLES[TIER],
 settings.load_profile("cdclake")
 
 
-# Each boto3 session parses its service models again, which takes longer than most tests. The models never change.
-_parse = lru_cache(maxsize=None)(partial(JSONFileLoader.load_file, JSONFileLoader()))
-setattr(JSONFileLoader, "load_file", lambda _, path: _parse(path))  # noqa: B010 - mypy refuses to assign to a method
+# Each boto3 session looks for the service models and parses them anew, which takes longer than most tests.
+setattr(botocore.session, "create_loader", lru_cache(create_loader))  # noqa: B010 - mypy knows no such name
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -79,18 +79,20 @@ def mark_by_fixtures(item: pytest.Item) -> None:
 
 
 def mark_samples(items: Iterable[pytest.Item]) -> None:
-    """Leave only some cases of each test with the marker `sampled` in the first tier, spread over all of them."""
+    """Leave only some cases of each test with the marker `sampled` in the first tiers, spread over all of them."""
     cases = defaultdict[str, list[pytest.Item]](list)
     for item in items:
         if item.get_closest_marker("sampled"):
             cases[item.nodeid.partition("[")[0]].append(item)
     for test in cases.values():
         marker = test[0].get_closest_marker("sampled")
-        count = marker.args[0] if marker else 0
-        chosen = {number * len(test) // count for number in range(count)}
-        for number, item in enumerate(test):
-            if number not in chosen:
-                item.add_marker("slow")
+        counts = dict(marker.kwargs) if marker else {}
+        for tier, later in (("quick", "slow"), ("test", "long")):
+            count = counts.get(tier, len(test))
+            chosen = {number * len(test) // count for number in range(count)}
+            for number, item in enumerate(test):
+                if number not in chosen:
+                    item.add_marker(later)
 
 
 def tier_of(item: pytest.Item) -> Tier:

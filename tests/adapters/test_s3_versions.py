@@ -239,6 +239,7 @@ def test_a_large_retired_file_is_copied_in_parts(s3: S3Client, store: S3Store, s
 # With crashes and concurrent callers
 
 
+@pytest.mark.sampled(test=8)
 @pytest.mark.parametrize("lost", ["request", "answer"])
 @pytest.mark.parametrize("name", USES)
 @pytest.mark.parametrize("status", [NEVER, ENABLED, SUSPENDED])

@@ -244,6 +244,7 @@ def write_large_data_file() -> None:
     write_data_file(8000, 1000)
 
 
+@pytest.mark.sampled(test=4)
 @pytest.mark.slow
 @pytest.mark.parametrize(("status", "code"), RETRYABLE)
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from cdclake.model.change import ChangeKind
 from cdclake.model.names import STATE_TABLE
 from cdclake.model.table import TableName, TableState
 from tests.builders import LakeBuilder
+from tests.moto_buckets import Version, read_bucket, write_bucket
 
 BAD_ROW = b'{"file": "20240302-000000000.csv", "row": 0, "reason": "id is null", "content": {"id": null}}'
 
@@ -150,10 +151,22 @@ def store(state):
     client.put_bucket_versioning(Bucket="cdclake-lake", VersioningConfiguration={"Status": "Enabled"})
     name = TableName("shop", "store")
     table = LakeBuilder(ChangeLog(S3Store(client, "cdclake-lake"), Target().installation.layout(name)), content=content)
+    if BUILT:
+        write_bucket("cdclake-lake", BUILT)
+    else:
+        _add_changes(table)
+        BUILT.update(read_bucket("cdclake-lake"))
+    state.set_attributes("cdclake-raw/shop/store/", {"ActiveFlag": "true"})
+    state.record_run("cdclake-raw/shop/store/", {"LastChangeId": "3"})
+    return table
+
+
+BUILT: dict[str, list[Version]] = {}
+"""What the lake of `store` contains, once it has been built."""
+
+
+def _add_changes(table):
     seconds = {"read": 0.25, "rewrite": 1.5}
     first = table.change(rows=100, kind=ChangeKind.FULL_LOAD, seconds=seconds)
     table.change(rows=50, too_late=("20240101-000000000.parquet",), bad_rows=BAD_ROW, seconds=seconds)
     table.change(rows=20, retired=(first.added[0].path,), seconds=seconds)
-    state.set_attributes("cdclake-raw/shop/store/", {"ActiveFlag": "true"})
-    state.record_run("cdclake-raw/shop/store/", {"LastChangeId": "3"})
-    return table

@@ -29,6 +29,7 @@ def test_the_document_contains_the_figures() -> None:
     assert text(RECORDED, PRICES) in (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.aws
 @pytest.mark.slow
 def test_the_recording_is_that_of_this_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from datetime import timezone
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import boto3
 import moto.glue.models as glue_models
@@ -34,6 +34,7 @@ from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_PROCESS_TABLE, STATE_T
 from tests.crash.connectors import DATABASE, LAKE, RAW, AwsConnector, FolderConnector
 from tests.crash.wire import FaultyWire
 from tests.infra.documented import documented_policy
+from tests.moto_buckets import read_bucket, s3_backend, versions_of, write_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -185,11 +186,11 @@ class AwsEnvironment:
         return AwsConnector(tuple(self.variables.items()))
 
     def put_raw(self, key: str, content: bytes) -> None:
-        written = _backend().put_object(RAW, key, content)
+        written = s3_backend().put_object(RAW, key, content)
         written.last_modified = self.clock().astimezone(timezone.utc).replace(tzinfo=None)
 
     def lake_objects(self) -> dict[str, bytes]:
-        objects = {key: versions[-1] for key, versions in _versions(LAKE).items() if versions}
+        objects = {key: versions[-1] for key, versions in versions_of(LAKE).items() if versions}
         return {key: found.value for key, found in objects.items() if isinstance(found, s3_models.FakeKey)}
 
     def catalog(self) -> dict[str, set[str] | str]:
@@ -208,13 +209,13 @@ class AwsEnvironment:
     def age_files(self) -> None:
         """See `Environment.age_files`. S3 has no temporary files."""
         expired = (self.clock() - 2 * EXPIRY_GRACE).astimezone(timezone.utc).replace(tzinfo=None)
-        for versions in _versions(LAKE).values():
+        for versions in versions_of(LAKE).values():
             for version in versions:
                 version.last_modified = expired
 
     def save(self) -> None:
         self._time = self.clock()
-        self._saved = {bucket: _read(bucket) for bucket in (RAW, LAKE)}
+        self._saved = {bucket: read_bucket(bucket) for bucket in (RAW, LAKE)}
         self._items = self._client("dynamodb").scan(TableName=STATE_TABLE, ConsistentRead=True)["Items"]
         self._databases = deepcopy(_catalog().databases)
 
@@ -222,7 +223,7 @@ class AwsEnvironment:
         """See `Environment.restore`. Versions get new ids."""
         self.clock.now = self._time
         for bucket, saved in self._saved.items():
-            _write(bucket, saved)
+            write_bucket(bucket, saved)
         for item in self._items:
             self._client("dynamodb").put_item(TableName=STATE_TABLE, Item=item)
         _catalog().databases = deepcopy(self._databases)
@@ -261,51 +262,5 @@ def aws_environment(
             moto_api_backend.reset()
 
 
-class _Version(NamedTuple):
-    """One version of an object; `content` is None for a delete marker."""
-
-    content: bytes | None
-    metadata: dict[str, str]
-    modified: Any
-
-
-def _backend() -> Any:
-    return s3_models.s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
-
-
 def _catalog() -> Any:
     return glue_models.glue_backends[DEFAULT_ACCOUNT_ID][DEFAULT_REGION]
-
-
-def _versions(bucket: str) -> dict[str, list[Any]]:
-    return dict(_backend().get_bucket(bucket).keys.iterlists())
-
-
-def _read(bucket: str) -> dict[str, list[_Version]]:
-    return {key: [_version(found) for found in versions] for key, versions in _versions(bucket).items()}
-
-
-def _version(found: Any) -> _Version:
-    if isinstance(found, s3_models.FakeKey):
-        return _Version(found.value, dict(found.metadata), found.last_modified)
-    return _Version(None, {}, found.last_modified)
-
-
-def _write(bucket: str, saved: dict[str, list[_Version]]) -> None:
-    """Replace a bucket's content by these versions. `dispose` removes Moto's files of the old ones."""
-    backend = _backend()
-    target = backend.get_bucket(bucket)
-    for versions in _versions(bucket).values():
-        for version in versions:
-            if isinstance(version, s3_models.FakeKey):
-                version.dispose()
-    target.keys.clear()
-    target.multiparts.clear()
-    for key, versions in saved.items():
-        for content, metadata, modified in versions:
-            if content is None:
-                backend.delete_object(bucket, key)
-                continue
-            written = backend.put_object(bucket, key, content)
-            written.set_metadata(metadata, replace=True)
-            written.last_modified = modified

@@ -95,6 +95,7 @@ def expected_codes(arguments: tuple[str, ...]) -> set[str]:
     return codes
 
 
+@pytest.mark.sampled(test=8)
 @pytest.mark.parametrize("name", [name for name in COMBINATIONS if name not in REDUNDANT])
 def test_findings_match_the_settings_of_the_feed(tmp_path: Path, name: str) -> None:
     rounds = () if "--rounds" in COMBINATIONS[name] else ("--rounds", "2")

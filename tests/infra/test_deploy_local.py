@@ -185,6 +185,7 @@ def test_a_script_cannot_import_code_that_is_not_deployed(aws: EmbeddedAws, fold
     assert error.startswith("ModuleNotFoundError: No module named 'cdclake'")
 
 
+@pytest.mark.deployment
 @pytest.mark.aws
 def test_a_script_gets_its_arguments_its_role_and_its_wheels(aws: EmbeddedAws, folder: Path):
     put(
@@ -213,6 +214,7 @@ def test_a_python_shell_job_installs_modules_only_from_its_extra_files(aws: Embe
         run(request(aws, additional_python_modules=put_wheel(aws, "first")), REGION, folder)
 
 
+@pytest.mark.deployment
 @pytest.mark.aws
 def test_a_spark_job_gets_the_wheels_of_its_archive(aws: EmbeddedAws, folder: Path):
     put(aws, SCRIPT, b"import first, pandas\n")

@@ -218,6 +218,7 @@ def test_there_are_no_other_roles_and_policies(default: Stacks):
     assert default.all("AWS::IAM::Policy") == default.all("AWS::IAM::ManagedPolicy") == {}
 
 
+@pytest.mark.deployment
 @pytest.mark.slow
 def test_all_roles_get_the_cdks_permissions_boundary(tmp_path: Path):
     context = {"@aws-cdk/core:permissionsBoundary": {"name": "my-boundary"}}

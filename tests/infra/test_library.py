@@ -90,6 +90,7 @@ def test_a_package_has_the_versions_of_its_libraries(
     assert len(versions) == len(names)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("script", ["load_initial.py", "load_incremental.py"])
 def test_the_spark_jobs_import_from_the_zip(tmp_path: Path, script: str):

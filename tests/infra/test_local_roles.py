@@ -46,6 +46,7 @@ def of_the_stacks(place: Place, folder: Path) -> dict[str, list[dict[str, Any]]]
     }
 
 
+@pytest.mark.deployment
 @pytest.mark.slow
 @pytest.mark.parametrize("place", [WITH_PREFIXES, WITHOUT_PREFIX], ids=["prefixes", "no prefix"])
 def test_the_local_roles_are_those_of_the_stacks(place: Place, tmp_path: Path) -> None:

@@ -111,6 +111,7 @@ def test_raw_files_do_not_expire_and_have_no_versions(default: Stacks):
     assert not [rule for rule in rules(default, RAW) if "ExpirationInDays" in rule]
 
 
+@pytest.mark.deployment
 @pytest.mark.slow
 def test_raw_files_expire_if_configured(tmp_path: Path):
     deployed = Stacks(synthesize(build_app({"cdclake:raw_expiry_days": 400}, tmp_path)))

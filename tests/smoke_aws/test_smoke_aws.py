@@ -78,6 +78,7 @@ def bucket(aws: None) -> str:
     return name
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_bucket_is_emptied_of_all_versions(bucket: str) -> None:
     s3 = boto3.client("s3")

@@ -50,6 +50,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", COMMAND, *arguments], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_the_command_prints_one_json_object_and_no_spark_messages(table: TableOverTime) -> None:
     arguments = ("diff", TABLE, "1", "2024-03-05T12:00:00Z", "--lake-bucket", table.location)
@@ -64,6 +65,7 @@ def test_the_command_prints_one_json_object_and_no_spark_messages(table: TableOv
     }
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_an_error_in_a_spark_task_is_shown_as_the_error_itself(table: TableOverTime) -> None:
     for path in (table.lake / table.layout.control_prefix / "retired").rglob("*.parquet"):

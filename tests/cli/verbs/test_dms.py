@@ -135,6 +135,7 @@ def test_the_options_of_the_cli_are_those_of_the_service_model() -> None:
         assert option.replace("-", "") == name.lower()
 
 
+@pytest.mark.sampled(test=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("chosen", [(), (*CHOSEN, "--kms-key-arn", KEY)], ids=["open", "chosen"])
 @pytest.mark.parametrize("source", Source)

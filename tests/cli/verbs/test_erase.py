@@ -69,6 +69,7 @@ def in_raw() -> dict[str, bytes]:
     return {entry["Key"]: s3.get_object(Bucket=RAW, Key=entry["Key"])["Body"].read() for entry in found}
 
 
+@pytest.mark.long
 def test_a_session_shows_first_then_erases(table: ErasableTable, cdclake: Any) -> None:
     result = cdclake.ok("erase", TABLE, *WHICH, "--dry-run")
     assert "Rows of shop.orders to erase (keys: 1)" in result.stdout

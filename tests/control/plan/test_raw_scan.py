@@ -122,6 +122,7 @@ def test_a_scan_of_a_large_folder_takes_two_requests_and_the_page_reaches_every_
     assert fourth == first
 
 
+@pytest.mark.sampled(test=3)
 @pytest.mark.slow
 @pytest.mark.parametrize("lookback_days", [0, 3, 40])
 @pytest.mark.parametrize("watermark_day", [213, 244, 305, 8])
@@ -209,7 +210,7 @@ def test_with_frequent_files_a_run_stores_where_the_tail_begins(world: World):
     assert world.plan().tables[0].action is Action.START
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(quick=2)
 @pytest.mark.parametrize("noted", ["soon", "null", "2024", "20250101-000000", "20200101-000000"])
 def test_an_invalid_stored_start_is_ignored(noted: str):
     files = a_minute_each(3000)

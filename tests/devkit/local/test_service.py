@@ -85,6 +85,7 @@ def descendants(pid: int) -> list[int]:
     return processes[1:]
 
 
+@pytest.mark.long
 def test_another_process_needs_only_the_endpoint() -> None:
     with served() as (process, ready):
         assert ready == {
@@ -131,6 +132,7 @@ for job in boto3.client("glue").get_jobs()["Jobs"]:
         assert process.wait(END_SECONDS) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_signal_ends_it_cleanly_and_leaves_no_process(stop_signal: signal.Signals) -> None:
     with served() as (process, ready):
@@ -146,6 +148,7 @@ def test_a_stop_signal_ends_it_cleanly_and_leaves_no_process(stop_signal: signal
         assert [pid for pid in everything if alive(pid)] == []
 
 
+@pytest.mark.long
 def test_a_kill_leaves_no_process_either() -> None:
     with served() as (process, ready):
         everything = {*descendants(process.pid), *busy_pids(ready), *descendants(process.pid)}

@@ -24,6 +24,7 @@ def demo():
 
 @pytest.mark.spark
 @pytest.mark.aws
+@pytest.mark.long
 def test_demo_succeeds_with_one_json_object(demo):
     assert demo.returncode == 0, demo.stderr
     (line,) = demo.stdout.splitlines()
@@ -32,6 +33,7 @@ def test_demo_succeeds_with_one_json_object(demo):
 
 @pytest.mark.spark
 @pytest.mark.aws
+@pytest.mark.long
 def test_demo_applies_and_compares_each_round(demo):
     report = json.loads(demo.stdout)
     assert sorted(report["registered_inactive"]) == TABLES
@@ -46,6 +48,7 @@ def test_demo_applies_and_compares_each_round(demo):
 
 @pytest.mark.spark
 @pytest.mark.aws
+@pytest.mark.long
 def test_a_reader_of_the_demo_sees_each_change_and_never_counts_wrong(demo):
     reader = json.loads(demo.stdout)["reader"]
     assert (reader["table"], reader["changes"], reader["error"]) == ("cdclake.shop_product", 3, "")
@@ -55,6 +58,7 @@ def test_a_reader_of_the_demo_sees_each_change_and_never_counts_wrong(demo):
 
 @pytest.mark.spark
 @pytest.mark.aws
+@pytest.mark.long
 def test_demo_reports_the_figures_of_each_round(demo):
     full, one, two = json.loads(demo.stdout)["tables"]["shop.productorder"]["steps"]
     assert (full["rows"], full["inserted"]) == (ORDERS, ORDERS)

@@ -34,7 +34,7 @@ def sync(catalog: MemoryCatalog, table: TableOverTime, **item: str) -> CatalogNa
     return sync_tables(catalog, state, table.layout, table.log.snapshot(table.log.head()), lambda: None)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(quick=2)
 @READERS
 @pytest.mark.parametrize("turned_off", [False, True])
 def test_an_undone_history_is_empty_in_the_catalog(

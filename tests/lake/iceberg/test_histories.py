@@ -300,13 +300,14 @@ def _plain(rows: Any) -> list[tuple[Any, ...]]:
     )
 
 
+@pytest.mark.sampled(test=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("partition_key", ["null", "city", "n"])
 def test_each_snapshot_shows_its_change(partition_key: str, request: pytest.FixtureRequest) -> None:
     counts = {"histories": 0, "changes": 0, "erasures": 0, "snapshots read by DuckDB and pyiceberg": 0}
 
     @_with_examples
-    @examples(thorough=500, ci=15, test=4)
+    @examples(thorough=500, ci=10, test=2)
     @given(steps=STEPS)
     def check(steps: list[tuple[str, Any]]) -> None:
         with tempfile.TemporaryDirectory() as folder:

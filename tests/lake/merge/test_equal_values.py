@@ -40,7 +40,7 @@ def store_files(table: Table, *files: DataFile) -> None:
     log.store.put(log.record(log.head()).snapshot_key, snapshot.to_bytes())
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(quick=4)
 @pytest.mark.parametrize("settings", [{}, {"DeleteMode": "soft"}, {"History": "true"}, {"PrimaryKey": "id,p"}])
 @pytest.mark.parametrize(
     ("narrow", "wide", "before", "after"),
@@ -91,7 +91,7 @@ def test_the_next_change_moves_files_that_an_earlier_version_left_in_a_second_fo
     assert (summary["files_added"], summary["files_retired"]) == (1, 1)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(quick=4)
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()], ids=str)
 @pytest.mark.parametrize("key", ["p", "id,p", "p,id"])
 @pytest.mark.parametrize("settings", [{}, {"DeleteMode": "soft"}, {"History": "true"}, {"PartitionKey": "p"}], ids=str)

@@ -63,7 +63,7 @@ def ordered_by(folder: Path, kind: pa.DataType, settings: dict[str, str]) -> Ver
     return Versioned(folder, columns, {"PrimaryKey": "id", "OrderColumn": "v", **settings})
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(quick=3)
 @SETTINGS
 @pytest.mark.parametrize(
     ("kind", "values"),
@@ -104,7 +104,7 @@ def deleted_and_forgotten(table: Versioned) -> None:
     assert table.remembered() == 1
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(quick=3)
 @SETTINGS
 @pytest.mark.parametrize(("op", "number"), [("U", 1), ("I", 1), ("I", 2)])
 def test_a_row_older_than_a_forgotten_delete_stops_the_table(

@@ -227,7 +227,7 @@ def test_other_keys_without_an_order_are_sorted(tmp_path: Path, key: str) -> Non
     assert len(table.rows()) == 1200
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(quick=3)
 @pytest.mark.parametrize("files", [1, 2])
 @pytest.mark.parametrize("history", ["false", "true"])
 @pytest.mark.parametrize("id_type", [pa.int64(), pa.string()])
@@ -260,7 +260,7 @@ def test_more_keys_that_are_repeated_in_other_partitions_than_allowed_are_refuse
 PLACES = pa.schema([("id", pa.int64()), ("name", pa.string()), ("place", pa.string())])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(quick=3)
 @pytest.mark.parametrize("partition", ["null", "place"])
 @pytest.mark.parametrize("encoded", [(True, True, True), (True, False, True), (False, True, True)])
 @pytest.mark.parametrize("descending", [False, True])

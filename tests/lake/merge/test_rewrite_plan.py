@@ -142,6 +142,7 @@ def test_many_new_rows_become_several_files_if_no_key_range_is_known() -> None:
     assert max(sizes) <= 2 * TARGET_ROWS
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("tenants", [1, 3])
 def test_a_key_stays_in_few_files_after_thousands_of_changes(tenants: int) -> None:

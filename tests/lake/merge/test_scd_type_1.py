@@ -31,7 +31,7 @@ def test_the_greatest_sequence_number_of_a_user_wins(tmp_path: Path, cuts: tuple
     assert users(table) == TYPE_1
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(quick=2)
 @pytest.mark.parametrize("order", list(permutations([CHANGES[:4], CHANGES[4:6], CHANGES[6:]])))
 def test_the_order_in_which_files_arrive_makes_no_difference(
     tmp_path: Path, order: tuple[Sequence[Change], ...]

@@ -41,7 +41,7 @@ def apply(table: Table, name: str, kind: pa.DataType, *changes: tuple[str, dict[
     return table.load_incremental()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(quick=6)
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize(("narrow", "wide", "key"), WIDENINGS)
 def test_a_late_update_does_not_revive_a_row_deleted_before_the_key_widened(
@@ -60,7 +60,7 @@ def test_a_late_update_does_not_revive_a_row_deleted_before_the_key_widened(
         check_newest_are_the_table(table, ("id",))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(quick=3)
 @pytest.mark.parametrize(("narrow", "wide", "key"), WIDENINGS)
 def test_the_change_that_widens_a_key_knows_the_deletes_before_it(
     tmp_path: Path, narrow: pa.DataType, wide: pa.DataType, key: Any

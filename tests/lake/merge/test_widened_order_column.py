@@ -50,7 +50,7 @@ def names(table: Table) -> dict[int, str]:
     return {one.row["id"]: one.row["name"] for one in table.rows() if one.op != "D"}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(quick=4)
 def test_values_order_rows_whatever_their_type(table: Table, widening: tuple[pa.DataType, pa.DataType]) -> None:
     narrow, wide = widening
     apply(table, narrow, ("I", 1, 100, "100"), ("I", 2, 7, "7"), ("I", 3, -5, "-5"), ("I", 4, 100, "100"))
@@ -60,7 +60,7 @@ def test_values_order_rows_whatever_their_type(table: Table, widening: tuple[pa.
     assert names(table) == {1: "new", 2: "again", 3: "new", 4: "new"}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(quick=4)
 def test_a_delete_before_the_widening_stays_later_than_an_older_row(
     table: Table, widening: tuple[pa.DataType, pa.DataType]
 ) -> None:

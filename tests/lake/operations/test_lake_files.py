@@ -75,7 +75,7 @@ CHANGES: dict[str, Callable[[Table], object]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(quick=2)
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_foreign_file_stops_a_change_with_file_and_remedy(

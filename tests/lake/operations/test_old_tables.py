@@ -136,6 +136,7 @@ def add_files(table: Table) -> None:
     write_snapshot(table, replace(snapshot, files=(*snapshot.files, *files)))
 
 
+@pytest.mark.sampled(test=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("grow_old", [add_tombstones, add_records, add_files])
 def test_a_change_of_an_old_table_takes_at_most_twice_the_requests(

@@ -58,7 +58,7 @@ def test_a_full_load_with_a_missing_file_is_not_loaded(tmp_path: Path) -> None:
         table.load_file("LOAD00000002.csv", b"1,n\n")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(quick=4)
 @pytest.mark.parametrize("sequence", ["%Y{d}%m{d}%d", "%Y{d}%m{d}%d{d}%H", "%Y{d}%m", "%m{d}%Y{d}%d", "%d{d}%m{d}%Y"])
 @pytest.mark.parametrize("delimiter", ["/", "-", "_", ""])
 def test_date_folders_of_any_pattern_do_not_affect_the_order(tmp_path: Path, sequence: str, delimiter: str) -> None:

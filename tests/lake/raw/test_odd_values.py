@@ -235,7 +235,7 @@ def test_a_csv_file_of_empty_lines_alone_is_refused(tmp_path: Path, item: dict[s
     assert "IgnoreFiles" in caught.value.remedy
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(quick=4)
 @pytest.mark.parametrize("settings", [{}, {"CsvNoSupValue": "<none>"}, {"DeleteMode": "soft"}, {"History": "true"}])
 @pytest.mark.parametrize("name", ["_file", "_partition", "_dead", "_stays", "_cdclake", "position", "a.b", "a b"])
 def test_a_source_column_may_have_almost_any_name(tmp_path: Path, name: str, settings: dict[str, str]) -> None:

@@ -78,6 +78,7 @@ def rows(frame: DataFrame) -> list[dict[str, Any]]:
     return [row.asDict() for row in found.orderBy("id").collect()]
 
 
+@pytest.mark.sampled(test=1)
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kolkata"])
 def test_values_are_exact_in_any_session_time_zone(table: TableOverTime, session: SparkSession, zone: str) -> None:
     session = session.newSession()

@@ -69,7 +69,7 @@ PUBLISHED_TYPE_2 = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(quick=3)
 @pytest.mark.parametrize("runs", [1, 2, 8])
 @pytest.mark.parametrize("step", [1, 3, 5, 7])
 def test_the_published_example_yields_its_tables_in_any_order(tmp_path: Path, runs: int, step: int) -> None:

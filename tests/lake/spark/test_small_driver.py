@@ -52,6 +52,7 @@ print(json.dumps([table.load_initial()["books"], table.load_incremental()["books
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("changes", "file_mb", "max_collected"), [(LARGE, 16, "400k"), (MEDIUM, 40, "64m")])
 def test_a_change_far_larger_than_the_memory_of_the_driver_is_applied(
     tmp_path: Path, changes: int, file_mb: int, max_collected: str

@@ -28,6 +28,7 @@ def snippets(document: str, words: str) -> list[str]:
     return [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if words in block]
 
 
+@pytest.mark.long
 def test_the_documented_session_works(tmp_path: Path, spark: SparkContext) -> None:
     session, states, lake = SparkSession(spark).newSession(), MemoryState(), tmp_path.as_uri()
     mine = LakeTable("shop.customer", lake=lake, states=states, spark=session, user="ann")

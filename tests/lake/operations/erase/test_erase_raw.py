@@ -172,7 +172,7 @@ LINES = [
 KEPT = [LINES[0], LINES[2], LINES[5]]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(quick=3)
 @pytest.mark.parametrize("header", ["", HEADER])
 @pytest.mark.parametrize("zipped", [False, True])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
