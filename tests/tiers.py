@@ -87,7 +87,7 @@ def mark_samples(items: Iterable[pytest.Item]) -> None:
     for test in cases.values():
         marker = test[0].get_closest_marker("sampled")
         counts = dict(marker.kwargs) if marker else {}
-        for tier, later in (("quick", "slow"), ("test", "long")):
+        for tier, later in (("quick", "slow"), ("test", "long"), ("ci", "thorough")):
             count = counts.get(tier, len(test))
             chosen = {number * len(test) // count for number in range(count)}
             for number, item in enumerate(test):

@@ -23,7 +23,7 @@ RATE = 0.08
 RUNS = ["LoadInitial", "LoadIncremental", "ProcessTable-takeover", "rollback", "rollback-to", "reapply"]
 
 
-@pytest.mark.sampled(test=2)
+@pytest.mark.sampled(test=2, ci=4)
 @pytest.mark.aws
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])

@@ -23,7 +23,7 @@ def histories(draw: st.DrawFn) -> History:
     return MariadbGrammar(draw, tellable(settings, quote)).history(settings)
 
 
-@examples(thorough=1_000, ci=25, test=25)
+@examples(thorough=1_000, ci=15, test=15)
 @given(history=histories())
 def test_the_lake_equals_the_database(mariadb: PrivateMariadb, tally: Tally, history: History) -> None:
     with MariadbDatabase(mariadb.connection_options, "shop") as database:

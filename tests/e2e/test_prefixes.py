@@ -30,6 +30,7 @@ def in_parquet(**columns: list[object]) -> bytes:
     return sink.getvalue()
 
 
+@pytest.mark.thorough
 def test_a_table_is_loaded_and_changed(tmp_path: Path) -> None:
     with EmbeddedAws(data_dir=tmp_path) as aws:
         deploy(aws, DEPLOYMENT)

@@ -102,6 +102,7 @@ def glues_boto3(tmp_path: Path) -> Path:
     return tmp_path / "glue"
 
 
+@pytest.mark.sampled(ci=1)
 @pytest.mark.deployment
 @pytest.mark.parametrize("script", ["controller.py", "process_table.py"])
 def test_the_python_shell_jobs_import_the_deployed_libraries_although_glues_are_imported(
@@ -131,6 +132,7 @@ def spark_path(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
     return build_zip(folder).path, folder / "installed", folder / "preinstalled"
 
 
+@pytest.mark.sampled(ci=1)
 @pytest.mark.deployment
 @pytest.mark.parametrize("script", ["load_initial.py", "load_incremental.py"])
 def test_the_spark_jobs_import_the_deployed_libraries(spark_path: Sequence[Path], script: str):

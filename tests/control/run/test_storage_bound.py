@@ -42,6 +42,7 @@ def rewrite_a_file(log: ChangeLog, before: Snapshot) -> Rewritten:
     return staged, [file.path for file in old], files
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_all_versions_together_are_little_more_than_what_is_live_and_what_can_be_undone(clock: ManualClock) -> None:
     world, bucket = World(clock), VersionedBucket(clock)

@@ -42,6 +42,7 @@ def aws() -> Iterator[EmbeddedAws]:
         yield embedded
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_one_run_produces_every_expected_table(aws: EmbeddedAws, tmp_path: Path) -> None:
     def cdclake(*arguments: str) -> None:

@@ -160,6 +160,7 @@ def test_a_failed_full_load_is_repeated_whichever_store_call_failed(source: Test
             assert source.merged("t") == source.rows("t")
 
 
+@pytest.mark.sampled(ci=1)
 def test_a_repeated_full_load_leaves_no_file_of_the_previous_one(source: TestDatabase):
     source.run(TABLE)
     source.fill("t", 50_000)
@@ -286,6 +287,7 @@ class Command:
         )
 
 
+@pytest.mark.sampled(ci=1)
 def test_the_command_continues_without_loss_after_kills(source: TestDatabase, tmp_path: Path):
     accounts(source)
     source.raw = FolderStore(tmp_path)

@@ -47,7 +47,7 @@ OPERATORS = {
 }
 
 
-@pytest.mark.sampled(test=6)
+@pytest.mark.sampled(test=6, ci=14)
 @pytest.mark.parametrize("partition_key", ["null", "v"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_readers_find_the_rows(tmp_path: Path, kind: str, partition_key: str) -> None:
