@@ -18,6 +18,7 @@ from cdclake.model.change import Books, ChangeRecord, StagedFile
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile, Snapshot
 from tests.builders import LAYOUT, LakeBuilder, change_record
+from tests.dying_store import DiedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,6 +113,23 @@ def test_a_replaced_file_is_retired_when_the_new_one_is_visible(log: ChangeLog) 
     assert visible(log) == ["shop/orders/day=2024-03-05/000000000002-00001.parquet"]
 
 
+def test_old_files_stay_until_the_new_ones_are_live(log: ChangeLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = staged_change(log, 1)
+    log.commit(first)
+    publish(log, first)
+    second = staged_change(log, 2, retired=(first.added[0].path,))
+    log.commit(second)
+    retire, seen = log.store.retire, list[list[str]]()
+
+    def look_and_retire(key: str, retired_key: str) -> None:
+        seen.append(visible(log))
+        retire(key, retired_key)
+
+    monkeypatch.setattr(log.store, "retire", look_and_retire)
+    publish(log, second)
+    assert seen == [[LAYOUT.data_key(record.added[0].path) for record in (first, second)]]
+
+
 def test_the_next_run_publishes_a_change_whose_run_crashed_before_publishing(log: ChangeLog) -> None:
     log.commit(staged_change(log, 1))
     assert roll_forward(log) == 1
@@ -128,6 +146,25 @@ def test_the_next_run_publishes_a_change_whose_run_crashed_while_publishing(log:
     log.commit(second)
     log.store.copy(second.added[0].staged_key, LAYOUT.data_key(second.added[0].path))
     log.store.retire(LAYOUT.data_key(first.added[0].path), LAYOUT.retired_key(first.added[0].path))
+    assert roll_forward(log) == 2
+    assert visible(log) == ["shop/orders/day=2024-03-05/000000000002-00001.parquet"]
+
+
+def test_the_next_run_retires_the_files_that_a_run_replaced_which_crashed_before(
+    log: ChangeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die() -> None:
+        raise DiedError
+
+    first = staged_change(log, 1)
+    log.commit(first)
+    publish(log, first)
+    second = staged_change(log, 2, retired=(first.added[0].path,))
+    log.commit(second)
+    with monkeypatch.context() as dying, pytest.raises(DiedError):
+        dying.setattr(log.store, "begin_retiring", lambda *_: die)
+        publish(log, second)
+    assert len(visible(log)) == 2
     assert roll_forward(log) == 2
     assert visible(log) == ["shop/orders/day=2024-03-05/000000000002-00001.parquet"]
 
@@ -151,6 +188,17 @@ def test_the_second_of_two_runs_that_commit_one_number_gets_a_conflict_and_chang
     (key,) = visible(log)
     assert log.store.get(key) == b"rows of 1 by theirs"
     assert [entry.key for entry in log.store.list(LAYOUT.control_prefix + "staging/")] == []
+
+
+def test_a_run_that_begins_leaves_what_another_run_has_staged_for_the_next_change(log: ChangeLog) -> None:
+    first = staged_change(log, 1)
+    log.commit(first)
+    publish(log, first)
+    second = staged_change(log, 2, "by-hand")
+    assert roll_forward(log) == 1
+    log.commit(second)
+    publish(log, second)
+    assert len(visible(log)) == 2
 
 
 def test_of_16_runs_that_commit_one_number_exactly_one_succeeds(log: ChangeLog) -> None:

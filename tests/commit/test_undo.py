@@ -203,6 +203,23 @@ def test_a_paused_publisher_does_not_retire_files_restored_by_a_rollback(lake: L
     assert lake.visible() == before
 
 
+def test_a_publisher_that_pauses_while_it_copies_does_not_retire_files_restored_by_a_rollback(
+    lake: LakeBuilder,
+) -> None:
+    first = lake.change(files=2)
+    before = lake.visible()
+    record = lake.stage(retired=first_files(first))
+    lake.log.commit(record)
+
+    def finish_and_undo() -> None:
+        if lake.log.head() == record.change:
+            roll_forward(lake.log)
+            lake.rollback()
+
+    publish(lake.log, record, finish_and_undo)  # the lease expires after the first copy
+    assert lake.visible() == before
+
+
 def test_rollback_and_reapply_skip_a_takeover(lake: LakeBuilder) -> None:
     lake.change()
     lake.change()
