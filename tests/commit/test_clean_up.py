@@ -122,6 +122,17 @@ def test_a_file_restored_by_a_rollback_is_kept(lake: LakeBuilder) -> None:
     assert lake.visible() == visible
 
 
+def test_a_file_that_a_rollback_restored_is_kept_after_a_later_change_retired_it(lake: LakeBuilder) -> None:
+    rewrite_daily(lake, 1)
+    visible = lake.visible()
+    rewrite_daily(lake, 1)
+    lake.rollback()
+    rewrite_daily(lake, 1)
+    assert run(lake, timedelta(days=2)).first_retained == 2
+    lake.rollback(to=3)
+    assert lake.visible() == visible
+
+
 def test_leftovers_of_crashed_runs_are_deleted_and_quarantined_rows_stay(lake: LakeBuilder) -> None:
     quarantined = lake.change(bad_rows=b"{}", tombstones=1).quarantine
     lake.stage(run_id="crashed", tombstones=1, bad_rows=b"{}")

@@ -114,6 +114,23 @@ def test_the_next_run_finishes_a_rollback_that_died_after_its_commit(orders: Wor
     assert orders.applied == [CHANGE_1, CHANGE_2, CHANGE_1, CHANGE_2]
 
 
+def test_the_table_is_off_if_a_rollback_dies_right_after_its_commit(
+    orders: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_if_absent = orders.lake.put_if_absent
+
+    def put_and_die(key: str, data: bytes) -> bool:
+        put_if_absent(key, data)
+        raise ZeroDivisionError(key)
+
+    with monkeypatch.context() as dying, pytest.raises(ZeroDivisionError, match="4"):
+        dying.setattr(orders.lake, "put_if_absent", put_and_die)
+        table(orders).rollback()
+    assert orders.log().head() == 4
+    assert orders.process().rounds == []
+    assert orders.applied == [CHANGE_1, CHANGE_2]
+
+
 def test_while_a_run_works_on_the_table_nothing_can_be_undone(orders: World) -> None:
     orders.states.acquire_lease(ORDERS, "run-9", orders.clock(), LEASE_SECONDS)
     with pytest.raises(LeaseHeldError, match="run-9"):
