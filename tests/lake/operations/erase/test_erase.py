@@ -341,6 +341,23 @@ def test_an_unknown_key_changes_nothing(in_folder: ErasableTable) -> None:
     assert in_folder.log.head() == 1
 
 
+def test_what_a_dead_run_left_is_erased_if_the_row_is_nowhere_else(in_folder: ErasableTable) -> None:
+    in_folder.load([row(1)])
+    left = in_folder.lake / in_folder.layout.staging_prefix(2, "dead") / "1.parquet"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(SECRET_NAME.encode())
+    assert in_folder.erase(KEY).change is None
+    assert objects_containing(in_folder, SECRET_NAME) == {}
+    assert in_folder.log.record(2).kind is ChangeKind.TAKEOVER  # the run may only be paused
+
+
+def test_the_place_where_the_comparison_of_files_ended_is_forgotten(in_folder: ErasableTable) -> None:
+    in_folder.load([row(1), secret()])
+    in_folder.log.mark_files_checked_to(f"{in_folder.layout.table_prefix}id={SECRET_ID}/000000000001-00001.parquet")
+    in_folder.erase(KEY)
+    assert objects_containing(in_folder, SECRET_ID) == {}
+
+
 def test_deletes_before_the_key_widened_are_erased_too(tmp_path: Path) -> None:
     table = ErasableTable(tmp_path, COLUMNS)
     table.apply(("I", row(1)), ("I", secret()))
