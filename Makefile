@@ -53,8 +53,8 @@ test-iceberg: $(VENV)/.test-ready ## Test tables with Iceberg readers: other eng
 	@CDCLAKE_TESTS=thorough $(PYTEST) -q tests/lake/iceberg tests/model/iceberg
 	@$(PYTEST) -q tests/crash -k "iceberg or both"
 
-mutation-check: $(VENV)/.test-ready ## Break the merge in six ways: each time one of 100 histories must fail (a minute)
-	@$(DATABASE_TESTS) tests/databases/test_mutations.py
+mutation-check: $(VENV)/.test-ready ## Put over sixty faults into the product, one at a time: each time a test of `make test` must fail (ten minutes)
+	@$(BIN)/python -m tests.mutations
 
 thorough: $(VENV)/.test-ready $(BENCH_VENV)/.ready ## Run all tests with new and many more examples, and faults at every call: what a release needs (hours)
 	@CDCLAKE_TESTS=thorough $(PYTEST) -v -n 2 --dist loadgroup --hypothesis-show-statistics

@@ -1,0 +1,584 @@
+"""The faults. Each is a mistake that a review might miss, and breaks a guarantee while the program keeps running."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+AREAS = ("merge", "commit", "publish", "plan", "undo", "erase")
+PACKAGE = "glue_jobs/cdclake"
+_ERASE = "tests/lake/operations/erase/test_erase.py"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault: a text of one file that is replaced.
+
+    Attributes:
+        name: What goes wrong.
+        area: One of `AREAS`.
+        path: The file, below `PACKAGE`.
+        before: Text that occurs once in it.
+        after: What replaces it.
+        near: Test files and folders that most likely catch it. They run first.
+    """
+
+    name: str
+    area: str
+    path: str
+    before: str
+    after: str
+    near: tuple[str, ...]
+
+
+_MERGE = (
+    Fault(
+        "deletes-after-inserts",
+        "merge",
+        "lake/merge/resolve.py",
+        "    winners = _last_of_each_key(new_rows, live, shape)\n",
+        "    deletes = pc.equal(new_rows[OP_COLUMN], DELETE)\n"
+        "    new_rows = pa.concat_tables([new_rows.filter(pc.invert(deletes)), new_rows.filter(deletes)])\n"
+        "    winners = _last_of_each_key(in_order(new_rows, (LEADING_KEY, KEY)), live, shape)\n",
+        ("tests/lake/merge/test_partial_rows.py", "tests/lake/merge/test_key_updates.py"),
+    ),
+    Fault(
+        "tombstones-forgotten",
+        "merge",
+        "lake/merge/resolve.py",
+        "_not_after(rows, _last_tombstones(tombstones))\n    check_placed",
+        "_not_after(rows, _last_tombstones(tombstones.slice(0, 0)))\n    check_placed",
+        ("tests/lake/merge/test_late_files.py",),
+    ),
+    Fault(
+        "deletes-of-absent-rows-not-remembered",
+        "merge",
+        "lake/merge/resolve.py",
+        "winners.filter(is_delete)\n    if shape.soft_delete:",
+        "winners.filter(pc.and_(is_delete, is_present))\n    if shape.soft_delete:",
+        ("tests/lake/merge/test_late_files.py",),
+    ),
+    Fault(
+        "superseded-rows-applied",
+        "merge",
+        "lake/merge/resolve.py",
+        "is_known, has_tombstone = _not_after(rows, existing_rows),",
+        "is_known, has_tombstone = _not_after(rows, existing_rows.slice(0, 0)),",
+        ("tests/lake/merge/test_late_files.py",),
+    ),
+    Fault(
+        "old-row-stays-when-its-partition-changes",
+        "merge",
+        "lake/merge/resolve.py",
+        "_removed_rows(existing_rows, stored, deleted, shape)),",
+        "_removed_rows(existing_rows, where(stored, in_place), deleted, shape)),",
+        ("tests/lake/merge/test_scd_type_1.py", "tests/lake/merge/test_odd_partitions.py"),
+    ),
+    Fault(
+        "old-key-stays",
+        "merge",
+        "lake/raw/normalize.py",
+        "wanted = (BEFORE_PREFIX + column.name).lower()",
+        "wanted = BEFORE_PREFIX + column.name",
+        ("tests/lake/merge/test_key_updates.py",),
+    ),
+    Fault(
+        "last-key-of-a-file-not-looked-up",
+        "merge",
+        "lake/storage/key_ranges.py",
+        'np.array([files[i].key_max for i in known], values.dtype), "right")',
+        'np.array([files[i].key_max for i in known], values.dtype), "left")',
+        ("tests/lake/merge/test_odd_partitions.py", "tests/lake/merge/test_several_key_columns.py"),
+    ),
+    Fault(
+        "last-key-of-a-file-not-merged-in-place",
+        "merge",
+        "lake/storage/keys.py",
+        "file.key_min <= high and low <= file.key_max)",
+        "file.key_min <= high and low < file.key_max)",
+        ("tests/lake/merge/test_late_files.py", "tests/lake/merge/test_in_place.py"),
+    ),
+    Fault(
+        "key-that-two-tasks-load-stays-twice",
+        "merge",
+        "lake/merge/full_load.py",
+        "before[1] < after[0]  #",
+        "before[1] <= after[0]  #",
+        ("tests/lake/merge/test_full_load.py",),
+    ),
+    Fault(
+        "values-not-sent-become-null",
+        "merge",
+        "lake/merge/resolve.py",
+        "pc.if_else(pa.array(was_sent), picked, before[column.name])",
+        "pc.if_else(pa.array(was_sent), picked, pa.scalar(None, picked.type))",
+        ("tests/lake/merge/test_partial_rows.py",),
+    ),
+    Fault(
+        "rows-older-than-a-forgotten-delete-applied",
+        "merge",
+        "lake/merge/resolve.py",
+        "first is None or first > forgotten:",
+        "first is None or first <= forgotten:",
+        ("tests/lake/merge/test_forgotten_deletes.py",),
+    ),
+    Fault(
+        "soft-deleted-rows-count-as-live",
+        "merge",
+        "lake/merge/resolve.py",
+        "in_order(rows), where(existing_rows, pc.invert(existing_rows[SOFT_DELETED]))",
+        "in_order(rows), existing_rows",
+        ("tests/lake/merge/test_soft_delete.py",),
+    ),
+    Fault(
+        "old-version-stays-open",
+        "merge",
+        "lake/scd2/versions.py",
+        "changed = exists & (has_other_values | _flags(_differ(rows, before)))",
+        "changed = exists & has_other_values",
+        ("tests/lake/scd2/test_history.py",),
+    ),
+)
+
+_COMMIT = (
+    Fault(
+        "token-of-the-lease-not-checked",
+        "commit",
+        "commit/log.py",
+        "        self.check_fence(record.change - 1, record.fencing_token)\n",
+        "",
+        ("tests/commit/test_undo.py",),
+    ),
+    Fault(
+        "books-not-checked",
+        "commit",
+        "commit/log.py",
+        "        record.books.check()\n",
+        "",
+        ("tests/commit/test_publish.py",),
+    ),
+    Fault(
+        "commit-that-lost-counts-as-one-that-won",
+        "commit",
+        "commit/log.py",
+        "record.to_bytes()):\n            message",
+        "record.to_bytes()) and not self.is_committed(record.change):\n            message",
+        ("tests/commit/test_publish.py",),
+    ),
+    Fault(
+        "change-at-that-very-moment-not-found",
+        "commit",
+        "commit/log.py",
+        "fromisoformat(self.record(middle).created_utc) <= moment:",
+        "fromisoformat(self.record(middle).created_utc) < moment:",
+        ("tests/commit/test_clean_up.py", "tests/lake/read/test_as_of.py"),
+    ),
+    Fault(
+        "takeover-keeps-the-old-token",
+        "commit",
+        "commit/takeover.py",
+        "            fencing_token=fencing_token,\n",
+        "            fencing_token=log.fencing_token(change),\n",
+        ("tests/commit/test_undo.py", "tests/control/run/test_process_table.py"),
+    ),
+    Fault(
+        "expired-run-not-fenced-off",
+        "commit",
+        "control/run/lease.py",
+        "        if self.taken_over_from:\n",
+        "        if self.taken_over_from == self._holder:\n",
+        ("tests/control/run/test_process_table.py",),
+    ),
+    Fault(
+        "only-the-first-files-of-a-large-table-compared",
+        "commit",
+        "commit/table_files.py",
+        "    log.mark_files_checked_to(end)\n",
+        "",
+        ("tests/commit/test_table_files.py",),
+    ),
+    Fault(
+        "replaced-files-of-the-history-stay",
+        "commit",
+        "lake/operations/commit.py",
+        "replaced = [file for file in before.all_files if",
+        "replaced = [file for file in before.files if",
+        ("tests/lake/scd2/test_history.py",),
+    ),
+    Fault(
+        "forgotten-deletes-forgotten-again",
+        "commit",
+        "lake/operations/commit.py",
+        "forgotten=max(facts.forgotten, result.forgotten),",
+        "forgotten=result.forgotten,",
+        ("tests/lake/merge/test_forgotten_deletes.py",),
+    ),
+)
+
+_PUBLISH = (
+    Fault(
+        "old-files-go-first",
+        "publish",
+        "commit/publish.py",
+        "    prepared = in_parallel(lambda call: call(), calls, keep_alive)\n",
+        "    for path in retired:\n"
+        "        store.retire(layout.data_key(path), layout.retired_key(path))\n"
+        "    prepared = in_parallel(lambda call: call(), calls, keep_alive)\n",
+        ("tests/commit/test_publish.py", "tests/commit/test_readers.py"),
+    ),
+    Fault(
+        "later-change-not-looked-for-before-files-go",
+        "publish",
+        "commit/publish.py",
+        "    if (copied or restored) and log.is_committed(record.change + 1):\n        return {}\n",
+        "",
+        ("tests/commit/test_undo.py", "tests/commit/test_publish.py"),
+    ),
+    Fault(
+        "finished-change-published-again",
+        "publish",
+        "commit/publish.py",
+        "if log.is_committed(record.change + 1):  # another run",
+        "if log.is_committed(record.change + 2):  # another run",
+        ("tests/commit/test_undo.py", "tests/commit/test_publish.py"),
+    ),
+    Fault(
+        "marked-as-published-before-old-files-go",
+        "publish",
+        "commit/publish.py",
+        "    publish_iceberg(log, record, snapshot)\n",
+        "    publish_iceberg(log, record, snapshot)\n    log.mark_published(record.change, seconds)\n",
+        ("tests/commit/test_publish.py", "tests/commit/test_undo.py"),
+    ),
+    Fault(
+        "counted-as-published-before-files-are-live",
+        "publish",
+        "commit/publish.py",
+        "    prepared = in_parallel(lambda call: call(), calls, keep_alive)\n",
+        "    log.mark_newest_published(record.change)\n"
+        "    prepared = in_parallel(lambda call: call(), calls, keep_alive)\n",
+        ("tests/commit/test_publish.py", "tests/commit/test_undo.py"),
+    ),
+    Fault(
+        "change-of-a-dead-run-stays-unpublished",
+        "publish",
+        "commit/roll_forward.py",
+        "        publish(log, record, keep_alive)\n        return change\n",
+        "        return change\n",
+        ("tests/commit/test_publish.py",),
+    ),
+    Fault(
+        "staged-files-of-the-next-change-deleted",
+        "publish",
+        "commit/publish.py",
+        "key[len(prefix) : len(prefix) + CHANGE_DIGITS]) > through)",
+        "key[len(prefix) : len(prefix) + CHANGE_DIGITS]) > through + 1)",
+        ("tests/commit/test_publish.py", "tests/commit/test_clean_up.py"),
+    ),
+)
+
+_PLAN = (
+    Fault(
+        "late-files-lost",
+        "plan",
+        "model/due_files.py",
+        "        elif file.order >= horizon:\n            pending.due.append(file)\n",
+        "        elif file.order >= horizon:\n            continue\n",
+        ("tests/model/test_due_files.py",),
+    ),
+    Fault(
+        "files-that-the-full-load-contains-are-late",
+        "plan",
+        "model/due_files.py",
+        "elif file.order <= floor or file.relative in applied:",
+        "elif file.relative in applied:",
+        ("tests/model/test_due_files.py",),
+    ),
+    Fault(
+        "longer-window-brings-dropped-files-back",
+        "plan",
+        "model/due_files.py",
+        'return max(snapshot.horizon, f"{begin.year:04d}{begin:%m%d-%H%M%S}")',
+        'return f"{begin.year:04d}{begin:%m%d-%H%M%S}"',
+        ("tests/model/test_due_files.py",),
+    ),
+    Fault(
+        "late-file-moves-the-watermark-back",
+        "plan",
+        "model/due_files.py",
+        "after = replace(snapshot, watermark=max(orders, key=orders.__getitem__))",
+        "after = replace(snapshot, watermark=files[-1].relative)",
+        ("tests/model/test_due_files.py",),
+    ),
+    Fault(
+        "full-load-covers-changes-written-at-its-time",
+        "plan",
+        "model/due_files.py",
+        "if file.modified_utc < oldest and not file.stamped_ahead",
+        "if file.modified_utc <= oldest and not file.stamped_ahead",
+        ("tests/model/test_due_files.py",),
+    ),
+    Fault(
+        "one-file-too-many-in-a-batch",
+        "plan",
+        "model/due_files.py",
+        "(count == max_files or size_bytes > max_bytes)",
+        "(count > max_files or size_bytes > max_bytes)",
+        ("tests/control/plan/test_bounded_batches.py", "tests/lake/merge/test_late_files.py"),
+    ),
+    Fault(
+        "full-load-taken-while-it-arrives",
+        "plan",
+        "control/plan/full_load_gate.py",
+        "quiet, newest = quiet_time(state, files), max(file.modified_utc for file in files)",
+        "quiet, newest = quiet_time(state, files), min(file.modified_utc for file in files)",
+        ("tests/control/plan/test_full_load_gate.py",),
+    ),
+    Fault(
+        "first-load-file-may-be-missing",
+        "plan",
+        "model/rawfiles.py",
+        "expected = [1, *(number + 1 for number in sorted(existing)[:-1])]",
+        "expected = [number + 1 for number in sorted(existing)[:-1]]",
+        ("tests/model/test_rawfiles.py", "tests/control/plan/test_full_load_gate.py"),
+    ),
+    Fault(
+        "new-files-hide-vanished-ones",
+        "plan",
+        "control/plan/lost_files.py",
+        "expected - sum(file.order <= end for file in pending)",
+        "expected - len(pending)",
+        ("tests/control/plan/test_lost_files.py",),
+    ),
+    Fault(
+        "globs-of-ignored-files-compared-with-whole-keys",
+        "plan",
+        "model/rawfiles.py",
+        "if ignore and is_covered(relative, ignore):",
+        "if ignore and is_covered(entry.key, ignore):",
+        ("tests/model/test_rawfiles.py", "tests/control/plan"),
+    ),
+    Fault(
+        "leased-table-gets-another-run",
+        "plan",
+        "control/plan/plan_table.py",
+        "    if state.leased(now):\n",
+        "    if state.leased(now) and not decision.work:\n",
+        ("tests/control/plan/test_plan_table.py",),
+    ),
+    Fault(
+        "dead-run-goes-unnoticed",
+        "plan",
+        "control/plan/plan_table.py",
+        "if decision.kind is DecisionKind.NOTHING_NEW:  # any other run cleans up after the dead one too",
+        "if decision.kind is DecisionKind.LOOK:",
+        ("tests/control/plan", "tests/control/run", "tests/control/test_controller.py"),
+    ),
+)
+
+_UNDO = (
+    Fault(
+        "rollback-leaves-out-the-history",
+        "undo",
+        "commit/undo.py",
+        "restored=tuple(file for file in after.all_files if file.path not in now),",
+        "restored=tuple(file for file in after.files if file.path not in now),",
+        ("tests/lake/scd2/test_history.py",),
+    ),
+    Fault(
+        "last-undone-change-reapplied-first",
+        "undo",
+        "commit/ancestry.py",
+        "        if before == current:\n",
+        "        if before >= current:\n",
+        ("tests/commit/test_undo.py", "tests/commit/test_ancestry.py"),
+    ),
+    Fault(
+        "undone-changes-still-count",
+        "undo",
+        "commit/ancestry.py",
+        "            change = record.as_of\n",
+        "            change -= 1\n",
+        ("tests/lake/operations/test_release.py", "tests/commit/test_ancestry.py"),
+    ),
+    Fault(
+        "takeover-counts-as-a-change-to-undo",
+        "undo",
+        "commit/undo.py",
+        "to = current - 1  # the newest",
+        "to = head - 1  # the newest",
+        ("tests/commit/test_undo.py",),
+    ),
+    Fault(
+        "rollback-restores-the-content-of-a-rollback",
+        "undo",
+        "commit/undo.py",
+        "return _plan(log, ChangeKind.ROLLBACK, head, to, as_of, undone)",
+        "return _plan(log, ChangeKind.ROLLBACK, head, to, to, undone)",
+        ("tests/commit/test_undo.py",),
+    ),
+    Fault(
+        "files-to-restore-not-looked-for",
+        "undo",
+        "commit/undo.py",
+        "    check_files_retained(log, plan, keep_alive)\n    now, then",
+        "    now, then",
+        ("tests/commit/test_undo.py",),
+    ),
+    Fault(
+        "watermark-stays-when-rows-go-back",
+        "undo",
+        "commit/undo.py",
+        "after = replace(after, change=head + 1, field_ids=ids)",
+        "after = replace(after, change=head + 1, field_ids=ids, watermark=before.watermark)",
+        ("tests/commit/test_undo.py",),
+    ),
+    Fault(
+        "table-turned-off-after-its-rollback",
+        "undo",
+        "control/admin/table_admin.py",
+        "            if pause:\n"
+        "                self.states.set_attributes(self.state.path, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE})\n"
+        "            self.states.record_run(self.state.path, {Attribute.LAST_LISTED_UTC: Sentinel.NONE})\n"
+        "            record = apply_undo(\n"
+        "                self.log,\n"
+        "                plan,\n"
+        "                self.run_id,\n"
+        "                lease.token,\n"
+        "                self.clock,\n"
+        "                reason=reason,\n"
+        "                made_by=self.made_by,\n"
+        "                keep_alive=lease.renew_if_due,\n"
+        "            )\n",
+        "            self.states.record_run(self.state.path, {Attribute.LAST_LISTED_UTC: Sentinel.NONE})\n"
+        "            record = apply_undo(\n"
+        "                self.log,\n"
+        "                plan,\n"
+        "                self.run_id,\n"
+        "                lease.token,\n"
+        "                self.clock,\n"
+        "                reason=reason,\n"
+        "                made_by=self.made_by,\n"
+        "                keep_alive=lease.renew_if_due,\n"
+        "            )\n"
+        "            if pause:\n"
+        "                self.states.set_attributes(self.state.path, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE})\n",
+        ("tests/control/admin/test_table_admin.py",),
+    ),
+    Fault(
+        "oldest-retained-change-out-of-reach",
+        "undo",
+        "commit/log.py",
+        "        if change < first:\n",
+        "        if change <= first:\n",
+        ("tests/commit/test_clean_up.py",),
+    ),
+    Fault(
+        "clean-up-deletes-the-oldest-retained-change",
+        "undo",
+        "commit/clean_up.py",
+        "first = max(log.first_retained(), log.newest_before(now - retention, head), 1)",
+        "first = max(log.first_retained(), min(log.newest_before(now - retention, head) + 1, head), 1)",
+        ("tests/commit/test_clean_up.py",),
+    ),
+    Fault(
+        "clean-up-deletes-what-a-rollback-restored",
+        "undo",
+        "commit/clean_up.py",
+        "ChangeKind.DIRECT, ChangeKind.RELEASE)\n",
+        "ChangeKind.DIRECT, ChangeKind.RELEASE, ChangeKind.ROLLBACK)\n",
+        ("tests/commit/test_clean_up.py",),
+    ),
+)
+
+_ERASE_FAULTS = (
+    Fault(
+        "tombstones-of-earlier-changes-stay",
+        "erase",
+        "lake/operations/erase/data_files.py",
+        "        for tombstones in snapshot.tombstones:\n",
+        "        for tombstones in snapshot.tombstones if record.change == head else ():\n",
+        (_ERASE,),
+    ),
+    Fault(
+        "retired-files-not-searched",
+        "erase",
+        "lake/operations/erase/data_files.py",
+        "elif key_filter.may_match(file):",
+        "elif key_filter.may_match(file) and record.change == head:",
+        (_ERASE,),
+    ),
+    Fault(
+        "key-bounds-of-missing-files-stay",
+        "erase",
+        "lake/operations/erase/data_files.py",
+        "replace(file, key_min=None, key_max=None) for file in matches.missing)",
+        "replace(file) for file in matches.missing)",
+        (_ERASE,),
+    ),
+    Fault(
+        "bad-rows-stay",
+        "erase",
+        "lake/operations/erase/erase.py",
+        "    quarantine.rewrite(log.store, bad_rows)\n",
+        "",
+        (_ERASE,),
+    ),
+    Fault(
+        "copies-for-readers-stay",
+        "erase",
+        "commit/erasure.py",
+        "        layout.as_of_folder,\n        layout.staging_folder,\n    )\n    entries",
+        "        layout.staging_folder,\n    )\n    entries",
+        (_ERASE,),
+    ),
+    Fault(
+        "oldest-retained-change-not-searched",
+        "erase",
+        "commit/erasure.py",
+        "range(head, log.first_retained() - 1, -1)",
+        "range(head, log.first_retained(), -1)",
+        (_ERASE,),
+    ),
+    Fault(
+        "closed-versions-stay",
+        "erase",
+        "commit/erasure.py",
+        "closed=self._files(history.closed),",
+        "closed=history.closed,",
+        (_ERASE,),
+    ),
+    Fault(
+        "old-object-versions-stay",
+        "erase",
+        "commit/erasure.py",
+        "    versions = store.purge(layout.table_prefix, is_protected)\n",
+        "    versions = 0\n",
+        ("tests/commit/test_erasure.py",),
+    ),
+    Fault(
+        "files-of-a-later-run-deleted",
+        "erase",
+        "commit/erasure.py",
+        "            or _change_of(layouts, key) > head\n",
+        "",
+        ("tests/commit/test_erasure.py",),
+    ),
+    Fault(
+        "unfinished-run-not-fenced-off",
+        "erase",
+        "lake/operations/erase/erase.py",
+        "    if not has_leftovers(log, head):\n        return head\n",
+        "    if head or not has_leftovers(log, head):\n        return head\n",
+        (_ERASE,),
+    ),
+    Fault(
+        "value-stays-where-the-comparison-of-files-ended",
+        "erase",
+        "lake/operations/erase/erase.py",
+        '    log.mark_files_checked_to("")  # it may name the folder of a value to erase\n',
+        "",
+        (_ERASE,),
+    ),
+)
+
+FAULTS = (*_MERGE, *_COMMIT, *_PUBLISH, *_PLAN, *_UNDO, *_ERASE_FAULTS)
