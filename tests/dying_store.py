@@ -10,7 +10,11 @@ if TYPE_CHECKING:
 
     from cdclake.ports import ObjectStore
 
-_MODIFYING = {"put", "put_if_absent", "put_if_unchanged", "copy", "delete", "remove", "retire", "purge"}
+_MODIFYING = {
+    *("put", "put_if_absent", "put_if_unchanged", "copy", "delete", "remove", "retire", "restore", "discard", "purge")
+}
+SECOND_HALF = {"begin_retiring": "retire", "begin_restoring": "restore"}
+"""Calls that change nothing but return a function that does, and the call that this function stands for."""
 
 
 class Death(NamedTuple):
@@ -37,16 +41,19 @@ class DyingStore:
         self._lock = Lock()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
+        return self._call(name, getattr(self._store, name))
+
+    def _call(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
             with self._lock:
                 self._calls += name in self._counted
                 dead = self._calls >= self._death.call
                 last = self._calls == self._death.call and name in self._counted
             if not dead or (last and self._death.carried_out):
-                result = getattr(self._store, name)(*arguments, **named)
+                result = method(*arguments, **named)
             if dead:
                 raise DiedError(name)
-            return result
+            return self._call(SECOND_HALF[name], result) if name in SECOND_HALF else result
 
         return call
 
@@ -64,13 +71,21 @@ class PausingStore:
         self, store: ObjectStore, call: int, meanwhile: Callable[[], object], counted: Collection[str] = _MODIFYING
     ) -> None:
         self._store, self._call, self._meanwhile, self._counted = store, call, meanwhile, counted
+        self._lock = Lock()
         self.calls = 0
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
+        return self._paused(name, getattr(self._store, name))
+
+    def _paused(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            self.calls += name in self._counted
-            if name in self._counted and self.calls == self._call:
-                self._meanwhile()
-            return getattr(self._store, name)(*arguments, **named)
+            if name in self._counted:
+                with self._lock:
+                    self.calls += 1
+                    is_hit = self.calls == self._call
+                if is_hit:
+                    self._meanwhile()
+            result = method(*arguments, **named)
+            return self._paused(SECOND_HALF[name], result) if name in SECOND_HALF else result
 
         return call

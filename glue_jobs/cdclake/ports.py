@@ -127,6 +127,13 @@ class ObjectStore(ObjectReader, Protocol):
         """
         ...
 
+    def begin_restoring(self, key: str, retired_key: str) -> Callable[[], None]:
+        """Find out how to `restore` a data file, which changes nothing; the returned function restores it.
+
+        In a bucket with versions it has no effect on a file that was restored and retired again in between.
+        """
+        ...
+
     def is_retained(self, key: str, retired_key: str) -> bool:
         """Whether a data file is live, or retired so that `restore` would succeed."""
         ...

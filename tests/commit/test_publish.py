@@ -21,7 +21,7 @@ from tests.builders import LAYOUT, LakeBuilder, change_record
 from tests.dying_store import DiedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from cdclake.model.rawfiles import ListedObject
@@ -128,6 +128,29 @@ def test_old_files_stay_until_the_new_ones_are_live(log: ChangeLog, monkeypatch:
     monkeypatch.setattr(log.store, "retire", look_and_retire)
     publish(log, second)
     assert seen == [[LAYOUT.data_key(record.added[0].path) for record in (first, second)]]
+
+
+def test_a_publisher_that_was_paused_looks_for_later_changes_before_its_next_call(
+    log: ChangeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = staged_change(log, 1)
+    log.commit(first)
+    publish(log, first)
+    second = replace(staged_change(log, 2, retired=(first.added[0].path,)), added=())
+    log.commit(second)
+    begin_retiring, now = log.store.begin_retiring, 1_000.0
+
+    def begin_and_pause(key: str, retired_key: str) -> Callable[[], None]:
+        nonlocal now
+        now += 600
+        log.commit(staged_change(log, 3, "other"))
+        return begin_retiring(key, retired_key)
+
+    monkeypatch.setattr("time.time", lambda: now)
+    monkeypatch.setattr(log.store, "begin_retiring", begin_and_pause)
+    with pytest.raises(CommitConflictError, match="Another run took over"):
+        publish(log, second)
+    assert visible(log) == [LAYOUT.data_key(first.added[0].path)]
 
 
 def test_the_next_run_publishes_a_change_whose_run_crashed_before_publishing(log: ChangeLog) -> None:

@@ -106,7 +106,7 @@ def test_a_table_with_such_a_change_goes_on(store: ObjectStore, monkeypatch: pyt
     lake.token = 2
     assert take_over(lake.log, "run-3", 2, "the run died", lake.clock) == 4
     lake.change(1)
-    repair(lake.log, compare(lake.log, lake.snapshot.all_files))
+    repair(lake.log, lake.log.head(), compare(lake.log, lake.snapshot.all_files))
     lake.rollback(0)
     lake.rollback(first.change)
     plan = plan_clean_up(lake.log, timedelta(hours=1), NOW)

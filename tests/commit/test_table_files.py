@@ -38,7 +38,7 @@ def test_a_foreign_file_is_named_and_repair_moves_it_away(lake: LakeBuilder) -> 
     lake.store.put(f"{TABLE}day=2024-03-05/part-0.parquet", b"foreign")
     with pytest.raises(LakeFilesError, match=r"appeared .*day=2024-03-05/part-0.parquet.*cdclake repair shop.orders"):
         check_files(lake.log, lake.snapshot)
-    repair(lake.log, differences(lake))
+    repair(lake.log, lake.log.head(), differences(lake))
     assert lake.visible() == visible
     assert lake.store.get(LAYOUT.foreign_key("day=2024-03-05/part-0.parquet")) == b"foreign"
 
@@ -57,7 +57,7 @@ def test_a_vanished_file_is_named_and_repair_restores_it_if_it_is_retained(lake:
     with pytest.raises(LakeFilesError, match=f"vanished .*{path}.*cdclake repair shop.orders"):
         check_files(lake.log, lake.snapshot)
     check_files(lake.log, lake.snapshot, reloads=True)
-    repair(lake.log, differences(lake))
+    repair(lake.log, lake.log.head(), differences(lake))
     assert lake.visible() == visible
 
 
@@ -67,7 +67,7 @@ def test_a_vanished_file_that_is_not_retained_stays_an_error(lake: LakeBuilder) 
     lake.store.retire(TABLE + path, LAYOUT.retired_key(path))
     lake.store.discard(TABLE + path, LAYOUT.retired_key(path))
     with pytest.raises(IntegrityError, match=path):
-        repair(lake.log, differences(lake))
+        repair(lake.log, lake.log.head(), differences(lake))
 
 
 def test_an_overwritten_file_is_named_and_not_repaired(lake: LakeBuilder) -> None:
@@ -77,7 +77,7 @@ def test_an_overwritten_file_is_named_and_not_repaired(lake: LakeBuilder) -> Non
     with pytest.raises(LakeFilesError, match=f"overwritten: {path}"):
         check_files(lake.log, lake.snapshot)
     with pytest.raises(LakeFilesError, match=f"overwritten: {path}"):
-        repair(lake.log, differences(lake))
+        repair(lake.log, lake.log.head(), differences(lake))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_difference_stops_every_run_until_it_is_repaired(large: LakeBuilder) -
     large.store.put(f"{TABLE}part-0.parquet", b"foreign")  # the last key
     assert runs_until_refused(large, "part-0.parquet") == 3
     assert runs_until_refused(large, "part-0.parquet") == 1
-    repair(large.log, differences(large))
+    repair(large.log, large.log.head(), differences(large))
     check_next_files(large.log, large.snapshot)
 
 

@@ -199,7 +199,8 @@ def test_a_paused_publisher_does_not_retire_files_restored_by_a_rollback(lake: L
     before = lake.visible()
     record = lake.change(retired=first_files(first))
     lake.rollback()
-    publish(lake.log, record)  # the run of change 2 was paused while publishing it
+    with pytest.raises(CommitConflictError, match="Another run took over"):  # it was paused while publishing change 2
+        publish(lake.log, record)
     assert lake.visible() == before
 
 
@@ -216,7 +217,8 @@ def test_a_publisher_that_pauses_while_it_copies_does_not_retire_files_restored_
             roll_forward(lake.log)
             lake.rollback()
 
-    publish(lake.log, record, finish_and_undo)  # the lease expires after the first copy
+    with pytest.raises(CommitConflictError, match="Another run took over"):
+        publish(lake.log, record, finish_and_undo)  # the lease expires after the first copy
     assert lake.visible() == before
 
 

@@ -15,6 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from cdclake.errors import CommitStateUnknownError, JobRunError, RetryableError
+from tests.dying_store import SECOND_HALF
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from cdclake.adapters.filesystem import FileSystemSpec
 
 Value = TypeVar("Value")
-READS = frozenset({"all", "get", "is_retained", "list", "list_folders", "list_level", "open"})
+READS = frozenset({*SECOND_HALF, "all", "get", "is_retained", "list", "list_folders", "list_level", "open"})
 """Calls that change nothing. All others count as writes."""
 _INJECTED = "injected by a test"
 
@@ -138,14 +139,18 @@ class FaultyPort:
         self._injector = injector
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._port, name)
+        return self._call(name, getattr(self._port, name))
 
+    def _call(self, name: str, method: Callable[..., Any], key: str = "") -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
+            target = next((text for text in arguments if isinstance(text, str)), key)
+
             def do() -> Any:
                 result = method(*arguments, **named)
+                if name in SECOND_HALF:
+                    return self._call(SECOND_HALF[name], result, target)
                 return iter(list(result)) if hasattr(result, "__next__") else result  # a listing is one call
 
-            target = next((text for text in arguments if isinstance(text, str)), "")
             return self._injector.call(name, target, do, lambda fault: _port_error(name, fault))
 
         return call

@@ -176,7 +176,10 @@ class FolderStore:
                     retired.replace(path)
             if not path.is_file():
                 raise file_not_retained(key, folder=self.root)
-            retired.unlink(missing_ok=True)
+
+    def begin_restoring(self, key: str, retired_key: str) -> Callable[[], None]:
+        """See `ObjectStore.begin_restoring`."""
+        return partial(self.restore, key, retired_key)
 
     def is_retained(self, key: str, retired_key: str) -> bool:
         """See `ObjectStore.is_retained`."""

@@ -150,6 +150,10 @@ class MemoryStore:
             self._objects[key] = self._retained(key, retired_key)
             self._objects.pop(retired_key, None)
 
+    def begin_restoring(self, key: str, retired_key: str) -> Callable[[], None]:
+        """See `ObjectStore.begin_restoring`."""
+        return partial(self.restore, key, retired_key)
+
     def is_retained(self, key: str, retired_key: str) -> bool:
         """See `ObjectStore.is_retained`."""
         with self._lock:

@@ -244,10 +244,16 @@ class S3Store:
             self._client.delete_object(Bucket=self.bucket, Key=key)
 
     def restore(self, key: str, retired_key: str) -> None:
-        """See `ObjectStore.restore`. Uncovers the newest version, or copies the retired copy back."""
-        if self._head(key) is None:
-            self._restore(key, retired_key)
-        self._delete_all(self._versions(retired_key))
+        """See `ObjectStore.restore`."""
+        self.begin_restoring(key, retired_key)()
+
+    def begin_restoring(self, key: str, retired_key: str) -> Callable[[], None]:
+        """See `ObjectStore.begin_restoring`. Finds the delete markers that hide the newest version.
+
+        A marker that another caller adds later is not among them, so the version stays hidden.
+        """
+        versions = None if self._head(key) is not None else self._versions(key)
+        return partial(self._restore, key, retired_key, versions, self._versions(retired_key))
 
     def is_retained(self, key: str, retired_key: str) -> bool:
         """See `ObjectStore.is_retained`."""
@@ -285,8 +291,21 @@ class S3Store:
         self._delete(markers)
         return len(hidden)
 
-    def _restore(self, key: str, retired_key: str) -> None:
-        versions = self._versions(key)
+    def _restore(self, key: str, retired_key: str, versions: ObjectVersions | None, copies: ObjectVersions) -> None:
+        """Uncover the newest version, or copy the retired copy back.
+
+        A copy without a version id may be a new one, if another caller has retired the file again.
+
+        Args:
+            versions: Those of the object; None: it is live.
+            copies: Those of the retired copy.
+        """
+        if versions:
+            self._uncover(key, retired_key, versions)
+        if NULL_VERSION not in copies.data or self._head(key) is not None:
+            self._delete_all(copies)
+
+    def _uncover(self, key: str, retired_key: str, versions: ObjectVersions) -> None:
         if versions.data:
             self._delete([{"Key": key, "VersionId": marker} for marker in versions.markers])
             if self._head(key) is None:

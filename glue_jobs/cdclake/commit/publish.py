@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Callable, TypeVar
 
 from cdclake.commit.iceberg import publish_iceberg
+from cdclake.errors import CommitConflictError, IntegrityError, LakeFilesError
 from cdclake.model.layout import CHANGE_DIGITS, is_in_iceberg
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import Snapshot
 
 CONCURRENT_CALLS = 16
+FENCE_SECONDS = 1
+"""A publisher makes no call if its last look for later changes is older."""
 KeepAlive = Callable[[], None]
 """Long operations call it regularly. It renews the lease, and raises `LeaseLostError` if the lease is lost."""
 Item = TypeVar("Item")
@@ -45,33 +48,93 @@ def publish(
         snapshot: The table after the change, if the caller has it; otherwise it is read if it is needed.
 
     Returns:
-        The stored durations; empty if another run finished the change.
+        The stored durations.
+
+    Raises:
+        CommitConflictError: Another run took over the table, and finished this change. This run stopped there. Files
+            that it restored too late are retired again by the next run: see `table_files.check_files`.
     """
+    fence = Fence(log, record.change)
+    try:
+        return _publish(log, record, fence, keep_alive, seconds or {}, snapshot)
+    except (IntegrityError, LakeFilesError):  # what it was about to move may be where the other run put it
+        fence.check()
+        raise
+
+
+def _publish(
+    log: ChangeLog,
+    record: ChangeRecord,
+    fence: Fence,
+    keep_alive: KeepAlive,
+    seconds: Mapping[str, float],
+    snapshot: Snapshot | None,
+) -> dict[str, float]:
     started = time.perf_counter()
     store, layout = log.store, log.layout
-    if log.is_committed(record.change + 1):  # another run finished this change, and may have retired its files again
-        return {}
+    fence.check()
     copied = [file for file in record.added if file.staged_key != layout.data_key(file.path)]
     restored = [path for path in record.restored if _is_in_folder(path)]
     retired = [path for path in record.retired if _is_in_folder(path)]
     sizes = {file.path: file.bytes for file in snapshot.all_files} if snapshot and copied else {}
     calls: list[Callable[[], Callable[[], None] | None]] = [
         *(partial(_publish_file, log, file, sizes.get(file.path)) for file in copied),
-        *(partial(store.restore, layout.data_key(path), layout.retired_key(path)) for path in restored),
+        *(partial(store.begin_restoring, layout.data_key(path), layout.retired_key(path)) for path in restored),
         *(partial(store.begin_retiring, layout.data_key(path), layout.retired_key(path)) for path in retired),
     ]
-    prepared = in_parallel(lambda call: call(), calls, keep_alive)
-    if (copied or restored) and log.is_committed(record.change + 1):
-        return {}
+    moves = list(filter(None, in_parallel(lambda call: fence.around(call), calls, keep_alive)))
+    if copied or restored:
+        fence.check()
+    in_parallel(lambda restore: fence.around(restore), moves[: len(restored)], keep_alive)
     publish_iceberg(log, record, snapshot)
-    in_parallel(lambda retire: retire(), filter(None, prepared), keep_alive)
-    later_seconds = {**(seconds or {}), "publish": round(time.perf_counter() - started, 3)}
+    in_parallel(lambda retire: fence.around(retire), moves[len(restored) :], keep_alive)
+    later_seconds = {**seconds, "publish": round(time.perf_counter() - started, 3)}
     log.mark_published(record.change, later_seconds)
-    with ThreadPoolExecutor(1) as pool:  # both may fail: the next run repeats them
-        hint = pool.submit(log.mark_newest_published, record.change)
+    with ThreadPoolExecutor(2) as pool:  # they may fail: the next run repeats them
+        done = pool.submit(log.mark_newest_published, record.change), pool.submit(fence.check)
         remove_staging(log, record.change)
-        hint.result()
+        for one in done:
+            one.result()
     return later_seconds
+
+
+class Fence:
+    """Stops a run that moves files when a later change shows that another run took over the table.
+
+    Args:
+        change: Number of the change whose files the run moves to their places.
+
+    Between a look at the log and a call to the store there is a gap, which no store can close for all calls. So a look
+    is repeated whenever the last one is older than `FENCE_SECONDS`: a run that was paused looks before its next call.
+    """
+
+    def __init__(self, log: ChangeLog, change: int) -> None:
+        self._log, self._change = log, change
+        self._looked = float("-inf")
+
+    def check(self) -> None:
+        """Look for a later change.
+
+        Raises:
+            CommitConflictError: There is one.
+        """
+        now = time.time()  # other than a monotonic clock, it goes on while the machine sleeps
+        if self._log.is_committed(self._change + 1):
+            name = self._log.layout.name
+            message = f"Another run took over {name} while this one moved the files of change {self._change}"
+            remedy = f"The other run went on from that change; cdclake changes {name.typed} lists what it did"
+            raise CommitConflictError(message, remedy=remedy, table=name)
+        self._looked = now
+
+    def around(self, call: Callable[[], Result]) -> Result:
+        """Make a call, after `check_if_due`."""
+        self.check_if_due()
+        return call()
+
+    def check_if_due(self) -> None:
+        """`check`, unless the last look was just now."""
+        if abs(time.time() - self._looked) > FENCE_SECONDS:
+            self.check()
 
 
 def _publish_file(log: ChangeLog, file: StagedFile, size_bytes: int | None) -> None:

@@ -8,14 +8,16 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from cdclake.commit.log import has_namesake, require_place_of_table
-from cdclake.commit.publish import KeepAlive, in_parallel, no_lease
+from cdclake.commit.publish import Fence, KeepAlive, in_parallel, no_lease
 from cdclake.errors import LakeFilesError
+from cdclake.model.change import ChangeKind
 from cdclake.model.layout import is_in_history, is_in_iceberg
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from cdclake.commit.log import ChangeLog
+    from cdclake.model.change import ChangeRecord
     from cdclake.model.layout import LakeLayout
     from cdclake.model.rawfiles import ListedObject
     from cdclake.model.snapshot import DataFile, Snapshot
@@ -34,21 +36,31 @@ class Differences:
     Paths are those of `cdclake.model.layout.LakeLayout.data_key`.
 
     Attributes:
-        foreign: Files that the snapshot does not list.
+        foreign: Files of other programs.
         vanished: Live data files that are missing.
         overwritten: Live data files whose size differs from the snapshot.
+        stale: Data files of earlier changes, which a run restored after another run had taken over and retired them.
+        hidden: Live data files that a run retired after another run had taken over and restored them.
     """
 
     foreign: tuple[str, ...] = ()
     vanished: tuple[str, ...] = ()
     overwritten: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.foreign or self.vanished or self.overwritten)
+        return any(vars(self).values())
 
     def to_json(self) -> dict[str, list[str]]:
         """The paths as JSON."""
-        return {"foreign": list(self.foreign), "vanished": list(self.vanished), "replaced": list(self.overwritten)}
+        return {
+            "foreign": list(self.foreign),
+            "vanished": list(self.vanished),
+            "replaced": list(self.overwritten),
+            "stale": list(self.stale),
+            "hidden": list(self.hidden),
+        }
 
 
 def visible_files(log: ChangeLog) -> list[ListedObject]:
@@ -111,17 +123,64 @@ def _differences(log: ChangeLog, known: Mapping[str, int], entries: Iterable[Lis
     foreign = [path for path in listed.keys() - known.keys() if not is_in_iceberg(path)]
     if any(map(is_in_history, foreign)) and has_namesake(log):  # they are its files
         foreign = [path for path in foreign if not is_in_history(path)]
+    missing = known.keys() - listed.keys()
+    stale, retired = _retired_by(log, foreign), _retired_by(log, missing)
+    layout = log.layout
+    hidden = {path for path in retired if log.store.is_retained(layout.data_key(path), layout.retired_key(path))}
     return Differences(
-        foreign=tuple(sorted(foreign)),
-        vanished=tuple(sorted(known.keys() - listed.keys())),
+        foreign=tuple(sorted(set(foreign) - stale.keys())),
+        vanished=tuple(sorted(missing - hidden)),
         overwritten=tuple(sorted(path for path in known.keys() & listed.keys() if known[path] != listed[path])),
+        stale=tuple(sorted(stale)),
+        hidden=tuple(sorted(hidden)),
     )
+
+
+def _retired_by(log: ChangeLog, paths: Collection[str]) -> dict[str, ChangeRecord]:
+    """The last change that retired each path, of those that a change did. Names of data files are used once."""
+    found: dict[str, ChangeRecord] = {}
+    records = log.newest_first(log.head()) if paths else ()
+    for record in records:
+        found.update({path: record for path in record.retired if path in paths and path not in found})
+        if len(found) == len(paths):
+            break
+    return found
+
+
+def _put_right(log: ChangeLog, differences: Differences, fence: Fence, keep_alive: KeepAlive = no_lease) -> None:
+    """Restore hidden files, and retire stale ones; those that no retained change needs are deleted."""
+    if not (differences.hidden or differences.stale):
+        return
+    store, layout = log.store, log.layout
+    first = log.first_retained() if differences.stale else 0
+
+    def retire(path: str, record: ChangeRecord) -> None:
+        fence.check_if_due()
+        store.retire(layout.data_key(path), layout.retired_key(path))
+        if record.kind is ChangeKind.ERASURE or record.change <= first:
+            store.discard(layout.data_key(path), layout.retired_key(path))
+
+    fence.check()
+    _restore(log, differences.hidden, fence, keep_alive)
+    in_parallel(lambda stale: retire(*stale), _retired_by(log, differences.stale).items(), keep_alive)
+
+
+def _restore(log: ChangeLog, paths: Collection[str], fence: Fence, keep_alive: KeepAlive) -> None:
+    layout = log.layout
+
+    def restore(path: str) -> None:
+        finish = log.store.begin_restoring(layout.data_key(path), layout.retired_key(path))
+        fence.around(finish)
+
+    in_parallel(restore, paths, keep_alive)
 
 
 def check_files(
     log: ChangeLog, snapshot: Snapshot, listing: Iterable[ListedObject] | None = None, *, reloads: bool = False
 ) -> None:
     """Refuse to continue from a table whose files differ from those of its last change.
+
+    Stale files are retired again, and hidden ones restored: the caller holds the lease.
 
     Args:
         log: The table's change log, rolled forward.
@@ -164,6 +223,7 @@ def check_next_files(log: ChangeLog, snapshot: Snapshot, listing: Iterable[Liste
 
 def _refuse(log: ChangeLog, snapshot: Snapshot, differences: Differences, *, reloads: bool = False) -> None:
     name = log.layout.name
+    _put_right(log, differences, Fence(log, snapshot.change))
     if differences.foreign and not snapshot.exists:
         message = f"The lake folder of {name} contains files that cdclake did not write: {_names(differences.foreign)}"
         remedy = f"Turn them into the table with cdclake adopt {name.typed}, or empty the folder"
@@ -182,20 +242,28 @@ def _refuse(log: ChangeLog, snapshot: Snapshot, differences: Differences, *, rel
         raise _overwritten(log.layout, differences)
 
 
-def repair(log: ChangeLog, differences: Differences, keep_alive: KeepAlive = no_lease) -> None:
-    """Restore vanished data files, and move foreign files out of readers' sight into the control area.
+def repair(log: ChangeLog, change: int, differences: Differences, keep_alive: KeepAlive = no_lease) -> None:
+    """Restore vanished and hidden data files, retire stale ones, and move foreign files out of readers' sight.
+
+    Foreign files go to the control area, where they stay.
+
+    Args:
+        change: Number of the change whose files were compared.
 
     Raises:
+        CommitConflictError: Another run has taken over the table since.
         IntegrityError: A vanished file is no longer retained.
         LakeFilesError: A file was overwritten, which this function cannot repair.
     """
     store, layout = log.store, log.layout
     if differences.overwritten:
         raise _overwritten(layout, differences)
-    in_parallel(
-        lambda path: store.restore(layout.data_key(path), layout.retired_key(path)), differences.vanished, keep_alive
-    )
+    fence = Fence(log, change)
+    fence.check()
+    _restore(log, differences.vanished, fence, keep_alive)
+    _put_right(log, differences, fence, keep_alive)
     for path in differences.foreign:
+        fence.check_if_due()
         store.copy(layout.data_key(path), layout.foreign_key(path))
         store.delete([layout.data_key(path)])
         keep_alive()

@@ -160,7 +160,7 @@ def test_vanished_files_are_detected_and_repaired(table: TableOverTime) -> None:
     (table.lake / key).rename(kept)
     with pytest.raises(LakeFilesError, match=r"vanished .*_history/_iceberg/data/"):
         table.apply(("I", row(4)))
-    repair(table.log, compare(table.log, snapshot.all_files))
+    repair(table.log, snapshot.change, compare(table.log, snapshot.all_files))
     check_files(table.log, snapshot)
     assert seen(table) == CHANGED
 

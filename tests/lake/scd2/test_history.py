@@ -309,7 +309,7 @@ def test_vanished_and_foreign_files_of_the_history_are_detected_and_repaired(tab
     with pytest.raises(LakeFilesError, match=r"Files appeared .* _history/stranger\.parquet"):
         table.apply_file("20240310-000000000.parquet", [("I", row(2, "b"))])
     snapshot = table.log.snapshot(1)
-    repair(table.log, compare(table.log, snapshot.all_files))
+    repair(table.log, snapshot.change, compare(table.log, snapshot.all_files))
     assert version_files(table) == before
     table.load_incremental()
     check_newest_are_the_table(table, KEY)

@@ -29,7 +29,8 @@ def repair(
 
     Restores missing data files, if they are still retained.
 
-    Moves foreign files to the table's control folder, where readers do not see them.
+    Moves foreign files to the table's control folder, where readers do not see them, and retires files of earlier
+    changes that a paused run restored too late.
 
     Example: cdclake repair shop.orders --dry-run
     """
@@ -52,13 +53,17 @@ def repair(
     if output is OutputFormat.JSON:
         out.json_record({**result, "done": True})
     else:
-        out.remark(f"Done. Files restored: {len(found.vanished):,}, moved: {len(found.foreign):,}.")
+        counts = (
+            f"{len(found.vanished) + len(found.hidden):,}, retired: {len(found.stale):,}, moved: {len(found.foreign):,}"
+        )
+        out.remark(f"Done. Files restored: {counts}.")
     warn_of_catalog_error(lake_table, out)
 
 
 def _records(layout: LakeLayout, found: Differences) -> list[dict[str, object]]:
     rows = [
-        *((path, "missing", "restore") for path in found.vanished),
+        *((path, "missing", "restore") for path in (*found.vanished, *found.hidden)),
+        *((path, "of an earlier change", "retire again") for path in found.stale),
         *((path, "foreign", f"move to {_url(layout, layout.foreign_key(path))}") for path in found.foreign),
         *((path, "overwritten", "none: restore its earlier version yourself") for path in found.overwritten),
     ]

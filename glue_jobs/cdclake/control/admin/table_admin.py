@@ -226,10 +226,11 @@ class RegisteredTable:
             LakeFilesError: A file was overwritten.
         """
         with self._leased() as lease:
-            differences = self.differences()
+            change = self.log.head()
+            differences = compare(self.log, self.log.snapshot(change).all_files)
             if agreed is not None and differences != agreed:
                 raise self._changed_meanwhile()
-            repair(self.log, differences, lease.renew_if_due)
+            repair(self.log, change, differences, lease.renew_if_due)
         return differences
 
     def plan_clean_up(self, retention: timedelta) -> CleanUpPlan:
