@@ -8,9 +8,7 @@ DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
 # Compiled files stay: without them, each process of the tests compiles every module again, which takes half of collection.
 unexport PYTHONDONTWRITEBYTECODE
-# Three processes on two cores: tests often wait for processes that they started.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
-DATABASE_TESTS := CDCLAKE_NEEDS_DATABASES=1 $(BIN)/python -m pytest -q -n 2 --dist load
+PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 PYTHON ?=
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOB_LOCKS := infra/cdclake_infra/locks
@@ -18,7 +16,7 @@ PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py lambdas \
 	$(addprefix glue_jobs/cdclake/,errors.py ports.py raw_listing.py logs.py model commit control adapters)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sample-db quick test test-all test-aws test-iceberg test-spark4 test-databases mutation-check thorough crash bench bench-quick bench-controller synth deploy-local smoke-aws costs docs local-roles reference check lint types check-39 lock clean screenshots
+.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*/\1/p' Makefile)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,42 +25,50 @@ demo: $(VENV)/.demo-ready ## Run the whole pipeline on this machine: a sample sh
 	@$(BIN)/cdclake demo
 
 sample-db: $(VENV)/.demo-ready ## Run the same with private MariaDB and PostgreSQL servers as sources (three minutes each)
-	@$(BIN)/cdclake local sample-db
+	@$(BIN)/cdclake local sample-db $(if $(ORDERS),--orders $(ORDERS))
 
-quick: check ## Lint, check types, and run the tests that start no Spark, AWS or server (three to four minutes)
-	@CDCLAKE_TESTS=quick $(PYTEST) -n 2 -q
+quick: $(VENV)/.test-ready ## Lint, check types, and run the tests that start no Spark, AWS or server (75 seconds)
+	@$(MAKE) --no-print-directory --jobs=4 check tests-quick
 
-test: check ## Run these checks, and also the tests with Spark, the embedded AWS and whole sessions (under 8 minutes)
-	@CDCLAKE_TESTS=test $(PYTEST)
+test: $(VENV)/.test-ready ## Run these checks, and also tests with Spark, the embedded AWS and a whole session (under 5 minutes)
+	@$(MAKE) --no-print-directory --jobs=4 check tests-test
 
-test-all: check ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (half an hour on two cores)
-	@$(PYTEST)
-	@$(MAKE) --jobs=2 --output-sync=target docs sample-db synth deploy-local
+test-all: $(VENV)/.test-ready ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (under 15 minutes)
+	@$(MAKE) --no-print-directory --jobs=4 check tests-all
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target docs sample-db synth deploy-local ORDERS=5000
 
-test-databases: $(VENV)/.test-ready ## Replay 200 histories of SQL on MariaDB and PostgreSQL: the lake must equal them (two minutes)
-	@$(DATABASE_TESTS) tests/databases/test_mariadb.py tests/databases/test_postgresql.py
+thorough: $(VENV)/.test-ready ## Run what a release needs: all tests with new and many more examples, faults at every call, and put into the product; Spark 4.1 (hours)
+	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest -v -n 2 --dist loadgroup --hypothesis-show-statistics -p tests.aws_strict.summary
+	@$(MAKE) --no-print-directory mutation-check test-spark4
 
-test-spark4: $(SPARK4_VENV)/.ready ## Run the tests of the lake that start Spark on Spark 4.1, as Glue 6.0 has it; needs Java 17 or 21 (minutes)
-	@$(SPARK4_VENV)/bin/python -m pytest -q -n 2 --dist loadfile -m spark tests/lake
-	@$(SPARK4_VENV)/bin/python -m pytest -q -m "not spark" tests/lake/spark
+# Tests of the first tier are short and keep both cores busy. Later ones often wait for processes that they started.
+tests-quick: $(VENV)/.test-ready
+	@CDCLAKE_TESTS=quick $(PYTEST) -q -n 2
 
-test-aws: $(VENV)/.test-ready ## Test what talks to AWS against a local one as strict as AWS, with faults and expiring credentials (four minutes)
-	@$(PYTEST) -q -p tests.aws_strict.summary -m "aws and not (spark or long or deployment)" tests/aws_strict tests/adapters tests/control
+tests-test: $(VENV)/.test-ready
+	@CDCLAKE_TESTS=test $(PYTEST) -q -n 3
 
-test-iceberg: $(VENV)/.test-ready ## Test tables with Iceberg readers: other engines read every retained change and count 10,000 times, faults, races, erasures (a quarter of an hour)
-	@CDCLAKE_TESTS=thorough $(PYTEST) -q tests/lake/iceberg tests/model/iceberg
-	@$(PYTEST) -q tests/crash -k "iceberg or both"
+tests-all: $(VENV)/.test-ready
+	@CDCLAKE_TESTS=all $(PYTEST) -n 3
 
 mutation-check: $(VENV)/.test-ready ## Put over sixty faults into the product, one at a time: each time a test of `make test` must fail (ten minutes)
 	@$(BIN)/python -m tests.mutations
 
-thorough: $(VENV)/.test-ready $(BENCH_VENV)/.ready ## Run all tests with new and many more examples, and faults at every call: what a release needs (hours)
-	@CDCLAKE_TESTS=thorough $(PYTEST) -v -n 2 --dist loadgroup --hypothesis-show-statistics
+# Java 17 or 21 must be on the path.
+test-spark4: $(SPARK4_VENV)/.ready
+	@$(SPARK4_VENV)/bin/python -m pytest -q -n 2 --dist loadfile -m spark tests/lake
+	@$(SPARK4_VENV)/bin/python -m pytest -q -m "not spark" tests/lake/spark
 
-crash: $(VENV)/.test-ready ## Inject faults at every call of every run on a folder, and at some of each on buckets (an hour)
+# What talks to AWS, against a local one as strict as AWS, with faults and expiring credentials.
+test-aws: $(VENV)/.test-ready
+	@$(PYTEST) -q -n 3 -p tests.aws_strict.summary -m "aws and not (spark or deployment)" tests/aws_strict tests/adapters tests/control
+
+# Faults at every call of every run on a folder, and at some of each on buckets.
+crash: $(VENV)/.test-ready
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest tests/crash tests/lake/iceberg/test_erase.py -n 3 --dist worksteal
 
-screenshots: $(VENV)/.test-ready ## Retake the screenshots of the console in docs/images (needs chromium)
+# The pictures of the console in docs/images. Needs chromium.
+screenshots: $(VENV)/.test-ready
 	@CDCLAKE_SCREENSHOTS=1 CDCLAKE_NEEDS_BROWSER=1 $(BIN)/python -m pytest -q tests/console/test_in_chromium.py
 
 bench: $(BENCH_VENV)/.ready ## Measure the engine beside its alternatives, 8 million rows (about an hour and a half; needs an idle machine)
@@ -93,23 +99,25 @@ docs: $(DOCS_VENV)/.ready ## Build the documents as a site into build/docs; a br
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(DOCS_VENV)/bin/mkdocs build --strict --quiet
 	@echo "Open build/docs/index.html"
 
-local-roles: $(VENV)/.test-ready ## Write the policies of the local AWS from the stacks
+# The policies of the local AWS, from the stacks.
+local-roles: $(VENV)/.test-ready
 	@CDCLAKE_WRITE_LOCAL_ROLES=1 $(BIN)/python -m pytest -q tests/infra/test_local_roles.py
 
 reference: $(VENV)/.test-ready ## Write docs/reference from the code
 	@PYTHONPATH=glue_jobs:. $(BIN)/python -m docs_build.reference
 
-check: lint types check-39 ## Run the checks of `make quick` without its tests
+check: lint types check-39
 
-lint: $(VENV)/.test-ready ## Check rules and format with ruff
+lint: $(VENV)/.test-ready
 	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff format --check --quiet .
 
-types: $(VENV)/.test-ready ## Check types with mypy, strictly
+types: $(VENV)/.test-ready
 	@$(BIN)/mypy
 
-check-39: $(VENV)/.test-ready ## Check that what Glue's Python shell runs is Python 3.9
-	@$(BIN)/vermin --target=3.9- --no-tips --violations --eval-annotations $(PY39_CODE)
+# What Glue's Python shell runs is Python 3.9.
+check-39: $(VENV)/.test-ready
+	@$(BIN)/vermin --quiet --target=3.9- --no-tips --violations --eval-annotations $(PY39_CODE)
 
 lock: $(VENV)/.test-ready ## Pin all dependencies again, from pyproject.toml, those of the deployed jobs with hashes
 	@$(PIP_INSTALL) uv==0.9.18

@@ -128,7 +128,8 @@ def try_pause(store: ObjectStore, verb: Verb, call: int, others: tuple[str, ...]
     return True
 
 
-@pytest.mark.sampled(quick=6, test=18)
+@pytest.mark.slow
+@pytest.mark.sampled(test=9)
 @pytest.mark.parametrize("others", OTHERS)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("kind", ["memory", "folder", "versioned bucket"])
