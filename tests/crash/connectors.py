@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
@@ -105,15 +106,18 @@ def _connect(connector: AwsConnector) -> Ports:
     )
 
 
+_LOCKS = defaultdict["Path", Lock](Lock)
+
+
 class StateOnDisk:
     """A persistent `StateStore`: a `MemoryState` that is read from a file and written back on each call.
 
-    For one process at a time. Its threads may share it.
+    For one process at a time. Its threads may share the file.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = Lock()
+        self._lock = _LOCKS[path]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:

@@ -120,7 +120,10 @@ class RetainedFileReader:
             if staged is None:
                 raise self._missing(file) from error
             return staged
-        return self._fs.open_input_file(copy_key)
+        copy = self._open_key(copy_key)
+        if copy is None:  # an erasure deleted it in this moment
+            raise self._missing(file)
+        return copy
 
     def _open_key(self, key: str) -> pa.NativeFile | None:
         try:

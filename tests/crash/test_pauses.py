@@ -1,0 +1,129 @@
+"""A run, a rollback, an erasure, ... is paused past its lease at any call, while other commands work on its table.
+
+Afterwards, at the latest after the next run, readers see exactly the newest snapshot, no key twice, and no erased row.
+`make test` tries a sample, and `make crash` every call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.errors import CdclakeError
+from cdclake.model.change import ChangeKind
+from tests.conftest import COUNTS
+from tests.crash import checks
+from tests.crash.faults import Fault, Injector, Point
+from tests.crash.runner import Runner
+from tests.crash.sandbox import Sandbox
+from tests.crash.scenarios import ERASED, SCENARIOS
+from tests.tiers import TIER, Tier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from tests.crash.environments import Environment
+    from tests.crash.sandbox import View
+
+    NewEnvironment = Callable[[str], AbstractContextManager[tuple[Environment, Path]]]
+    Command = Callable[[Runner], object]
+
+PAUSES = {Tier.QUICK: 1, Tier.TEST: 2, Tier.ALL: 6, Tier.THOROUGH: 10_000}[TIER]
+"""Number of calls that are tried of each run, spread over it."""
+PAUSED = ("ProcessTable", "LoadIncremental", "rollback", "rollback-to", "reapply", "direct-delete", "erase", "repair")
+OTHERS: dict[str, tuple[Command, ...]] = {
+    "rollback to 1": (lambda runner: runner.rollback(1),),
+    "erase": (lambda runner: runner.erase(*ERASED),),
+    "run, rollback and reapply": (Runner.process_table, Runner.rollback, Runner.reapply),
+    "rollback, repair and run": (Runner.rollback, Runner.repair, Runner.activate, Runner.process_table),
+}
+"""Commands that work during the pause; one that is refused changes nothing."""
+
+
+def do(command: Command, runner: Runner) -> CdclakeError | None:
+    try:
+        command(runner)
+    except CdclakeError as error:
+        return error
+    return None
+
+
+class Pause:
+    """Pauses the run of a scenario at a call."""
+
+    def __init__(self, sandbox: Sandbox, run: Command, others: tuple[Command, ...]) -> None:
+        self._sandbox, self._run, self._others = sandbox, run, others
+
+    def count(self) -> int:
+        """Number of calls of the run without a pause."""
+        injector = Injector(Point(Fault.PAUSED, 0, writes_only=False))
+        do(self._run, Runner(self._sandbox.spec(), injector))
+        return injector.calls
+
+    def at(self, call: int) -> bool:
+        """Pause it, and check what is left; returns whether the run got to that call."""
+        injector = Injector(Point(Fault.PAUSED, call, writes_only=False), meanwhile=self._work)
+        error = do(self._run, Runner(self._sandbox.spec(), injector))
+        if not injector.hit:
+            return False
+        if error is None:
+            check_readers(self._sandbox.view())
+        self._sandbox.expire_lease()
+        do(Runner.repair, self._sandbox.runner())  # the next command of any kind compares the files
+        view = self._sandbox.view()
+        assert not do(Runner.process_table, self._sandbox.runner())
+        check_readers(self._sandbox.view())
+        if any(record.kind is ChangeKind.ERASURE for record in view.log.records(1, view.log.head())):
+            do(lambda runner: runner.erase(*ERASED), self._sandbox.runner())  # it completes one that was overtaken
+            check_erased(self._sandbox.view())
+        return True
+
+    def _work(self) -> None:
+        self._sandbox.expire_lease()
+        for command in self._others:
+            do(command, self._sandbox.runner())
+
+
+def check_readers(view: View) -> None:
+    """Readers see exactly the newest snapshot: no stale file, and no key twice."""
+    snapshot = view.log.snapshot(view.log.head())
+    checks.check_files(view, snapshot)
+    ids = [row.row["id"] for row in view.rows() if row.op != "D"]
+    assert len(set(ids)) == len(ids) == snapshot.rows
+    checks.check_newest_versions(view)
+
+
+def check_erased(view: View) -> None:
+    """No data file, live or retired, has an erased row."""
+    for path, rows in view.files.items():
+        assert not set(rows["id"].to_pylist()) & set(ERASED), path
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.sampled(test=9)
+@pytest.mark.parametrize("others", OTHERS)
+@pytest.mark.parametrize("name", PAUSED)
+def test_whatever_works_during_a_pause_readers_see_the_newest_change(
+    name: str, others: str, new_environment: NewEnvironment, request: pytest.FixtureRequest
+) -> None:
+    pauses = 0
+    with new_environment("folder") as (environment, folder):
+        sandbox, scenario = Sandbox(environment, folder), SCENARIOS[name]
+        scenario.prepare(sandbox)
+        sandbox.view()
+        sandbox.save()
+        pause = Pause(sandbox, scenario.run, OTHERS[others])
+        calls = pause.count()
+        for call in sorted({1 + i * calls // PAUSES for i in range(min(PAUSES, calls))}):
+            sandbox.restore()
+            try:
+                pauses += pause.at(call)
+            except Exception as error:
+                error.add_note(f"paused before call {call} of {calls}")
+                raise
+    assert pauses
+    request.node.user_properties.append((COUNTS, {"pauses": pauses}))
