@@ -341,6 +341,25 @@ def test_an_unknown_key_changes_nothing(in_folder: ErasableTable) -> None:
     assert in_folder.log.head() == 1
 
 
+def test_a_delete_that_only_earlier_changes_remember_is_erased_too(in_folder: ErasableTable) -> None:
+    in_folder.load([row(1), secret()])
+    in_folder.apply(("D", secret()))
+    in_folder.apply(("D", row(1)))  # its file of tombstones replaces that of the change before
+    was, now = (in_folder.log.snapshot(change).tombstones for change in (2, 3))
+    assert not {file.key for file in was} & {file.key for file in now}
+    in_folder.erase(KEY)
+    assert objects_containing(in_folder, SECRET_ID) == {}
+
+
+def test_snapshots_lose_the_key_bounds_of_retired_files_that_are_missing(in_folder: ErasableTable) -> None:
+    in_folder.load([secret()])
+    in_folder.apply(("U", secret("Bonn")))
+    for path in (in_folder.lake / in_folder.layout.retired_folder).rglob("*.parquet"):
+        path.unlink()
+    assert in_folder.erase(KEY).touched.gone_files
+    assert objects_containing(in_folder, SECRET_ID, SECRET_NAME) == {}
+
+
 def test_what_a_dead_run_left_is_erased_if_the_row_is_nowhere_else(in_folder: ErasableTable) -> None:
     in_folder.load([row(1)])
     left = in_folder.lake / in_folder.layout.staging_prefix(2, "dead") / "1.parquet"
