@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableName, TableState
 
 Clock = Callable[[], datetime]
-"""Returns the current time in UTC."""
+"""Returns the current time in UTC, by a clock that all writers of the lake share."""
 
 
 class ObjectReader(Protocol):
@@ -170,10 +170,12 @@ class AcquiredLease(NamedTuple):
         token: The fencing token, greater than any before.
         taken_over_from: The holder that did not release its lease; empty if the table was free. It is the new holder
             itself if the answer to its first request was lost; then nobody knows who held the lease before.
+        fault: Why that lease counts as expired although its end is to come, see `TableState.lease_fault`; else empty.
     """
 
     token: int
     taken_over_from: str = ""
+    fault: str = ""
 
 
 class StateStore(Protocol):
@@ -214,7 +216,7 @@ class StateStore(Protocol):
         """Record a request to process a table, and return whether the caller should start a run.
 
         Returns False if a request younger than `stale_after_seconds` is pending: its run has not listed the raw files
-        yet, and will see the caller's file too.
+        yet, and will see the caller's file too. A request of the future is none.
 
         Raises:
             UnknownTableError: No such item.
@@ -224,10 +226,18 @@ class StateStore(Protocol):
     def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> AcquiredLease:
         """Acquire the right to write a table for `seconds`.
 
+        Args:
+            now: The time that all callers share.
+
         Raises:
             LeaseHeldError: Another holder's lease has not expired.
+            ConfigurationError: The item's fencing token is not a whole number.
             UnknownTableError: No such item.
         """
+        ...
+
+    def raise_token(self, path: str, holder: str, token: int, raised: int) -> bool:
+        """Give the lease a greater fencing token; False if this holder no longer has it."""
         ...
 
     def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
@@ -238,12 +248,12 @@ class StateStore(Protocol):
         """Remove the pending request before listing the raw files. A file that arrives later records a new one."""
         ...
 
-    def release_lease(self, path: str, token: int, *, even_if_requested: bool) -> bool:
+    def release_lease(self, path: str, holder: str, token: int, *, even_if_requested: bool) -> bool:
         """Release the lease.
 
         Returns:
             False if a request is pending and `even_if_requested` is false: the holder keeps the lease and should list
-            the raw files again. True otherwise, also if this token's lease was lost.
+            the raw files again. True otherwise, also if this holder's lease was lost.
         """
         ...
 

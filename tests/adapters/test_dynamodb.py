@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.errorfactory import ClientExceptionsFactory
@@ -90,6 +90,35 @@ def test_attributes_of_any_type_are_read_as_text(client: DynamoDBClient, registe
     assert item(registered) == dict(found.item)
 
 
+@pytest.mark.parametrize("value", [{"N": "5"}, {"BOOL": True}, {"L": [{"S": "a"}]}, {"M": {}}, {"NULL": True}])
+def test_a_lease_end_or_a_request_that_is_no_text_holds_nobody_up(
+    client: DynamoDBClient, registered: DynamoState, clock: ManualClock, value: Any
+) -> None:
+    client.update_item(
+        TableName=STATE_TABLE,
+        Key={"path": {"S": PATH}},
+        UpdateExpression="SET LeaseHolder = :ghost, LeaseExpiresUtc = :value, WorkRequestedUtc = :value",
+        ExpressionAttributeValues={":ghost": {"S": "ghost"}, ":value": value},
+    )
+    assert registered.request_work(PATH, clock(), 300)
+    assert registered.acquire_lease(PATH, "a", clock(), 60).taken_over_from == "ghost"
+
+
+@pytest.mark.parametrize("value", [{"S": "5"}, {"BOOL": True}, {"L": [{"N": "5"}]}, {"NULL": True}])
+def test_a_fencing_token_of_another_type_is_named_and_no_lease_is_taken(
+    client: DynamoDBClient, registered: DynamoState, clock: ManualClock, value: Any
+) -> None:
+    client.update_item(
+        TableName=STATE_TABLE,
+        Key={"path": {"S": PATH}},
+        UpdateExpression="SET FencingToken = :value",
+        ExpressionAttributeValues={":value": value},
+    )
+    with pytest.raises(ConfigurationError, match=r"FencingToken is .* not a whole number"):
+        registered.acquire_lease(PATH, "a", clock(), 60)
+    assert Attribute.LEASE_HOLDER not in item(registered)
+
+
 def test_a_retry_acquires_the_lease_if_the_response_was_lost(
     client: DynamoDBClient, registered: DynamoState, clock: ManualClock
 ) -> None:
@@ -106,7 +135,7 @@ def test_a_retry_releases_the_lease_if_the_response_was_lost(
 ) -> None:
     token = registered.acquire_lease(PATH, "a", clock(), 60).token
     Faults(client, "UpdateItem").lose_response()
-    assert registered.release_lease(PATH, token, even_if_requested=False)
+    assert registered.release_lease(PATH, "a", token, even_if_requested=False)
     assert Attribute.LEASE_HOLDER not in item(registered)
 
 

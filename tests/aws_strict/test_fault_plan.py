@@ -142,7 +142,7 @@ def test_a_lease_has_one_holder_whatever_fails(aws: None, seed: int, record_faul
             with pytest.raises(LeaseHeldError):
                 states.acquire_lease(state.path, "another", now, 60)
             assert states.renew_lease(state.path, f"run-{number}", lease.token, now, 60)
-            assert states.release_lease(state.path, lease.token, even_if_requested=True)
+            assert states.release_lease(state.path, f"run-{number}", lease.token, even_if_requested=True)
     assert tokens == sorted(set(tokens))
     assert plan.injected
     record_faults(plan)

@@ -305,7 +305,7 @@ def test_while_a_run_holds_the_lease_no_second_is_started_and_the_first_gets_the
     assert planned.action is Action.ASK
     assert world.run_controller().tables[0].outcome == "busy"
     assert world.jobs.started == []
-    assert not world.states.release_lease(ORDERS, token, even_if_requested=False)
+    assert not world.states.release_lease(ORDERS, "other", token, even_if_requested=False)
 
 
 def test_a_table_without_work_whose_run_died_gets_a_run_once_the_lease_expires(world: World):

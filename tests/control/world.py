@@ -141,7 +141,8 @@ class World:
         (table,) = self.plan().tables
         assert table.decision, table.error
         idle = Action.ASK if table.decision.kind is DecisionKind.BUSY else Action.NONE
-        assert table.action is (Action.START if table.decision.work else idle)
+        unsure = table.decision.kind is DecisionKind.FROZEN and table.action is Action.START
+        assert unsure or table.action is (Action.START if table.decision.work else idle)
         return table.decision
 
     def run_controller(self, only: Collection[str] | None = None, limits: PackLimits = DEFAULT_LIMITS) -> Summary:
@@ -206,6 +207,9 @@ class World:
 
     def log(self, path: str = ORDERS) -> ChangeLog:
         return ChangeLog(self.lake, LakeLayout(LAKE, LAKE_PREFIX, self.state(path).name))
+
+    def log_of(self, name: TableName) -> ChangeLog:
+        return ChangeLog(self.lake, LakeLayout(LAKE, LAKE_PREFIX, name))
 
     def process(self, path: str = ORDERS, run_id: str = "run-1", **more: float) -> TableReport:
         return process_table(path, LAKE, LAKE_PREFIX, run_id, self.ports, **more)

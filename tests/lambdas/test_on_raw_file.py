@@ -185,7 +185,7 @@ def test_an_event_during_a_run_is_left_to_the_run(clock: ManualClock, jobs: Memo
     token = dependencies.states.acquire_lease(ORDERS, "run-1", clock(), 300).token
     assert outcomes(event("change_file"), dependencies, clock) == {ORDERS: "busy"}
     assert jobs.started == []
-    assert not dependencies.states.release_lease(ORDERS, token, even_if_requested=False)
+    assert not dependencies.states.release_lease(ORDERS, "run-1", token, even_if_requested=False)
 
 
 def test_a_failed_start_is_reported_after_all_tables_were_tried_and_does_not_block_the_retry(clock: ManualClock):

@@ -16,12 +16,20 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from botocore.exceptions import ClientError, WaiterError
 
 from cdclake.adapters.aws import Remedies, error_code, translated_errors
-from cdclake.adapters.state_rules import check_outcome, check_settings, expiry_text, unknown_table
-from cdclake.errors import LeaseHeldError, RetryableError
+from cdclake.adapters.state_rules import (
+    REQUEST_TOLERANCE,
+    acquired_lease,
+    check_outcome,
+    check_settings,
+    expiry_text,
+    has_lease,
+    lease_held,
+    unknown_table,
+)
+from cdclake.errors import RetryableError
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.table import TableState
+from cdclake.model.table import LONGEST_LEASE, TableState
 from cdclake.model.times import iso_utc
-from cdclake.ports import AcquiredLease
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,6 +45,7 @@ if TYPE_CHECKING:
     )
 
     from cdclake.model.table import Item
+    from cdclake.ports import AcquiredLease
 
 CONDITION_FAILED = "ConditionalCheckFailedException"
 """The error code. botocore's class of that name does not do: threads that share a new client may each create one."""
@@ -72,10 +81,22 @@ def lease_is_free_for(holder: str, now: datetime) -> Condition:
     #   LeaseExpiresUtc         LeaseExpiresUtc                ^ A's lease has expired.
     #     = 10:01:00              = 10:01:40                     If A continues now, its renewal fails on the token.
     #          B is refused: 10:01:00 is after now
+    # A lease without an end that a lease can have is none, see `TableState.leased`.
+    end = "attribute_type(#LeaseExpiresUtc, :text) AND #LeaseExpiresUtc > :now AND #LeaseExpiresUtc <= :last"
     return Condition(
-        "attribute_not_exists(#LeaseHolder) OR #LeaseHolder = :holder OR #LeaseExpiresUtc <= :now",
-        {":holder": {"S": holder}, ":now": {"S": iso_utc(now)}},
+        f"attribute_not_exists(#LeaseHolder) OR #LeaseHolder = :holder OR NOT ({end})",
+        {
+            ":holder": {"S": holder},
+            ":now": {"S": iso_utc(now)},
+            ":last": {"S": iso_utc(now + LONGEST_LEASE)},
+            ":text": {"S": "S"},
+        },
     )
+
+
+def token_is_number() -> Condition:
+    """The fencing token can be increased."""
+    return Condition("attribute_not_exists(#FencingToken) OR attribute_type(#FencingToken, :N)", {":N": {"S": "N"}})
 
 
 def lease_has(token: int) -> Condition:
@@ -93,11 +114,15 @@ def no_request_pending() -> Condition:
     return Condition("attribute_not_exists(#WorkRequestedUtc)", {})
 
 
-def no_request_pending_since(stale_utc: str) -> Condition:
-    """No request newer than `stale_utc` is pending."""
-    return Condition(
-        "attribute_not_exists(#WorkRequestedUtc) OR #WorkRequestedUtc <= :stale", {":stale": {"S": stale_utc}}
-    )
+def no_request_pending_since(stale_utc: str, latest_utc: str) -> Condition:
+    """No request newer than `stale_utc` is pending. One that is later than `latest_utc`, or no text, is none."""
+    pending = "attribute_type(#WorkRequestedUtc, :text) AND #WorkRequestedUtc > :stale AND #WorkRequestedUtc <= :latest"
+    values: dict[str, UniversalAttributeValueTypeDef] = {
+        ":text": {"S": "S"},
+        ":stale": {"S": stale_utc},
+        ":latest": {"S": latest_utc},
+    }
+    return Condition(f"NOT ({pending})", values)
 
 
 class _Outcome(NamedTuple):
@@ -166,9 +191,10 @@ class DynamoState:
 
     def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
         """See `StateStore.request_work`."""
-        stale_utc = iso_utc(now - timedelta(seconds=stale_after_seconds))
+        stale, latest = (iso_utc(now - timedelta(seconds=stale_after_seconds)), iso_utc(now + REQUEST_TOLERANCE))
         values: dict[str, UniversalAttributeValueTypeDef] = {":now": {"S": iso_utc(now)}}
-        return self._update(path, "SET #WorkRequestedUtc = :now", values, no_request_pending_since(stale_utc)).applied
+        condition = no_request_pending_since(stale, latest)
+        return self._update(path, "SET #WorkRequestedUtc = :now", values, condition).applied
 
     def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> AcquiredLease:
         """See `StateStore.acquire_lease`."""
@@ -183,17 +209,15 @@ class DynamoState:
                 ":one": {"N": "1"},
             },
             lease_is_free_for(holder, now),
+            token_is_number(),
             return_values="ALL_OLD",
         )
-        if not outcome.applied:
-            raise LeaseHeldError(
-                "Another run is writing the table",
-                path=path,
-                holder=outcome.item.get(Attribute.LEASE_HOLDER),
-                until=outcome.item.get(Attribute.LEASE_EXPIRES_UTC),
-            )
-        token = int(outcome.item.get(Attribute.FENCING_TOKEN, "0")) + 1
-        return AcquiredLease(token, outcome.item.get(Attribute.LEASE_HOLDER, ""))
+        before = TableState(outcome.item)
+        if outcome.applied:
+            return acquired_lease(before, now)
+        if outcome.item.get(Attribute.LEASE_HOLDER) != holder and before.leased(now):
+            raise lease_held(before)
+        raise before.invalid_token()
 
     def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
         """See `StateStore.renew_lease`."""
@@ -201,20 +225,27 @@ class DynamoState:
         conditions = (lease_has(token), lease_is_held_by(holder))
         return self._update(path, "SET #LeaseExpiresUtc = :end", end, *conditions).applied
 
+    def raise_token(self, path: str, holder: str, token: int, raised: int) -> bool:
+        """See `StateStore.raise_token`."""
+        greater: dict[str, UniversalAttributeValueTypeDef] = {":raised": {"N": str(raised)}}
+        conditions = (lease_has(token), lease_is_held_by(holder))
+        return self._update(path, "SET #FencingToken = :raised", greater, *conditions).applied
+
     def clear_request(self, path: str) -> None:
         """See `StateStore.clear_request`."""
         self._update(path, "REMOVE #WorkRequestedUtc", {})
 
-    def release_lease(self, path: str, token: int, *, even_if_requested: bool) -> bool:
+    def release_lease(self, path: str, holder: str, token: int, *, even_if_requested: bool) -> bool:
         """See `StateStore.release_lease`.
 
         One update releases the lease and checks for a pending request: either this update sees the request, or the
         requester finds the lease free.
         """
-        conditions = [lease_has(token)] if even_if_requested else [lease_has(token), no_request_pending()]
+        conditions = [lease_has(token), lease_is_held_by(holder)]
+        if not even_if_requested:
+            conditions.append(no_request_pending())
         outcome = self._update(path, "REMOVE #LeaseHolder, #LeaseExpiresUtc", {}, *conditions)
-        still_held = Attribute.LEASE_HOLDER in outcome.item and outcome.item.get(Attribute.FENCING_TOKEN) == str(token)
-        return outcome.applied or not still_held
+        return outcome.applied or not has_lease(outcome.item, holder, token)
 
     def _set(self, path: str, attributes: Mapping[str, str]) -> None:
         values = {f":{name}": _to_value(name, text) for name, text in attributes.items()}

@@ -8,21 +8,30 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Callable, NamedTuple, Union
 
-from cdclake.adapters.state_rules import check_outcome, check_settings, expiry_text, unknown_table
-from cdclake.errors import IntegrityError, JobRunError, LeaseHeldError, file_not_retained
+from cdclake.adapters.state_rules import (
+    REQUEST_TOLERANCE,
+    acquired_lease,
+    check_outcome,
+    check_settings,
+    expiry_text,
+    has_lease,
+    lease_held,
+    unknown_table,
+)
+from cdclake.errors import IntegrityError, JobRunError, file_not_retained
 from cdclake.model.layout import s3_key_fault
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject, one_level
 from cdclake.model.table import TableState
 from cdclake.model.times import iso_utc
-from cdclake.ports import AcquiredLease, JobRun, JobState
+from cdclake.ports import JobRun, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from cdclake.model.metrics import Metric
     from cdclake.model.table import Item
-    from cdclake.ports import Clock
+    from cdclake.ports import AcquiredLease, Clock
 
 
 class ManualClock:
@@ -227,7 +236,7 @@ class MemoryState:
         stale = iso_utc(now - timedelta(seconds=stale_after_seconds))
         with self._lock:
             item = self._registered(path)
-            if item.get(Attribute.WORK_REQUESTED_UTC, "") > stale:
+            if stale < item.get(Attribute.WORK_REQUESTED_UTC, "") <= iso_utc(now + REQUEST_TOLERANCE):
                 return False
             item[Attribute.WORK_REQUESTED_UTC] = iso_utc(now)
             return True
@@ -236,27 +245,31 @@ class MemoryState:
         """See `StateStore.acquire_lease`."""
         with self._lock:
             item = self._registered(path)
-            previous = item.get(Attribute.LEASE_HOLDER, "")
-            if previous not in {"", holder} and item[Attribute.LEASE_EXPIRES_UTC] > iso_utc(now):
-                raise LeaseHeldError(
-                    "Another run is writing the table",
-                    path=path,
-                    holder=previous,
-                    until=item[Attribute.LEASE_EXPIRES_UTC],
-                )
-            token = int(item.get(Attribute.FENCING_TOKEN, "0")) + 1
+            before = TableState(dict(item))
+            if item.get(Attribute.LEASE_HOLDER) != holder and before.leased(now):
+                raise lease_held(before)
+            token = before.fencing_token + 1
             item[Attribute.LEASE_HOLDER] = holder
             item[Attribute.LEASE_EXPIRES_UTC] = expiry_text(now, seconds)
             item[Attribute.FENCING_TOKEN] = str(token)
-            return AcquiredLease(token, previous)
+            return acquired_lease(before, now)
 
     def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
         """See `StateStore.renew_lease`."""
         with self._lock:
             item = self._registered(path)
-            if not _is_leased(item, token) or item[Attribute.LEASE_HOLDER] != holder:
+            if not has_lease(item, holder, token):
                 return False
             item[Attribute.LEASE_EXPIRES_UTC] = expiry_text(now, seconds)
+            return True
+
+    def raise_token(self, path: str, holder: str, token: int, raised: int) -> bool:
+        """See `StateStore.raise_token`."""
+        with self._lock:
+            item = self._registered(path)
+            if not has_lease(item, holder, token):
+                return False
+            item[Attribute.FENCING_TOKEN] = str(raised)
             return True
 
     def clear_request(self, path: str) -> None:
@@ -264,11 +277,11 @@ class MemoryState:
         with self._lock:
             self._registered(path).pop(Attribute.WORK_REQUESTED_UTC, None)
 
-    def release_lease(self, path: str, token: int, *, even_if_requested: bool) -> bool:
+    def release_lease(self, path: str, holder: str, token: int, *, even_if_requested: bool) -> bool:
         """See `StateStore.release_lease`."""
         with self._lock:
             item = self._registered(path)
-            if not _is_leased(item, token):
+            if not has_lease(item, holder, token):
                 return True
             if Attribute.WORK_REQUESTED_UTC in item and not even_if_requested:
                 return False
@@ -279,10 +292,6 @@ class MemoryState:
         if path not in self._items:
             raise unknown_table(path)
         return self._items[path]
-
-
-def _is_leased(item: Item, token: int) -> bool:
-    return Attribute.LEASE_HOLDER in item and item[Attribute.FENCING_TOKEN] == str(token)
 
 
 class JobStart(NamedTuple):

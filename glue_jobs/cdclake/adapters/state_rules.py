@@ -6,13 +6,16 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from cdclake.errors import ConfigurationError, UnknownTableError
+from cdclake.errors import ConfigurationError, LeaseHeldError, UnknownTableError
 from cdclake.model.names import Attribute
 from cdclake.model.times import iso_utc
+from cdclake.ports import AcquiredLease
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from datetime import datetime
+
+    from cdclake.model.table import TableState
 
 OUTCOME_PREFIX = "Last"
 """Prefix of the attributes that hold the outcome of runs."""
@@ -27,6 +30,32 @@ WRITTEN_BY_STORE = frozenset(
 )
 """Attributes that only the store itself writes."""
 _NAME = re.compile(r"\w+", re.ASCII)
+
+
+REQUEST_TOLERANCE = timedelta(minutes=1)
+"""How much the clocks of those who request work may differ."""
+
+
+def has_lease(item: Mapping[str, str], holder: str, token: int) -> bool:
+    """Whether this holder acquired the lease with this token, and neither released nor lost it since."""
+    held = item.get(Attribute.LEASE_HOLDER), item.get(Attribute.FENCING_TOKEN)
+    return held == (holder, str(token))
+
+
+def acquired_lease(before: TableState, now: datetime) -> AcquiredLease:
+    """The lease that was acquired of a table in that state."""
+    previous = before.item.get(Attribute.LEASE_HOLDER, "")
+    return AcquiredLease(before.fencing_token + 1, previous, before.lease_fault(now))
+
+
+def lease_held(state: TableState) -> LeaseHeldError:
+    """The error for a lease that another holder has."""
+    return LeaseHeldError(
+        "Another run is writing the table",
+        path=state.path,
+        holder=state.item.get(Attribute.LEASE_HOLDER),
+        until=state.item.get(Attribute.LEASE_EXPIRES_UTC),
+    )
 
 
 def expiry_text(now: datetime, seconds: int) -> str:

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from cdclake.model.change import ChangeRecord
 
 
+_WITHDRAWN = "-withdrawn"
+"""Ends the run id of a rollback that is no operator's."""
+
+
+def is_withdrawal(record: ChangeRecord) -> bool:
+    """Whether a change is the rollback of one whose files could have no place, see `roll_forward`."""
+    return record.run_id.endswith(_WITHDRAWN)
+
+
 def roll_forward(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:
     """Publish the newest change if a run crashed before it was published; returns its number, 0 if there is none.
 
@@ -48,7 +57,7 @@ def complete_newest(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:
 
 def _withdraw(log: ChangeLog, record: ChangeRecord, keep_alive: KeepAlive) -> int:
     plan = plan_rollback(log, record.change - 1)
-    run_id, reason = f"{record.run_id}-withdrawn", f"the store cannot hold files of change {record.change}"
+    run_id, reason = f"{record.run_id}{_WITHDRAWN}", f"the store cannot hold files of change {record.change}"
     committed_utc = datetime.fromisoformat(record.created_utc)
     try:
         token = record.fencing_token

@@ -21,7 +21,7 @@ from cdclake.control.plan.raw_scan import RawScan, scan_all, scan_raw, transacti
 from cdclake.control.plan.shared_listings import SharedListings
 from cdclake.control.plan.summary import NOT_STARTED, Summary, TableResult
 from cdclake.control.run.trigger import trigger_table, trigger_tables
-from cdclake.errors import ConfigurationError, NoRoomError, UnknownTableError, similar_names
+from cdclake.errors import ConfigurationError, NoRoomError, RawFilesLostError, UnknownTableError, similar_names
 from cdclake.model.layout import require_schema_folder
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import RawFiles
@@ -143,13 +143,14 @@ def _plan_one(inputs: PlanInputs, now: datetime, new: Collection[str], state: Ta
             decision = Decision(DecisionKind.INACTIVE, "the table is new", to_activate(state))
             return PlannedTable(state, Action.REGISTER, decision)
         require_schema_folder(state.name)
+        state.check_types()
         if not state.active:
             return PlannedTable(state, Action.NONE, plan_table(state, RawFiles(), now))
         scan = scan_raw(inputs.raw, state, now)
         decision = _decide(inputs, state, scan, now)
         if decision.kind is DecisionKind.FROZEN and not scan.complete:  # the scan may have missed the files
             decision = _decide(inputs, state, scan_all(inputs.raw, state), now)
-        return PlannedTable(state, _action(decision), decision, page_end=scan.page_end)
+        return PlannedTable(state, _action(state, decision), decision, page_end=scan.page_end)
     except Exception as error:  # noqa: BLE001 - reported; an error of one table must not stop the others
         return PlannedTable(state, Action.NONE, error=error)
 
@@ -159,10 +160,13 @@ def _decide(inputs: PlanInputs, state: TableState, scan: RawScan, now: datetime)
     return plan_table(state, scan.files, now, dms_state=dms_state, complete=scan.complete)
 
 
-def _action(decision: Decision) -> Action:
+def _action(state: TableState, decision: Decision) -> Action:
     if decision.kind is DecisionKind.BUSY:
         return Action.ASK
-    return Action.START if decision.work else Action.NONE
+    # Only a run knows whether the files were applied before they vanished: the item may be restored from before that.
+    confirmed = state.item.get(Attribute.LAST_ERROR_CODE) == RawFilesLostError.__name__
+    unsure = decision.kind is DecisionKind.FROZEN and not confirmed
+    return Action.START if decision.work or unsure else Action.NONE
 
 
 def execute(
@@ -237,7 +241,7 @@ def _execute_one(
         result = triggered[table.state.path]
         if result.error:
             raise result.error
-        return TableResult(table, outcome=result.outcome.value, run_id=result.run_id)
+        return TableResult(table, outcome=result.outcome.value, run_id=result.run_id, error=table.failure)
     if table.action is Action.ASK:
         result = trigger_table(states, jobs, table.state.path, now, even_if_requested=True)
         return TableResult(table, outcome=result.outcome.value, run_id=result.run_id)

@@ -35,6 +35,8 @@ DEFAULT_MAX_FILES_PER_RUN = 10_000
 record 300 kB."""
 DEFAULT_MAX_BYTES_PER_RUN = 10 * 1024**3
 """320 change files of DMS's default size: at most an hour's work for the workers of the default deployment."""
+LONGEST_LEASE = timedelta(minutes=10)
+"""No lease ends later than this from now: runs take leases of five minutes at a time, and writers share a clock."""
 IMMEDIATE = "immediate"
 """Value of `UniqueChecks`: the source checks keys row by row, so two rows never have one key."""
 MAX_RETENTION_DAYS = 36_500
@@ -43,6 +45,15 @@ MAX_KEY_BYTES = 1024
 """Maximum length of an S3 key, in UTF-8. https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 _DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 _STAMP = re.compile(r"[0-9]{8}-[0-9]{6}")
+_TYPES = {"L": "a list", "M": "a map", "SS": "a set", "NS": "a set", "BS": "a set", "B": "binary"}
+_NO_TEXT = re.compile(rf'{{"({"|".join(_TYPES)})": ')
+"""Begins the text of a value that is none, see `cdclake.adapters.dynamodb`."""
+_READ_AS_TEXT = {value for name, value in vars(Attribute).items() if name.isupper()} - {
+    Attribute.LEASE_HOLDER,
+    Attribute.LEASE_EXPIRES_UTC,
+    Attribute.WORK_REQUESTED_UTC,
+}
+"""Without the attributes that the next run replaces, whatever they are."""
 
 
 @dataclass(frozen=True, order=True)
@@ -120,7 +131,8 @@ class TableState:
     @property
     def bucket(self) -> str:
         """Raw bucket."""
-        return self.item.get(Attribute.BUCKET) or self.path.partition("/")[0]
+        stored = self.item.get(Attribute.BUCKET)
+        return stored if stored and self.path.startswith(f"{stored}/") else self.path.partition("/")[0]
 
     @property
     def raw_prefix(self) -> str:
@@ -133,14 +145,61 @@ class TableState:
         parts = self.raw_prefix.rstrip("/").split("/")
         return TableName(parts[-2] if len(parts) > 1 else "", parts[-1])
 
+    def check_types(self) -> None:
+        """Refuse attributes of types that cannot be read as text, such as lists. Operators' own attributes may be any.
+
+        Raises:
+            ConfigurationError: There is one, or the bucket is not that of the path, or the fencing token no number.
+        """
+        for name in sorted(_READ_AS_TEXT.intersection(self.item)):
+            found = _NO_TEXT.match(self.item[name])
+            if found:
+                message = f"{name} is {_TYPES[found[1]]}, and every attribute is a text"
+                remedy = f"Write {name} as a string, or remove it"
+                raise ConfigurationError(message, remedy=remedy, table=self.name)
+        stored = self.item.get(Attribute.BUCKET)
+        if stored and stored != self.bucket:
+            message = f"{Attribute.BUCKET} is '{stored}', but the table's path begins with {self.bucket}/"
+            raise ConfigurationError(message, remedy=f"Set it to {self.bucket}", table=self.name)
+        _ = self.fencing_token
+
     @property
     def active(self) -> bool:
         """Whether an operator turned the table on."""
         return self.item.get(Attribute.ACTIVE_FLAG, Sentinel.INACTIVE).strip().lower() == Sentinel.ACTIVE
 
     def leased(self, now: datetime) -> bool:
-        """Whether a run holds the table's lease at that time."""
-        return Attribute.LEASE_HOLDER in self.item and self.item[Attribute.LEASE_EXPIRES_UTC] > iso_utc(now)
+        """Whether a run holds the table's lease at that time; a broken one, see `lease_fault`, counts as expired."""
+        end = self.item.get(Attribute.LEASE_EXPIRES_UTC, "")
+        return Attribute.LEASE_HOLDER in self.item and iso_utc(now) < end <= iso_utc(now + LONGEST_LEASE)
+
+    def lease_fault(self, now: datetime) -> str:
+        """Why the table's lease is none, although it has not expired, for people; empty if nothing is wrong with it."""
+        end = self.item.get(Attribute.LEASE_EXPIRES_UTC, "")
+        if Attribute.LEASE_HOLDER not in self.item or iso_utc(now) >= end > "":
+            return ""
+        if end > iso_utc(now + LONGEST_LEASE):
+            minutes = LONGEST_LEASE // timedelta(minutes=1)
+            return f"{Attribute.LEASE_EXPIRES_UTC} is '{end}', and no lease lasts longer than {minutes} minutes"
+        return "" if end else f"{Attribute.LEASE_EXPIRES_UTC} is missing"
+
+    @property
+    def fencing_token(self) -> int:
+        """The number of the newest lease; 0 if there was none.
+
+        Raises:
+            ConfigurationError: The attribute is not a whole number.
+        """
+        text = self.item.get(Attribute.FENCING_TOKEN, "0")
+        if not text.isdecimal():
+            raise self.invalid_token()
+        return int(text)
+
+    def invalid_token(self) -> ConfigurationError:
+        """The error for a fencing token of another type."""
+        message = f"{Attribute.FENCING_TOKEN} is '{self.item.get(Attribute.FENCING_TOKEN)}', not a whole number"
+        remedy = "Remove the attribute: the next run or command takes the number from the lake"
+        return ConfigurationError(message, remedy=remedy, table=self.name)
 
     @property
     def settings(self) -> TableSettings:
@@ -211,9 +270,10 @@ class TableState:
     def recorded(self) -> Mapping[str, str]:
         """`LastFullLoadDate` and `LastIncrementalFile` as the jobs last wrote them; empty if they never did."""
         try:
-            return dict(json.loads(self.item.get(Attribute.LAST_RECORDED, "")))
+            recorded = dict(json.loads(self.item.get(Attribute.LAST_RECORDED, "")))
         except (ValueError, TypeError):
             return {}
+        return {name: text for name, text in recorded.items() if isinstance(text, str)}
 
     @property
     def watermark_by_hand(self) -> bool:
@@ -267,21 +327,25 @@ class TableState:
             return False
         retention = timedelta(days=settings.retention_days)
         try:
-            return now >= parse_iso_utc(since or "") + retention + max(MIN_CLEAN_UP_DELAY, retention / 10)
+            retired_utc = parse_iso_utc(since or "")
         except ValueError:  # unknown, as after an upgrade
             return True
+        # A time to come is as good as none.
+        return retired_utc > now + MIN_CLEAN_UP_DELAY or now >= retired_utc + retention + max(
+            MIN_CLEAN_UP_DELAY, retention / 10
+        )
 
     @property
     def last_change(self) -> int:
         """Number of the newest change that the item knows of; 0 if none."""
         text = self.item.get(Attribute.LAST_CHANGE_ID, "")
-        return int(text) if text.isdigit() else 0
+        return int(text) if text.isdecimal() else 0
 
     @property
     def acknowledged_change(self) -> int:
         """Number of the newest change when an operator last acknowledged the findings; 0 if never."""
         text = self.item.get(Attribute.ACKNOWLEDGED_CHANGE, "")
-        return int(text) if text.isdigit() else 0
+        return int(text) if text.isdecimal() else 0
 
     @property
     def left_out(self) -> str:
@@ -460,7 +524,7 @@ def _unescaped(text: str) -> str:
 
 def _number(item: Mapping[str, str], attribute: str, default: int, least: int = 0, most: int | None = None) -> int:
     text = item.get(attribute, str(default)).strip()
-    if not text.isdigit() or int(text) < least or (most is not None and int(text) > most):
+    if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
         raise _invalid(item, attribute, f"a whole number, {least} {'or more' if most is None else f'to {most}'}")
     return int(text)
 

@@ -1,5 +1,7 @@
 """`cdclake repair` restores missing files and moves foreign ones."""
 
+from datetime import datetime, timezone
+
 import boto3
 import pytest
 
@@ -77,8 +79,8 @@ def test_an_overwritten_file_is_shown_and_not_repaired(cdclake, disturbed):
     assert disturbed.visible() == before
 
 
-def test_a_running_job_is_a_warning_in_a_dry_run_and_an_error_otherwise(cdclake, disturbed, state, clock):
-    state.acquire_lease(PATH, "jr_at_work", clock(), 10**9)
+def test_a_running_job_is_a_warning_in_a_dry_run_and_an_error_otherwise(cdclake, disturbed, state):
+    state.acquire_lease(PATH, "jr_at_work", datetime.now(timezone.utc), 300)
     assert "A run is working on shop.store" in cdclake("repair", "shop.store", "--dry-run").stdout
     assert cdclake("repair", "shop.store", "--yes").exit_code == 4
 

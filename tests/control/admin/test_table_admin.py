@@ -146,7 +146,7 @@ def test_an_operation_waits_for_a_run_that_ends_soon(orders: World) -> None:
     def sleep(seconds: float) -> None:
         slept.append(seconds)
         if len(slept) == 3:
-            orders.states.release_lease(ORDERS, lease.token, even_if_requested=True)
+            orders.states.release_lease(ORDERS, "run-9", lease.token, even_if_requested=True)
 
     assert replace(table(orders), lease_wait_seconds=60, sleep=sleep).rollback().change == 4
     assert slept == [1, 1, 1]

@@ -288,6 +288,7 @@ def test_new_files_late_ones_and_load_files_of_a_large_folder_are_seen(world: Wo
 
 def test_the_controller_stores_where_the_page_ended_and_a_plan_does_not(world: World):
     a_busy_table(world)
+    world.clock.advance(2 * 86400)
     before = world.state().item
     assert world.plan() == world.plan()
     assert world.state().item == before

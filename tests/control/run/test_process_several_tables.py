@@ -180,8 +180,8 @@ def test_a_table_whose_lease_is_lost_is_left_to_its_new_holder_and_the_others_ar
 
     def not_of_b(path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
         if path == B and item(world, B)[Attribute.LEASE_HOLDER] == "run-1":
-            world.states.release_lease(B, 1, even_if_requested=True)
-            world.states.acquire_lease(B, "other", world.clock(), 9999)
+            world.states.release_lease(B, "run-1", 1, even_if_requested=True)
+            world.states.acquire_lease(B, "other", world.clock(), LEASE_SECONDS)
         return renew(path, holder, token, now, seconds)
 
     world.states.renew_lease = not_of_b  # type: ignore[method-assign]  # an operator broke the lease

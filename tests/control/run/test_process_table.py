@@ -200,7 +200,7 @@ def test_a_busy_table_is_skipped_and_the_mark_stays_for_the_holder(world: World)
     before = world.state().item
     assert world.process().outcome.startswith("busy")
     assert world.state().item == before
-    assert not world.states.release_lease(ORDERS, token, even_if_requested=False)
+    assert not world.states.release_lease(ORDERS, "other", token, even_if_requested=False)
 
 
 def test_an_inactive_table_is_skipped(world: World):

@@ -65,7 +65,7 @@ def test_a_thousand_events_while_the_run_works_start_none_and_all_files_are_appl
 def test_a_trigger_after_the_lease_is_released_starts_a_run(world: World):
     class HolderEndsBeforeTheMark(MemoryState):
         def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
-            assert self.release_lease(path, 1, even_if_requested=False)
+            assert self.release_lease(path, "other", 1, even_if_requested=False)
             return super().request_work(path, now, stale_after_seconds)
 
     world.states = HolderEndsBeforeTheMark()
@@ -78,7 +78,7 @@ def test_a_trigger_before_the_lease_is_released_leads_to_another_round(world: Wo
     class HolderEndsAfterTheMark(MemoryState):
         def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
             marked = super().request_work(path, now, stale_after_seconds)
-            assert not self.release_lease(path, 1, even_if_requested=False)
+            assert not self.release_lease(path, "other", 1, even_if_requested=False)
             return marked
 
     world.states = HolderEndsAfterTheMark()

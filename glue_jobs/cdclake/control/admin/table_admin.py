@@ -301,8 +301,8 @@ class RegisteredTable:
         try:
             change = roll_forward(self.log, lease.renew_if_due)
             check_not_ahead(self.state, change, adopts=adopts)
-            lease.fence_earlier_holder(self.log, lease.renew_if_due)
-            if self.state.last_change < change or lease.taken_over_from:
+            fenced = lease.fence_earlier_holder(self.log, change, lease.renew_if_due)
+            if self.state.last_change < change or fenced:
                 self._sync_item()
             yield lease
             self._sync_catalog(lease.renew_if_due)

@@ -45,7 +45,7 @@ class OpenFindings:
         """The findings that an item holds; None if it has none, as an item of an earlier version."""
         try:
             data = json.loads(item.get(Attribute.LAST_FINDINGS, ""))
-            return cls(data["through"], data["quarantined_rows"], tuple(data["drift"]))
+            return cls(int(data["through"]), int(data["quarantined_rows"]), tuple(map(str, data["drift"])))
         except (ValueError, TypeError, KeyError):
             return None
 

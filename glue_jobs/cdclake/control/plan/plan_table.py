@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from cdclake.model.due_files import Pending
     from cdclake.model.rawfiles import RawFile, RawFiles
 
+MAX_CLOCK_DIFFERENCE = timedelta(minutes=1)
+"""An item whose last listing is further in the future is wrong."""
 NO_CHANGE_EXPECTED = timedelta(days=1)
 """How long after its full load a table may be without changes until that is a finding."""
 
@@ -60,6 +62,9 @@ def plan_table(
         IntegrityError: Such a file was applied.
         RawFilesLostError: A LOAD file arrived late, and change files to apply again after it are gone.
     """
+    listed_utc = state.last_listed_utc
+    if listed_utc and listed_utc > now + MAX_CLOCK_DIFFERENCE:  # nobody knows what was listed
+        state = state.with_attributes(**{Attribute.LAST_LISTED_UTC: Sentinel.NONE})
     decision = _plan_files(state, files, now, lake, dms_state)
     if not lake:
         decision = _with_known_files(state, decision, files, complete=complete)
@@ -300,12 +305,19 @@ def _with_lease(state: TableState, decision: Decision, now: datetime) -> Decisio
     """Adjust a decision if a run holds the table's lease, or died while it held it."""
     if Attribute.LEASE_HOLDER not in state.item:
         return decision
-    holder, until = state.item[Attribute.LEASE_HOLDER], display_stored(state.item[Attribute.LEASE_EXPIRES_UTC])
+    holder, until = state.item[Attribute.LEASE_HOLDER], state.item.get(Attribute.LEASE_EXPIRES_UTC, "")
     if state.leased(now):
-        reason = f"leased by {holder} until {until}; {decision.reason}"
+        reason = f"leased by {holder} until {display_stored(until)}; {decision.reason}"
         return replace(decision, kind=DecisionKind.BUSY, reason=reason) if decision.work else decision
+    fault = state.lease_fault(now)
+    if fault:
+        finding = (
+            f"the lease of run {holder} counts as expired, and the next run or command takes the table over: {fault}"
+        )
+        decision = replace(decision, findings=(*decision.findings, finding))
     if decision.kind is DecisionKind.NOTHING_NEW:  # any other run cleans up after the dead one too
-        reason = f"run {holder} did not release its lease, which expired at {until}"
+        end = f"counts as expired: {fault}" if fault else f"expired at {display_stored(until)}"
+        reason = f"run {holder} did not release its lease, which {end}"
         return replace(decision, kind=DecisionKind.LOOK, reason=reason)
     return decision
 

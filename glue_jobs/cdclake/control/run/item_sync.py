@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdclake.commit.quarantine import quarantined_files
+from cdclake.commit.roll_forward import is_withdrawal
 from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.loaded_files import LoadedFiles
 from cdclake.control.plan.open_findings import OpenFindings, can_empty_quarantine
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _LOADS = (ChangeKind.FULL_LOAD, ChangeKind.ADOPTION)
+_BY_RUNS = (ChangeKind.FULL_LOAD, ChangeKind.INCREMENTAL)
 MAX_CHANGES_READ = 100
 """A rebuilt item knows no change; reading all of them could take long."""
 
@@ -37,6 +39,26 @@ def was_loaded(log: ChangeLog, state: TableState, snapshot: Snapshot) -> bool:
     """Whether a full load, or an adoption, is among the changes that the item does not know."""
     first = max(state.last_change, snapshot.change - MAX_CHANGES_READ) + 1
     return any(record.kind in _LOADS for record in log.records(first, snapshot.change))
+
+
+def unknown_rollback(log: ChangeLog, state: TableState, change: int) -> int:
+    """Number of the rollback that turned the table off although its item is on: the item is older; 0 if there is none.
+
+    A rollback removes `LastListedUtc` before its commit, so an item that an operator turned on after it, even if the
+    rollback died, is not older.
+
+    Args:
+        change: Number of the lake's newest change.
+    """
+    if state.last_listed_utc is None:
+        return 0
+    for number in range(change, max(state.last_change, change - MAX_CHANGES_READ), -1):
+        record = log.record(number)
+        if record.kind is ChangeKind.ROLLBACK and not is_withdrawal(record):
+            return number
+        if record.kind in _BY_RUNS:  # the table was on
+            return 0
+    return 0
 
 
 def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool, loaded: bool) -> dict[str, str]:

@@ -46,6 +46,10 @@ class Lease:
         acquired = states.acquire_lease(path, holder, self._renewed, LEASE_SECONDS)
         self.token = acquired.token
         self.taken_over_from = acquired.taken_over_from
+        self._fault = acquired.fault
+        self._fenced = False
+        if acquired.fault:
+            log.warning("%s: the lease of %s counts as expired: %s", name, acquired.taken_over_from, acquired.fault)
 
     def renew_if_due(self) -> None:
         """Renew the lease if the last renewal was a while ago. Cheap to call often.
@@ -57,29 +61,54 @@ class Lease:
         if (now - self._renewed).total_seconds() < RENEW_AFTER_SECONDS:
             return
         if not self._states.renew_lease(self._path, self._holder, self.token, now, LEASE_SECONDS):
-            message = f"This run lost the lease of {self._name}"
-            raise LeaseLostError(message, remedy="Nothing to do: the run that holds it now does the work")
+            raise self._lost()
         self._renewed = now
 
-    def fence_earlier_holder(self, log: ChangeLog, keep_alive: KeepAlive) -> None:
-        """If the earlier holder did not release its lease, keep it from committing.
+    def fence_earlier_holder(self, log: ChangeLog, change: int, keep_alive: KeepAlive) -> bool:
+        """Keep an earlier holder that did not release its lease from committing. Does so once.
+
+        The lake is the truth: if it has seen this lease's token, the state item was made anew or restored, and the
+        lease gets a greater one. Whoever held a lease of the lost item can renew it no more, and of two commits of one
+        number one fails.
 
         Args:
             log: The lake table's change log.
+            change: Number of its newest change, which is published.
             keep_alive: Called between steps; renews this lease, and others that the run holds.
+
+        Returns:
+            Whether that committed a change.
 
         Raises:
             LeaseLostError: Another run took over the table from this one.
         """
-        if self.taken_over_from:
-            reason = f"the lease of run {self.taken_over_from} expired"
-            if self.taken_over_from == self._holder:
-                reason = "an answer was lost: this run may have taken over another run's expired lease"
+        if self._fenced:
+            return False
+        newest = log.fencing_token(change)
+        if newest >= self.token:
+            if not self._states.raise_token(self._path, self._holder, self.token, newest + 1):
+                raise self._lost()
+            self.token = newest + 1
+        reason = self._why_fence()
+        if reason:
             take_over(log, self._holder, self.token, reason, self._clock, keep_alive)
+        self._fenced = True
+        return bool(reason)
+
+    def _why_fence(self) -> str:
+        if self.taken_over_from == self._holder:
+            return "an answer was lost: this run may have taken over another run's expired lease"
+        if self._fault:
+            return f"the lease of run {self.taken_over_from} counts as expired: {self._fault}"
+        return f"the lease of run {self.taken_over_from} expired" if self.taken_over_from else ""
+
+    def _lost(self) -> LeaseLostError:
+        message = f"This run lost the lease of {self._name}"
+        return LeaseLostError(message, remedy="Nothing to do: the run that holds it now does the work")
 
     def release(self, *, even_if_requested: bool) -> bool:
         """Release the lease; see `StateStore.release_lease`."""
-        return self._states.release_lease(self._path, self.token, even_if_requested=even_if_requested)
+        return self._states.release_lease(self._path, self._holder, self.token, even_if_requested=even_if_requested)
 
     @contextmanager
     def renewed_in_background(self, interval_seconds: float = RENEW_AFTER_SECONDS / 4) -> Iterator[None]:

@@ -21,8 +21,22 @@ from cdclake.control.plan.loaded_files import LoadedFiles
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.control.plan.raw_scan import scan_start
 from cdclake.control.run import metrics
-from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes, open_findings, was_loaded
-from cdclake.errors import CdclakeError, JobRunError, RawFilesLostError, SchemaDriftError, UnknownTableError
+from cdclake.control.run.item_sync import (
+    check_not_ahead,
+    is_emptied,
+    lake_attributes,
+    open_findings,
+    unknown_rollback,
+    was_loaded,
+)
+from cdclake.errors import (
+    CdclakeError,
+    ConfigurationError,
+    JobRunError,
+    RawFilesLostError,
+    SchemaDriftError,
+    UnknownTableError,
+)
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute, RunState, Sentinel
 from cdclake.model.rawfiles import RawFiles
 from cdclake.model.times import iso_utc
@@ -204,6 +218,7 @@ class TableWork:
         if not state.active:
             self.report.rounds.append(Round(plan_table(state, RawFiles(), self._ports.clock())))
             return
+        state.check_types()
         change = state.last_change
         self._change = change or None
         state, lake = self._sync_with_lake(state)
@@ -382,10 +397,29 @@ class TableWork:
         """
         change = roll_forward(self._changes, self._keep_alive)
         check_not_ahead(state, change)
-        self.lease.fence_earlier_holder(self._changes, self._keep_alive)
+        self.lease.fence_earlier_holder(self._changes, change, self._keep_alive)
         lake = self._changes.snapshot(self._changes.head())
+        rollback = unknown_rollback(self._changes, state, lake.change)
         state = self._record_lake(state, lake)
+        if rollback:
+            self._turn_off(rollback)
         return self._sync_catalog(state, lake), lake
+
+    def _turn_off(self, rollback: int) -> None:
+        """Turn the table off again, as a rollback did that the item does not know: it was restored from before it.
+
+        Raises:
+            ConfigurationError: Always, so that an operator sees it.
+        """
+        self._keep_alive()
+        self._states.set_attributes(self.path, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE})
+        name = self._layout.name
+        message = f"Change {rollback} rolled {name} back and turned it off. Its item, which was on, is older than that"
+        remedy = (
+            f"The table is off again, and nothing was applied. To let runs apply the due files: cdclake tables activate"
+            f" {name.typed}"
+        )
+        raise ConfigurationError(message, remedy=remedy)
 
     def _store_note(self, state: TableState, decision: Decision) -> TableState:
         """Store which files are pending before any of them is applied, see `cdclake.control.plan.lost_files`.
