@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime, timezone
 
 from cdclake.control.jobs.libraries import use_deployed_libraries
 
 use_deployed_libraries()  # before any import of boto3
 
 from cdclake import logs
-from cdclake.adapters.aws import client
+from cdclake.adapters.aws import client, server_clock
 from cdclake.adapters.cloudwatch import cloudwatch_metrics
 from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
@@ -37,7 +36,7 @@ def main() -> dict[str, object]:
     inputs = PlanInputs(
         open_store(bucket), states, bucket, prefix, statistics, parse_new_table(arguments[Argument.NEW_TABLE])
     )
-    now = datetime.now(timezone.utc)
+    now = server_clock.after(lambda: states.get(f"{bucket}/{prefix}"))
     limits = PackLimits.from_arguments(arguments)
     name_prefix = arguments[Argument.NAME_PREFIX]
     summary = execute(plan(inputs, now, only), states, GlueJobs(client("glue"), name_prefix), now, limits)

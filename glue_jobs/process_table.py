@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from datetime import datetime, timezone
 
 from cdclake.control.jobs.libraries import use_deployed_libraries
 
 use_deployed_libraries()  # before any import of boto3
 
 from cdclake import logs
-from cdclake.adapters.aws import client
+from cdclake.adapters.aws import client, server_clock
 from cdclake.adapters.catalog import open_catalog
 from cdclake.adapters.cloudwatch import cloudwatch_metrics
 from cdclake.adapters.dms import DmsStatistics
@@ -33,7 +32,7 @@ def main() -> dict[str, object]:
         states=DynamoState(client("dynamodb"), arguments.state_table),
         jobs=GlueJobs(client("glue"), arguments.name_prefix),
         open_bucket=open_store,
-        clock=lambda: datetime.now(timezone.utc),
+        clock=server_clock,
         sleep=time.sleep,
         metrics=cloudwatch_metrics(arguments.table_metrics, arguments.name_prefix),
         statistics=DmsStatistics(lambda: client("dms")),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import date, datetime
 from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -68,11 +68,6 @@ class UndoResult:
     content_change: int
 
 
-def now_utc() -> datetime:
-    """The current time in UTC."""
-    return datetime.now(timezone.utc)
-
-
 class LakeTable:
     """One table of the lake.
 
@@ -90,7 +85,7 @@ class LakeTable:
         spark: The Spark session; by default the active one, or a new one.
         user: Author of changes, for the change records; by default `CDCLAKE_USER`, else the identity that AWS reports.
         states: State store to use instead of a DynamoDB table.
-        clock: Returns the current time in UTC.
+        clock: Returns the current time in UTC; by default that of AWS, or of this machine if nothing is on AWS.
 
     Raises:
         ConfigurationError: The table name or the lake is not valid.
@@ -108,7 +103,7 @@ class LakeTable:
         spark: SparkSession | None = None,
         user: str | None = None,
         states: StateStore | None = None,
-        clock: Clock = now_utc,
+        clock: Clock = aws.server_clock,
     ) -> None:
         self._name = TableName.parse(name)
         self._installation = Installation.of(

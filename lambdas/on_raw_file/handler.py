@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 from urllib.parse import unquote_plus
@@ -20,7 +20,7 @@ from aws_lambda_powertools.logging.formatter import BasePowertoolsFormatter
 from aws_lambda_powertools.utilities.data_classes import S3Event
 
 from cdclake import logs
-from cdclake.adapters.aws import client
+from cdclake.adapters.aws import client, server_clock
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.control.jobs.arguments import folder_prefix, parse_new_table
@@ -174,7 +174,7 @@ def _process(table: TableState, written_utc: datetime, dependencies: Dependencie
         outcome = "registered"
     elif not state.active:
         outcome = "inactive"
-    elif state.last_listed_utc and written_utc + CLOCK_TOLERANCE < state.last_listed_utc:
+    elif state.last_listed_utc and written_utc + CLOCK_TOLERANCE < state.last_listed_utc <= now + CLOCK_TOLERANCE:
         outcome = "seen"
     else:
         outcome = trigger_table(states, dependencies.jobs, path, now).outcome.value
@@ -208,7 +208,7 @@ def _function() -> Callable[[Mapping[str, Any], LambdaContext], dict[str, str]]:
     @metrics.log_metrics
     def function(event: Mapping[str, Any], context: LambdaContext) -> dict[str, str]:
         logger.append_keys(run_id=context.aws_request_id)
-        outcomes, errors = handle(event, dependencies, datetime.now(timezone.utc))
+        outcomes, errors = handle(event, dependencies, server_clock())
         metrics.add_metric(name="Tables", unit=Unit.COUNT.value, value=len(outcomes))
         for outcome, count in Counter(outcomes.values()).items():
             metrics.add_metric(name=outcome.capitalize(), unit=Unit.COUNT.value, value=count)

@@ -1,10 +1,16 @@
-"""Creates clients of AWS services, and translates their errors."""
+"""Creates clients of AWS services, translates their errors, and knows their time.
+
+Leases expire, changes are found and files are due by times that different machines wrote and read, and the clock of a
+machine may be off by hours. Every response of AWS has its time (the header `Date`), so `ServerClock` costs no request.
+"""
 
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from datetime import datetime
-from typing import TYPE_CHECKING, Literal, NamedTuple, overload
+from datetime import datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
+from threading import local
+from typing import TYPE_CHECKING, Any, Callable, Literal, NamedTuple, TypeVar, overload
 
 import boto3
 import botocore.session
@@ -21,8 +27,9 @@ from botocore.exceptions import (
 )
 from botocore.utils import parse_timestamp
 
-from cdclake import __version__
+from cdclake import __version__, logs
 from cdclake.errors import CdclakeError, ConfigurationError, RetryableError
+from cdclake.model.times import display_utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +39,17 @@ if TYPE_CHECKING:
     from mypy_boto3_glue import GlueClient
     from mypy_boto3_s3 import S3Client
 
+    from cdclake.ports import Clock
+
+Client = TypeVar("Client")
+
+MAX_SKEW = timedelta(minutes=1)
+"""A clock that is further off is reported."""
+_AGREES = timedelta(seconds=2)
+"""The header has whole seconds. A clock within this of AWS's is taken as it is, because it is more exact."""
+_LONGEST_TRIP = timedelta(seconds=5)
+"""A response that took longer does not show the time: it was long on the way, or the process was paused."""
+_HALF_SECOND = timedelta(seconds=0.5)
 NO_ANSWER = (HTTPClientError, ConnectionError, IncompleteReadError)
 """What botocore raises if the response is missing or incomplete. The service may have executed the request."""
 
@@ -77,6 +95,97 @@ _TRANSIENT = frozenset(
 )
 
 
+log = logs.bind(__name__)
+
+
+def machine_time() -> datetime:
+    """What the clock of this machine shows, in UTC."""
+    return datetime.now(timezone.utc)
+
+
+class ServerClock:
+    """A `Clock`: that of this machine, corrected by the times in responses. Safe to share between threads.
+
+    Args:
+        machine: The clock of this machine.
+
+    Attributes:
+        heard: Whether a response has shown the time. Before, the machine's clock counts.
+        skew: How far the machine's clock is ahead of AWS; negative if it is behind, zero while they agree.
+        report: Called with `fault` when the clock is found to be off.
+    """
+
+    def __init__(self, machine: Clock = machine_time) -> None:
+        self._machine = machine
+        self._sent = local()
+        self.heard = False
+        self.skew = timedelta()
+        self.report: Callable[[str], object] = log.warning
+
+    def __call__(self) -> datetime:
+        """The current time."""
+        return self._machine() - self.skew
+
+    def after(self, request: Callable[[], object]) -> datetime:
+        """The current time; sends a request first if there was no response yet.
+
+        Args:
+            request: Sends any request through a watched client.
+
+        Raises:
+            As `request`.
+        """
+        if not self.heard:
+            request()
+        return self()
+
+    @property
+    def fault(self) -> str:
+        """That the machine's clock is off, with both times, for people; empty if it is right."""
+        if abs(self.skew) <= MAX_SKEW:
+            return ""
+        seconds = round(self.skew.total_seconds())
+        off = f"{abs(seconds):,} seconds {'ahead of' if seconds > 0 else 'behind'}"
+        shown, right = display_utc(self._machine()), display_utc(self())
+        return (
+            f"The clock of this machine shows {shown}, {off} AWS, where it is {right}. The time of AWS is used; correct"
+            " the clock, because AWS refuses requests that are signed more than some minutes off"
+        )
+
+    def watch(self, client: Client) -> Client:
+        """Learn the time from the responses to a boto3 client, which is returned."""
+        events: Any = getattr(client, "meta").events  # noqa: B009 - clients of all services have it, and no common type
+        events.register("before-send", self._send)
+        events.register("response-received", self._hear)
+        return client
+
+    def _send(self, **_: object) -> None:
+        self._sent.at = self._machine()
+
+    def _hear(self, response_dict: Any = None, **_: object) -> None:  # noqa: ANN401 - botocore has no types
+        now, sent = self._machine(), getattr(self._sent, "at", None)
+        text = response_dict["headers"].get("date") if response_dict else None
+        if sent is None or not text or not timedelta() <= now - sent <= _LONGEST_TRIP:
+            return
+        try:
+            server = parsedate_to_datetime(text)
+        except (TypeError, ValueError):  # a server that is not AWS
+            return
+        if server.tzinfo is None:
+            return
+        self.heard = True
+        skew = sent + (now - sent) / 2 - (server + _HALF_SECOND)
+        if abs(skew - self.skew) <= _AGREES:
+            return
+        self.skew = skew if abs(skew) > _AGREES else timedelta()
+        if self.fault:
+            self.report(self.fault)
+
+
+server_clock = ServerClock()
+"""The time for everything that this process does. Without a response of AWS, as with folders, the machine's own."""
+
+
 def session() -> boto3.session.Session:
     """The process's boto3 session. It honors `AWS_PROFILE`, `AWS_REGION` and the other settings of the AWS SDKs."""
     if boto3.DEFAULT_SESSION is None:
@@ -106,7 +215,7 @@ def client(service: Literal["dms"]) -> BaseClient: ...
 def client(
     service: Literal["s3", "dynamodb", "glue", "dms"],
 ) -> S3Client | DynamoDBClient | GlueClient | BaseClient:
-    """Create a client of a service from the default session. Clients are thread-safe.
+    """Create a client of a service from the default session, watched by `server_clock`. Clients are thread-safe.
 
     `AWS_ENDPOINT_URL` (or `AWS_ENDPOINT_URL_S3`, ...) selects an endpoint other than AWS.
 
@@ -114,7 +223,7 @@ def client(
         ConfigurationError: No region is configured.
     """
     try:
-        return session().client(service, config=_CONFIG)
+        return server_clock.watch(session().client(service, config=_CONFIG))
     except NoRegionError as error:
         raise ConfigurationError(
             "No AWS region is configured", remedy="Set AWS_REGION, or a region in the profile"
@@ -129,6 +238,26 @@ def error_code(error: ClientError) -> str:
 def http_status(error: ClientError) -> int:
     """HTTP status of an error; 0 if unknown."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def is_clock_off(error: ClientError) -> bool:
+    """Whether AWS refused a request because of the time at which it was signed.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-troubleshooting.html
+    """
+    message = str(error.response.get("Error", {}).get("Message", ""))
+    return error_code(error) == "RequestTimeTooSkewed" or "Signature expired" in message or "not yet current" in message
+
+
+def clock_off(error: ClientError) -> ConfigurationError:
+    """The error for such a refusal."""
+    return ConfigurationError(
+        f"AWS refused {error.operation_name}, because the clock of this machine is off",
+        remedy="Set the clock, best by a time service (NTP), then run again",
+        clock=display_utc(machine_time()),
+        reason=error.response.get("Error", {}).get("Message"),
+    )
 
 
 def is_transient(error: ClientError) -> bool:
@@ -176,6 +305,8 @@ def translated_errors(remedies: Remedies, **where: object) -> Iterator[None]:
 
 
 def _from_response(error: ClientError, remedies: Remedies, where: dict[str, object]) -> CdclakeError:
+    if is_clock_off(error):
+        return clock_off(error)
     code = error_code(error)
     message = f"AWS answered {code} to {error.operation_name}: {error.response.get('Error', {}).get('Message', '')}"
     if code in _MISSING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import typer
@@ -64,7 +63,7 @@ def confirm(question: str, *, yes: bool, output: OutputFormat) -> None:
 
 def warn_if_running(lake_table: RegisteredTable, out: Output) -> None:
     """Warn if a run is working on the table, because its unfinished work can show up as a finding."""
-    if lake_table.state.leased(datetime.now(timezone.utc)):
+    if lake_table.state.leased(lake_table.clock()):
         out.remark(f"A run is working on {lake_table.state.name}. Check again when it has finished.")
 
 

@@ -82,6 +82,11 @@ def _explain_aws(error: BaseException) -> ConfigurationError | None:
     if isinstance(error, ResponseParserError):
         remedy = "Correct --endpoint-url or AWS_ENDPOINT_URL"
         return ConfigurationError("The endpoint does not respond like AWS", remedy=remedy)
+    if isinstance(error, ClientError):
+        from cdclake.adapters.aws import clock_off, is_clock_off  # slow to import, and rarely needed
+
+        if is_clock_off(error):
+            return clock_off(error)
     if isinstance(error, ClientError) and error.response.get("Error", {}).get("Code") in _EXPIRED_CODES:
         return ConfigurationError(
             "The AWS credentials have expired", remedy="Log in again", operation=error.operation_name

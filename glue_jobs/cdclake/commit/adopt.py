@@ -63,7 +63,7 @@ def adopt(
     record = ChangeRecord(
         change=after.change,
         kind=ChangeKind.ADOPTION,
-        created_utc=clock().isoformat(timespec="seconds"),
+        created_utc="",
         run_id=run_id,
         fencing_token=fencing_token,
         raw_files=(),
@@ -72,6 +72,7 @@ def adopt(
         retired=(),
         snapshot_key=log.write_snapshot(after, run_id),
     )
+    record = log.dated(record, clock)
     log.commit(record)
     publish(log, record, keep_alive)
     return record

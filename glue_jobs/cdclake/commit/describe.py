@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.model.change import ChangeKind
 from cdclake.model.drift import drift_text
-from cdclake.model.times import display_stored
+from cdclake.model.times import display_stored, display_utc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +43,7 @@ def change_fields(record: ChangeRecord) -> dict[str, object]:
         "files_retired": len(record.retired),
         "files_restored": len(record.restored),
         "bytes_added": record.bytes_added,
+        "clock_utc": record.clock_utc,
         "seconds": round(sum(record.seconds.values(), 0.0), 3),
     }
 
@@ -55,8 +56,18 @@ def entry_fields(entry: LogEntry) -> dict[str, object]:
     made_by = f"by {record.made_by}" if record.made_by else ""
     why = f"{made_by}: {record.reason}" if made_by and record.reason else made_by
     drift = f"columns: {drift_text(record.drift)}" if record.drift else ""
-    note = ", ".join([*(text for text, applies in notes.items() if applies), *filter(None, [why, drift])])
+    clock = clock_text(record)
+    note = ", ".join([*(text for text, applies in notes.items() if applies), *filter(None, [why, drift, clock])])
     return {**change_fields(record), **flags, "note": note}
+
+
+def clock_text(record: ChangeRecord) -> str:
+    """That the clock of a change's writer was behind the change before; empty if it was not."""
+    if not record.clock_utc:
+        return ""
+    return (
+        f"the writer's clock showed {display_utc(record.clock_utc)}, so the time is that of change {record.change - 1}"
+    )
 
 
 def effect_text(record: ChangeRecord) -> str:

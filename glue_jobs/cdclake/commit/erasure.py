@@ -117,7 +117,7 @@ def commit_erasure(
     record = ChangeRecord(
         change=after.change,
         kind=ChangeKind.ERASURE,
-        created_utc=clock().isoformat(timespec="seconds"),
+        created_utc="",
         run_id=run_id,
         fencing_token=fencing_token,
         raw_files=raw_files,
@@ -129,6 +129,7 @@ def commit_erasure(
         made_by=made_by,
         bytes_added=sum(file.bytes for file in new),
     ).with_iceberg(before, after)
+    record = log.dated(record, clock)
     log.commit(record)
     publish(log, record, keep_alive)
     return record

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from cdclake import logs
 from cdclake.commit.storable import require_storable
 from cdclake.errors import CommitConflictError, ConfigurationError, IntegrityError, LeaseLostError, PastRetentionError
 from cdclake.model.change import ChangeRecord
@@ -21,10 +22,13 @@ if TYPE_CHECKING:
 
     from cdclake.commit.storable import SourceRow
     from cdclake.model.layout import LakeLayout
-    from cdclake.ports import ObjectStore
+    from cdclake.ports import Clock, ObjectStore
 
 
 CONCURRENT_READS = 16
+MAX_CLOCK_DIFFERENCE = timedelta(minutes=1)
+"""A change whose writer's clock is further behind the change before says so."""
+_logger = logs.bind(__name__)
 
 
 class ChangeLog:
@@ -147,6 +151,22 @@ class ChangeLog:
         if token < newest:
             message = f"The lease of {self.layout.name} expired: its token is {token}, and token {newest} has written"
             raise LeaseLostError(message, remedy="Nothing to do: the run that holds the lease now does the work")
+
+    def dated(self, record: ChangeRecord, clock: Clock) -> ChangeRecord:
+        """The record of a change to come, with its time: now, and never before the change before it.
+
+        Reads as of a time and the retention time search the log by these times. Two changes of one second have the same
+        time, and as of that second the later one counts.
+        """
+        now = clock().replace(microsecond=0)
+        before = now if record.change == 1 else datetime.fromisoformat(self.record(record.change - 1).created_utc)
+        behind = before - now
+        if behind > MAX_CLOCK_DIFFERENCE:
+            shown = now.isoformat()
+            name, seconds = self.layout.name, round(behind.total_seconds())
+            _logger.warning("%s: the clock shows %s, %d s before change %d", name, shown, seconds, record.change - 1)
+            record = replace(record, clock_utc=shown)
+        return replace(record, created_utc=max(now, before).isoformat(timespec="seconds"))
 
     def commit(self, record: ChangeRecord, source_row: SourceRow = lambda _: {}) -> None:
         """Append a change: the point of no return. Checks books, keys of files and fencing token first.

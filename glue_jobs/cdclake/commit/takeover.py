@@ -41,7 +41,7 @@ def take_over(
         record = ChangeRecord(
             change=snapshot.change,
             kind=ChangeKind.TAKEOVER,
-            created_utc=clock().isoformat(timespec="seconds"),
+            created_utc="",
             run_id=run_id,
             fencing_token=fencing_token,
             raw_files=(),
@@ -52,6 +52,7 @@ def take_over(
             as_of=log.record(change).content_change if change else 0,
             reason=reason,
         ).with_iceberg(snapshot, snapshot)
+        record = log.dated(record, clock)
         try:
             log.commit(record)
         except CommitConflictError:

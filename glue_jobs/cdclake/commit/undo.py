@@ -186,7 +186,7 @@ def apply_undo(
     record = ChangeRecord(
         change=plan.after.change,
         kind=plan.kind,
-        created_utc=clock().isoformat(timespec="seconds"),
+        created_utc="",
         run_id=run_id,
         fencing_token=fencing_token,
         raw_files=(),
@@ -199,6 +199,7 @@ def apply_undo(
         reason=reason,
         made_by=made_by,
     ).with_iceberg(plan.before, plan.after)
+    record = log.dated(record, clock)
     log.commit(record)
     publish(log, record, keep_alive)
     return record

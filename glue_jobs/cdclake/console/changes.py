@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, render_template
 
-from cdclake.commit.describe import effect_text
+from cdclake.commit.describe import clock_text, effect_text
 from cdclake.commit.quarantine import changes_with_bad_rows, read_bad_rows
 from cdclake.console.charts import shares
 from cdclake.console.context import current_console
@@ -37,6 +37,7 @@ def change(name: str, number: int) -> str:
         record=record,
         head=head,
         what=effect_text(record),
+        clock=clock_text(record),
         record_url=f"s3://{log.layout.bucket}/{log.layout.change_key(number)}",
         retained=number >= log.first_retained(),
         seconds=seconds,

@@ -167,7 +167,7 @@ class ChangeRecord:
     Attributes:
         change: 1, 2, 3, ...
         kind: Its kind.
-        created_utc: ISO 8601.
+        created_utc: When it was made, ISO 8601 to the second. Never before that of the change before.
         run_id: The job run that made it.
         fencing_token: The token of the lease under which it was made; without a lease, the greatest token before it.
         raw_files: Relative keys of the raw files read.
@@ -189,6 +189,8 @@ class ChangeRecord:
         switched: Whether it became one, or is none any more.
         history_iceberg: Whether its history is one after it.
         history_switched: Whether the history became one, or is none any more.
+        clock_utc: What the writer's clock showed, if that was before the change before by more than a minute, so that
+            `created_utc` is the time of that change; else empty.
         seconds: Duration of each phase up to the commit; `ChangeLog.seconds` has the later phases.
     """
 
@@ -216,6 +218,7 @@ class ChangeRecord:
     switched: bool = False
     history_iceberg: bool = False
     history_switched: bool = False
+    clock_utc: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property

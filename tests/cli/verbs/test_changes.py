@@ -44,6 +44,7 @@ def test_after_a_rollback_the_list_marks_the_current_and_the_undone_changes(cdcl
     assert line_of(result, "2")[-1] == "current"
     assert line_of(result, "3")[-1] == "undone"
     assert "rollback to change 2" in result.stdout
+    store.token = store.log.fencing_token(4)
     store.change(rows=5)
     lines = cdclake.records("changes", "shop.store")
     assert [line["undone"] for line in lines] == [False, False, True, False, False]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Callable
 from uuid import uuid4
 
+import typer
+
+from cdclake.adapters.aws import server_clock
 from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
@@ -19,6 +21,8 @@ from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.controller import PlanInputs
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from cdclake.cli.target import Target
     from cdclake.control.admin.installation import Installation
     from cdclake.model.table import TableName
@@ -66,6 +70,10 @@ class Services:
         """The runs of the ProcessTable job."""
         return GlueJobHistory(self._client("glue"), self._target.name_prefix)
 
+    def clock(self) -> datetime:
+        """The current time of AWS, see `ServerClock`."""
+        return server_clock.after(lambda: self.state.get(self._target.installation.state_prefix))
+
     def catalog(self, database: str) -> GlueCatalog:
         """A database of the Glue Data Catalog."""
         return GlueCatalog(self._client("glue"), database)
@@ -96,12 +104,7 @@ class Services:
         """
         state = self._target.installation.find_table(self.state, name)
         run_id = f"by-hand-{uuid4().hex}"
-        return RegisteredTable(self.state, state, self.log(name), run_id, now_utc, self.catalog, made_by)
-
-
-def now_utc() -> datetime:
-    """The current time."""
-    return datetime.now(timezone.utc)
+        return RegisteredTable(self.state, state, self.log(name), run_id, self.clock, self.catalog, made_by)
 
 
 def connect(target: Target) -> Services:
@@ -110,5 +113,10 @@ def connect(target: Target) -> Services:
     Raises:
         botocore.exceptions.BotoCoreError: The profile does not exist.
     """
-    client = partial(session_of(target).client, endpoint_url=endpoint_of(target), config=CLIENT_CONFIG)
-    return Services(target, client)
+    server_clock.report = _warn
+    create = partial(session_of(target).client, endpoint_url=endpoint_of(target), config=CLIENT_CONFIG)
+    return Services(target, lambda service: server_clock.watch(create(service)))
+
+
+def _warn(text: str) -> None:
+    typer.echo(f"Warning: {text}.", err=True)

@@ -14,7 +14,7 @@ from cdclake.cli.known_table import known_log
 from cdclake.cli.options import TableArgument, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
-from cdclake.commit.describe import effect_text, entry_fields, state_text
+from cdclake.commit.describe import clock_text, effect_text, entry_fields, state_text
 from cdclake.errors import ConfigurationError
 from cdclake.model.change import ChangeKind
 from cdclake.model.times import display_utc
@@ -148,6 +148,8 @@ def _facts(
     log: ChangeLog, record: ChangeRecord, seconds: Mapping[str, float], *, retained: bool
 ) -> Iterator[tuple[str, object]]:
     yield "Time", display_utc(record.created_utc)
+    if record.clock_utc:
+        yield "Clock", clock_text(record)
     yield "Kind", effect_text(record)
     if record.made_by:
         yield "Author", record.made_by

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from cdclake.cli.options import LateAfterOption, with_target
 from cdclake.cli.target import Target
 from cdclake.control.status import LATE_AFTER_MINUTES
+from cdclake.errors import CdclakeError
 from cdclake.loopback import stop_signals
 
 if TYPE_CHECKING:
@@ -31,17 +33,20 @@ def console(
 
     Example: cdclake console --allow-changes
     """
+    from cdclake.adapters.aws import server_clock
     from cdclake.adapters.caller import os_user
-    from cdclake.cli.aws.services import connect, now_utc  # slow to import, and --help does not need it
+    from cdclake.cli.aws.services import connect  # slow to import, and --help does not need it
     from cdclake.cli.errors import explain
     from cdclake.console.context import Console
     from cdclake.console.server import serve
 
     services = connect(target)
+    with suppress(CdclakeError):  # pages report it
+        services.clock()
     context = Console(
         lake=services,
         where=_endpoint_text(target, services),
-        clock=now_utc,
+        clock=server_clock,
         explain=explain,
         late_after_minutes=late_after_minutes,
         allow_changes=allow_changes,

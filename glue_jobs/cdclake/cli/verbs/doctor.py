@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,7 +73,8 @@ def doctor(
 
     Example: cdclake doctor shop.orders --primary-key id
     """
-    from cdclake.cli.aws.environment import aws_environment  # slow to import, and --help does not need it
+    from cdclake.adapters.aws import server_clock  # slow to import, and --help does not need it
+    from cdclake.cli.aws.environment import aws_environment
     from cdclake.doctor.diagnose import diagnose
 
     attributes = {**read_settings(from_file), **parse_settings(settings or [])}
@@ -92,8 +92,8 @@ def doctor(
             state = (registered or target.installation.new_state(name)).with_attributes(**attributes)
             task = state.settings.dms_task
             raw = _raw(target, folder)._replace(task=_task(target, task) if task and not folder else None)
-            now, known = datetime.now(timezone.utc), registered is not None
-            report = diagnose(raw, state, now, registered=known, max_files=files, progress=bar.describe)
+            known = registered is not None
+            report = diagnose(raw, state, server_clock(), registered=known, max_files=files, progress=bar.describe)
         show(report, output)
         severities = Counter(finding.kind.severity.value for finding in report.findings)
         summaries.append({"table": table, "files": report.files, **severities})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-
 from cdclake.cli.options import TablesOption, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target
@@ -31,7 +29,8 @@ def plan(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABL
     from cdclake.cli.aws.services import connect  # slow to import, and --help does not need it
     from cdclake.control import controller
 
-    planned = controller.plan(connect(target).plan_inputs, datetime.now(timezone.utc), table)
+    services = connect(target)
+    planned = controller.plan(services.plan_inputs, services.clock(), table)
     records = [entry.to_json() for entry in planned.tables]
     out = output_for(output)
     out.records("Plan", _COLUMNS, [{**record, "reason": record.get("reason") or record["error"]} for record in records])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from cdclake.cli.change_columns import STEP_COLUMNS, step_record
@@ -46,10 +45,10 @@ def run(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABLE
     with progress("Starting the Controller") as bar:
         services = connect(target)
         if names:
-            plan(services.plan_inputs, datetime.now(timezone.utc), table)  # refuses unknown names before a job starts
+            plan(services.plan_inputs, services.clock(), table)  # refuses unknown names before a job starts
         outcome = Pipeline(services, target, bar.describe).run(names)
         if outcome.succeeded:
-            outcome = outcome.with_plan(plan(services.plan_inputs, datetime.now(timezone.utc), outcome.succeeded))
+            outcome = outcome.with_plan(plan(services.plan_inputs, services.clock(), outcome.succeeded))
     show(outcome, output)
     if outcome.failed:
         raise outcome.error()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -52,7 +52,8 @@ def status(
     from cdclake.control import controller
     from cdclake.control.status import table_statuses
 
-    services, now = connect(target), datetime.now(timezone.utc)
+    services = connect(target)
+    now = services.clock()
     planned = controller.plan(services.plan_inputs, now, table)
     statuses = table_statuses(planned.tables, services.log, now, late_after_minutes)
     out = output_for(output)

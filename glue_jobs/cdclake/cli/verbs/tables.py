@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -341,5 +340,6 @@ def _check_columns(target: Target, state: TableState, changed: Collection[str], 
     from cdclake.doctor.check_settings import RawReader, check_columns_exist
 
     with aws_environment(target):
-        raw = RawReader(connect(target).raw, lambda: lake_filesystem(target.raw_bucket).open())
-        check_columns_exist(raw, state, changed, datetime.now(timezone.utc), lake)
+        services = connect(target)
+        raw = RawReader(services.raw, lambda: lake_filesystem(target.raw_bucket).open())
+        check_columns_exist(raw, state, changed, services.clock(), lake)

@@ -13,6 +13,7 @@ from cdclake.devkit.strict_aws.s3_conditions import CONDITIONAL_WRITES
 from cdclake.devkit.strict_aws.s3_keys import LONG_KEYS
 from cdclake.devkit.strict_aws.s3_multipart import UPLOAD_TIMES
 from cdclake.devkit.strict_aws.s3_versions import FOLDERS, SUSPENDED_VERSIONING
+from cdclake.devkit.strict_aws.signing_time import SIGNING_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     METRICS,
     ROLES,
     HIDDEN_OBJECTS,
+    SIGNING_TIME,
 )
 
 

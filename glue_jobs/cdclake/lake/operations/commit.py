@@ -104,7 +104,7 @@ def commit(
     record = ChangeRecord(
         change=after.change,
         kind=kind,
-        created_utc=run.clock().isoformat(timespec="seconds"),
+        created_utc="",
         run_id=run.run_id,
         fencing_token=run.fencing_token or run.log.fencing_token(before.change),
         raw_files=tuple(file.relative for file in raw),
@@ -122,6 +122,7 @@ def commit(
         bytes_added=sum(file.bytes for file in result.all_written),
         seconds=result.seconds,
     ).with_iceberg(before, after)
+    record = run.log.dated(record, run.clock)
     run.log.commit(record, partial(_source_row, run.lake_fs))
     later = publish(run.log, record, seconds={"commit": round(time.perf_counter() - started, 3)}, snapshot=after)
     return {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from cdclake import logs
+from cdclake.adapters.aws import server_clock
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
@@ -141,7 +141,7 @@ def table_run(
         settings=TableSettings.from_item(item),
         run_id=job_run_id(argv),
         fencing_token=int(arguments[Argument.FENCING_TOKEN]),
-        clock=lambda: datetime.now(timezone.utc),
+        clock=server_clock,
     )
     return run, arguments
 
