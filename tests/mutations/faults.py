@@ -184,8 +184,8 @@ _COMMIT = (
         "expired-run-not-fenced-off",
         "commit",
         "control/run/lease.py",
-        "        if self.taken_over_from:\n",
-        "        if self.taken_over_from == self._holder:\n",
+        "        if reason:\n            take_over(",
+        "        if reason and self._fault:\n            take_over(",
         ("tests/control/run/test_process_table.py",),
     ),
     Fault(
