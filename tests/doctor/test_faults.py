@@ -21,6 +21,7 @@ from cdclake.doctor.dms.setting import Source, by_section
 from cdclake.doctor.findings import Code
 from cdclake.errors import ConfigurationError, InputError, UnknownTableError
 from tests.doctor.feed import COLUMNS, GOOD, MINUTE, SEQUENCE, RawFolder, row
+from tests.lake.raw.mutated_files import ABORTS_PYARROW
 
 if TYPE_CHECKING:
     from cdclake.doctor.findings import Finding
@@ -52,6 +53,14 @@ def test_an_unreadable_file_is_found(tmp_path: Path, names: dict[str, object], p
     path = raw.change(("I", row(1)))
     data = raw.file(path).read_bytes()
     raw.file(path).write_bytes(data[: int(len(data) * part)])
+    finding = one_finding(raw)
+    assert (finding.code, finding.file) == (Code.UNREADABLE_FILE, path)
+
+
+def test_a_file_that_makes_pyarrow_end_the_process_is_found(raw: RawFolder) -> None:
+    raw.fill()
+    path = raw.change(("I", row(1)))
+    raw.file(path).write_bytes(ABORTS_PYARROW.read_bytes())
     finding = one_finding(raw)
     assert (finding.code, finding.file) == (Code.UNREADABLE_FILE, path)
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import ParquetFile, open_input, open_stream, repeated
+from cdclake.adapters.filesystem import open_input, open_stream, repeated
 from cdclake.doctor.csv_guess import Head
 from cdclake.errors import CdclakeError, ConfigurationError, InputError
 from cdclake.lake.raw import csv as raw_csv
 from cdclake.lake.raw.normalize import normalize
+from cdclake.lake.raw.parquet import schema_and_footer
 from cdclake.lake.raw.reader import Inspection, Slice, inspect_raw_file, read_errors_reported, read_raw
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.types import from_arrow
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.doctor.row_statistics import RowStatistics
+    from cdclake.lake.storage.parquet.footer import Footer
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.table import CsvDialect, TableName, TableSettings
 
@@ -148,21 +149,19 @@ def read_columns(fs: FileSystem, file: RawFile, settings: TableSettings) -> File
         if file.format is not RawFormat.PARQUET:
             return FileFacts(file, raw_csv.column_names(fs, file, settings))
         with open_input(fs, file.key) as source:
-            parquet = ParquetFile(source)
-            schema, metadata = parquet.schema_arrow, parquet.metadata
+            schema, footer = schema_and_footer(source)
             types = {column.name: from_arrow(column.type) or str(column.type) for column in schema}
-            return FileFacts(file, tuple(schema.names), types, _parquet_facts(schema, metadata))
+            return FileFacts(file, tuple(schema.names), types, _parquet_facts(schema, footer))
 
 
-def _parquet_facts(schema: pa.Schema, metadata: pq.FileMetaData) -> ParquetFacts:
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
+def _parquet_facts(schema: pa.Schema, footer: Footer) -> ParquetFacts:
+    chunks = [chunk for group in footer.row_groups for chunk in group.columns]
     return ParquetFacts(
-        version=metadata.format_version,
-        codecs=frozenset(chunk.compression for chunk in chunks),
+        version=footer.version,
+        codecs=frozenset(chunk.codec for chunk in chunks),
         encodings=frozenset(encoding for chunk in chunks for encoding in chunk.encodings),
-        has_statistics=any(chunk.is_stats_set for chunk in chunks),
-        group_rows=tuple(group.num_rows for group in groups),
+        has_statistics=any(chunk.has_statistics for chunk in chunks),
+        group_rows=tuple(group.rows for group in footer.row_groups),
         timestamp_units=frozenset(column.type.unit for column in schema if pa.types.is_timestamp(column.type)),
         required=tuple(column.name for column in schema if not column.nullable),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -308,6 +309,27 @@ def test_a_row_that_never_ends_is_refused_before_it_fills_the_memory(
     table = csv_table(tmp_path)
     with pytest.raises(UnreadableFileError, match="longer than 1 MB"):
         table.read_file(CHANGE, b'I,1,"never closed\n' + b"I,2,b,y\n" * 500_000)
+
+
+@pytest.mark.parametrize("before", [b"", b"I,1,a,x\n", b'I,1,"a",x\n' * 999])
+@pytest.mark.parametrize("delimiters", [{}, {"CsvRowDelimiter": "|~|\n"}])
+def test_a_row_of_more_fields_than_any_table_has_columns_is_refused_at_once(
+    tmp_path: Path, before: bytes, delimiters: dict[str, str]
+) -> None:
+    table, seconds = csv_table(tmp_path, **delimiters), time.perf_counter()
+    content = (before + b'I,2,"b",y' + b",z" * 3_000_000 + b"\n").replace(b"\n", b"|~|\n" if delimiters else b"\n")
+    with pytest.raises(UnreadableFileError, match="has more than 10,000 fields") as caught:
+        table.read_file(CHANGE, content)
+    assert caught.value.details["file"] == CHANGE
+    assert caught.value.details["row"] in ({before.count(b"\n") + 1} if not delimiters else {None, 1, 2})
+    assert time.perf_counter() - seconds < 2  # 15 seconds if all fields are split
+
+
+def test_a_row_of_as_many_fields_as_the_widest_tables_have_columns_is_read(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(9_999)]
+    table = Table(tmp_path, PERSONS)
+    batch = table.read_file(CHANGE, (",".join(["Op", *names]) + "\n" + ",".join(["I", *names]) + "\n").encode())
+    assert batch.rows["c9998"].to_pylist() == ["c9998"]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from cdclake.errors import (
     SchemaMismatchError,
     UnreadableFileError,
 )
+from tests.lake.raw.mutated_files import ABORTS_PYARROW
 from tests.lake.table import Table
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ def test_a_new_column_is_null_in_old_rows_and_a_missing_one_in_new_rows(tmp_path
     [
         (b"", UnreadableFileError, "20240305-101500000"),
         (b"PAR1 and then nothing of the sort", UnreadableFileError, "20240305-101500000"),
+        (ABORTS_PYARROW.read_bytes(), UnreadableFileError, "20240305-101500000"),
     ],
 )
 def test_a_damaged_parquet_file_is_named_and_nothing_is_applied(

@@ -15,8 +15,10 @@ from cdclake.adapters.filesystem import folder_exists, open_stream
 from cdclake.errors import ConfigurationError, SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw.csv_layout import CsvLayout, OperationCheck, csv_layout
 from cdclake.lake.raw.csv_records import (
+    MAX_FIELDS,
     Record,
     RecordFormat,
+    TooManyFieldsError,
     UnclosedQuoteError,
     end_of_records,
     has_misplaced_quote,
@@ -27,7 +29,7 @@ from cdclake.model.names import Attribute
 from cdclake.model.schema import OP_COLUMN
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from pyarrow.fs import FileSystem
 
@@ -104,7 +106,7 @@ def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, exclude
                 layout = _layout(chunk, file, settings, is_tail=is_tail)
                 width, at = len(layout.names) + (2 if file.transactions else 0), layout.rows_start
             kept.append(chunk[:at])
-            with _unclosed_quotes_reported(file):
+            with _broken_records_reported(file):
                 for record in records(chunk[at:], form, whole=True):
                     is_row = width == 1 or not record.blank
                     is_excluded = is_row and next_row in excluded
@@ -126,7 +128,8 @@ def _chunks(stream: Stream | pa.NativeFile, file: RawFile, dialect: CsvDialect) 
     if not data:
         raise UnreadableFileError("A raw CSV file is empty", remedy=REWRITE_OR_IGNORE, file=file.relative)
     while True:
-        end = end_of_records(data, form)
+        with _broken_records_reported(file):
+            end = end_of_records(data, form)
         if end:
             yield data[:end], False
             data, size = data[end:], CHUNK_BYTES
@@ -146,11 +149,22 @@ def _layout(head: bytes, file: RawFile, settings: TableSettings, *, is_tail: boo
     if file.transactions:
         return CsvLayout(_transaction_columns(file, settings))
     form = replace(RecordFormat.of(settings.csv), null=None)
-    with _unclosed_quotes_reported(file):
-        sampled = list(islice((r for r in records(head, form, whole=is_tail) if not r.blank), _SAMPLED_RECORDS))
+    with _broken_records_reported(file, lambda: 1):
+        sampled = _sampled(records(head, form, whole=is_tail))
     if sampled and sampled[0].misplaced_quote:
         raise _misplaced_quote(file, 1)
     return csv_layout(sampled, settings, file)
+
+
+def _sampled(found: Iterator[Record]) -> list[Record]:
+    """The first records that are not blank. Of a later one with too many fields, whoever reads it knows the number."""
+    sampled: list[Record] = []
+    try:
+        sampled.extend(islice((record for record in found if not record.blank), _SAMPLED_RECORDS))
+    except TooManyFieldsError:
+        if not sampled:
+            raise
+    return sampled
 
 
 class _Owner:
@@ -256,7 +270,7 @@ class _Parser:
         bad: list[BadRow] = []
         owner, names = self._owner, slice(1, 3 if self._owner else 1)
         width = len(self._names) + (2 if owner else 0)
-        with _unclosed_quotes_reported(self._file):
+        with _broken_records_reported(self._file, lambda: self._next_row + 1):
             for record in records(chunk, self._form, whole=True):
                 if record.blank and width > 1:
                     continue
@@ -312,11 +326,22 @@ def _owner(fs: FileSystem, file: RawFile, settings: TableSettings, table: TableN
 
 
 @contextmanager
-def _unclosed_quotes_reported(file: RawFile) -> Iterator[None]:
-    """Report a quote that is never closed: it is unclear where the field ends."""
+def _broken_records_reported(file: RawFile, row: Callable[[], int | None] = lambda: None) -> Iterator[None]:
+    """Report a quote that is never closed, so that it is unclear where the field ends, and a row with too many fields.
+
+    Args:
+        row: Returns the number of the current row, from 1; None if it is not known.
+    """
     try:
         yield
     except UnclosedQuoteError as error:
         message = "A raw CSV file ends inside a quoted field"
         remedy = "Nothing of it was applied. Have DMS write it again, or close the quote"
         raise UnreadableFileError(message, remedy=remedy, file=file.relative) from error
+    except TooManyFieldsError as error:
+        message = f"A row of a raw CSV file has more than {MAX_FIELDS:,} fields, and no database that DMS reads as many"
+        remedy = (
+            f"{REWRITE_OR_IGNORE}. If it is right: {Attribute.CSV_DELIMITER}, {Attribute.CSV_ROW_DELIMITER} and"
+            f" {Attribute.RFC4180} must match the DMS endpoint"
+        )
+        raise UnreadableFileError(message, remedy=remedy, file=file.relative, row=row()) from error

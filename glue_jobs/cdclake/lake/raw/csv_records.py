@@ -19,10 +19,18 @@ if TYPE_CHECKING:
     from cdclake.model.table import CsvDialect
 
 _QUOTE = b'"'
+MAX_FIELDS = 10_000
+"""Most fields of a record. A table of MySQL and Oracle has at most 4,096 columns, of PostgreSQL 1,600, of SQL Server
+1,024 (AWS DMS reads no sparse ones), and before images double them.
+https://dev.mysql.com/doc/refman/8.4/en/column-count-limit.html, https://www.postgresql.org/docs/current/limits.html"""
 
 
 class UnclosedQuoteError(ValueError):
     """The text ends inside a quoted field."""
+
+
+class TooManyFieldsError(ValueError):
+    """A record has more than `MAX_FIELDS` fields."""
 
 
 class Record(NamedTuple):
@@ -86,6 +94,7 @@ def records(data: bytes, form: RecordFormat, *, whole: bool) -> Iterator[Record]
 
     Raises:
         UnclosedQuoteError: The text is complete and ends inside a quoted field.
+        TooManyFieldsError: The next record has too many fields.
     """
     at = 0
     while at < len(data):
@@ -116,6 +125,8 @@ def _record(data: bytes, at: int, form: RecordFormat) -> Record | None:
         misplaced |= form.quoting and (bool(rest) if quoted else _QUOTE in rest)
         value += rest
         fields.append(None if value == form.null and not quoted else value)
+        if len(fields) > MAX_FIELDS:
+            raise TooManyFieldsError
         if terminator is None:
             return Record(fields, start, -1, misplaced)
         at = terminator.end()
@@ -130,7 +141,11 @@ def _closing_quote(data: bytes, at: int) -> int:
 
 
 def end_of_records(data: bytes, form: RecordFormat) -> int:
-    """Offset after the last complete record of text that starts with a record; 0 if none is complete."""
+    """Offset after the last complete record of text that starts with a record; 0 if none is complete.
+
+    Raises:
+        TooManyFieldsError: A record has too many fields.
+    """
     if not form.quoting or _QUOTE not in data:
         last = data.rfind(form.row_delimiter)
         return last + len(form.row_delimiter) if last >= 0 else 0

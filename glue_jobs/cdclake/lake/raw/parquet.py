@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import ParquetFile, is_on_disk, open_input
 from cdclake.lake.raw.rows import RawRows
 from cdclake.lake.storage.keys import comparable, key_range, key_range_of_columns
+from cdclake.lake.storage.parquet.footer import footer_of
 from cdclake.lake.storage.reader import repeating_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    import pyarrow.parquet as pq
     from pyarrow.fs import FileSystem
 
+    from cdclake.lake.storage.parquet import footer
     from cdclake.model.snapshot import KeyValue
 
 BATCH_ROWS = 1 << 17
@@ -58,21 +60,38 @@ def read_footer(fs: FileSystem, key: str, key_columns: Sequence[str] = ()) -> tu
 
     Args:
         key_columns: The table's key columns, if the key ranges are needed.
+
+    Raises:
+        As `schema_and_footer`.
     """
     with open_input(fs, key) as source:
-        parquet = open_parquet(source)
-        schema = parquet.schema_arrow
-        groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
-        starts = accumulate((group.num_rows for group in groups), initial=0)
+        schema, file = schema_and_footer(source)
+        starts = accumulate((group.rows for group in file.row_groups), initial=0)
         return schema, tuple(
-            RowGroup(i, start, _compressed_bytes(group), group.total_byte_size, _key_range(group, schema, key_columns))
-            for i, (group, start) in enumerate(zip(groups, starts, strict=False))
+            RowGroup(i, start, group.size_bytes, group.memory_bytes, _key_range(group, schema, key_columns))
+            for i, (group, start) in enumerate(zip(file.row_groups, starts, strict=False))
         )
+
+
+def schema_and_footer(source: pa.NativeFile) -> tuple[pa.Schema, footer.Footer]:
+    """Read the columns of an open raw file, and its footer.
+
+    Raises:
+        As `footer_of`.
+    """
+    file = footer_of(source)
+    schema = open_parquet(source, file.arrow).schema_arrow
+    for kind in filter(pa.types.is_timestamp, schema.types):
+        try:
+            kind.tz  # noqa: B018 - Arrow decodes it only now
+        except UnicodeDecodeError:
+            raise pa.ArrowInvalid("a column has a time zone that is no text") from None
+    return schema, file
 
 
 def open_parquet(
     source: pa.NativeFile,
-    footer: pq.FileMetaData | None = None,
+    metadata: pq.FileMetaData,
     *,
     pre_buffer: bool = False,
     buffer_size: int = 0,
@@ -81,7 +100,7 @@ def open_parquet(
     """Prepare to read an open raw file.
 
     Args:
-        footer: The file's footer, if already read.
+        metadata: The file's footer, from `footer_of`.
         pre_buffer: Whether to request adjacent column chunks together, and keep them in memory.
         buffer_size: Bytes of a column chunk to request at once; 0 for the whole chunk.
         encoded: Text columns to read as dictionaries.
@@ -89,7 +108,7 @@ def open_parquet(
     # INT96 timestamps would be read as nanoseconds, which silently overflow before 1677 and after 2262.
     return ParquetFile(
         source,
-        metadata=footer,
+        metadata=metadata,
         read_dictionary=list(encoded),
         pre_buffer=pre_buffer,
         buffer_size=buffer_size,
@@ -97,25 +116,30 @@ def open_parquet(
     )
 
 
-def _compressed_bytes(group: pq.RowGroupMetaData) -> int:
-    return sum(group.column(i).total_compressed_size for i in range(group.num_columns))
-
-
-def _key_range(group: pq.RowGroupMetaData, schema: pa.Schema, key_columns: Sequence[str]) -> tuple[KeyValue, KeyValue]:
+def _key_range(group: footer.RowGroup, schema: pa.Schema, key_columns: Sequence[str]) -> tuple[KeyValue, KeyValue]:
     return key_range_of_columns([_column_range(group, schema, name) for name in key_columns])
 
 
-def _column_range(group: pq.RowGroupMetaData, schema: pa.Schema, name: str) -> tuple[KeyValue, KeyValue]:
+def _column_range(group: footer.RowGroup, schema: pa.Schema, name: str) -> tuple[KeyValue, KeyValue]:
     indices = [i for i, column in enumerate(schema.names) if column.lower() == name.lower()]
-    if len(indices) != 1 or group.num_columns != len(schema.names):
+    if len(indices) != 1 or len(group.columns) != len(schema.names):
         return None, None
-    kind, statistics = schema.field(indices[0]).type, group.column(indices[0]).statistics
-    if statistics is None or not statistics.has_min_max or not any(is_kind(kind) for is_kind in _ORDERED_TYPES):
+    kind, chunk = schema.field(indices[0]).type, group.columns[indices[0]]
+    if chunk.minimum is None or chunk.maximum is None or not any(is_kind(kind) for is_kind in _ORDERED_TYPES):
         return None, None
     try:
-        return key_range(comparable(pa.array([statistics.min, statistics.max], kind)))
-    except (ValueError, OverflowError):  # not UTF-8, or no date of Python: the rows are bad
+        return key_range(comparable(_from_plain([chunk.minimum, chunk.maximum], kind)))
+    except (ValueError, OverflowError):  # not UTF-8, or too large for the type: the rows are bad
         return None, None
+
+
+def _from_plain(values: Sequence[bytes], kind: pa.DataType) -> pa.Array:
+    """Values of one of `_ORDERED_TYPES` from their plain bytes."""
+    if pa.types.is_string(kind):
+        return pa.array(values, pa.binary()).cast(kind)
+    signed = not pa.types.is_unsigned_integer(kind)
+    numbers = [int.from_bytes(value, "little", signed=signed) for value in values]
+    return pa.array(numbers, pa.int32()).cast(kind) if pa.types.is_date32(kind) else pa.array(numbers, kind)
 
 
 def batches(
@@ -127,21 +151,28 @@ def batches(
         row_groups: Their indices; None for all.
         first_row: Index of their first row in the file.
         encoded: Leave repeated texts dictionary-encoded.
+
+    Raises:
+        As `footer_of`, and `pa.ArrowInvalid` if row groups are not as long as the footer says.
     """
     with open_input(fs, key) as source:
-        parquet = open_parquet(source, pre_buffer=True)
-        footer, texts = parquet.metadata, repeating_texts(parquet) if encoded else []
-        runs = _runs(footer, range(footer.num_row_groups) if row_groups is None else row_groups)
-        for number, run in enumerate(runs):
+        file = footer_of(source)
+        parquet = open_parquet(source, file.arrow, pre_buffer=True)
+        texts = repeating_texts(parquet.schema_arrow, file) if encoded else []
+        for number, run in enumerate(_runs(file.row_groups, row_groups)):
             if number or run.is_large or texts:  # what is in memory of the run before is freed
-                buffer_size = _buffer_bytes(fs, footer.num_columns) if run.is_large else 0
+                buffer_size = _buffer_bytes(fs, file.arrow.num_columns) if run.is_large else 0
                 parquet = open_parquet(
-                    source, footer, pre_buffer=not run.is_large, buffer_size=buffer_size, encoded=texts
+                    source, file.arrow, pre_buffer=not run.is_large, buffer_size=buffer_size, encoded=texts
                 )
+            end = first_row + run.rows
             small = parquet.iter_batches(run.batch_rows, row_groups=run.row_groups, use_threads=False)
             for batch in _combined(small, run.batch_rows):
                 yield RawRows(batch, np.arange(first_row, first_row + batch.num_rows, dtype=np.int64))
                 first_row += batch.num_rows
+            if first_row != end:
+                message = f"a row group has {abs(end - first_row)} rows more or fewer than the footer says"
+                raise pa.ArrowInvalid(message)
 
 
 def _combined(batches: Iterable[pa.RecordBatch], max_rows: int) -> Iterator[pa.RecordBatch]:
@@ -170,30 +201,37 @@ class _Run(NamedTuple):
     """Row groups to read together.
 
     Attributes:
+        rows: Rows of all.
         batch_rows: Rows of a batch.
         is_large: Whether it is a single row group of more than `_RUN_BYTES`.
     """
 
     row_groups: list[int]
+    rows: int
     batch_rows: int
     is_large: bool
 
 
-def _runs(footer: pq.FileMetaData, row_groups: Iterable[int]) -> Iterator[_Run]:
+def _runs(groups: Sequence[footer.RowGroup], chosen: Sequence[int] | None) -> Iterator[_Run]:
     """Consecutive row groups, together up to `_RUN_BYTES` uncompressed.
 
     Small row groups are requested together, because each request takes time. A large one is read piece by piece.
+
+    Args:
+        groups: All of the file.
+        chosen: Indices of those to read; None for all.
     """
     run: list[int] = []
     run_bytes = run_rows = 0
-    for number in row_groups:
-        group = footer.row_group(number)
-        if run and run_bytes + group.total_byte_size > _RUN_BYTES:
+    for number in range(len(groups)) if chosen is None else chosen:
+        if number >= len(groups):
+            raise pa.ArrowInvalid("it was overwritten since it was inspected, and has fewer row groups now")
+        if run and run_bytes + groups[number].memory_bytes > _RUN_BYTES:
             yield _run(run, run_rows, run_bytes)
             run, run_bytes, run_rows = [], 0, 0
         run.append(number)
-        run_bytes += group.total_byte_size
-        run_rows += group.num_rows
+        run_bytes += groups[number].memory_bytes
+        run_rows += groups[number].rows
     if run:
         yield _run(run, run_rows, run_bytes)
 
@@ -206,7 +244,7 @@ def _buffer_bytes(fs: FileSystem, columns: int) -> int:
 
 
 def _run(row_groups: list[int], rows: int, size_bytes: int) -> _Run:
-    return _Run(row_groups, _batch_rows(rows, size_bytes), size_bytes > _RUN_BYTES)
+    return _Run(row_groups, rows, _batch_rows(rows, size_bytes), size_bytes > _RUN_BYTES)
 
 
 def _batch_rows(rows: int, size_bytes: int) -> int:

@@ -287,7 +287,11 @@ def read_errors_reported(file: RawFile) -> Iterator[None]:
         message = "The name of a column of a raw file is not UTF-8 text"
         remedy = f"Nothing of it was applied. {_remedy_of_name(file)}"
         raise SchemaMismatchError(message, remedy=remedy, file=file.relative) from error
-    except (OSError, pa.ArrowInvalid, EOFError) as error:
+    except pa.ArrowMemoryError as error:
+        message = f"A raw file needs more memory than there is: {error}"
+        remedy = f"{REWRITE_OR_IGNORE}. If it is right, give the Spark jobs larger workers"
+        raise UnreadableFileError(message, remedy=remedy, file=file.relative) from error
+    except (OSError, pa.ArrowException, EOFError) as error:
         # Arrow reports broken compressed data and truncated Parquet pages as plain OSError without an errno.
         if isinstance(error, OSError) and error.errno is not None:
             raise

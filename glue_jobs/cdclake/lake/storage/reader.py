@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import FetchedFiles, ParquetFile, open_input
 from cdclake.errors import LakeFilesError
+from cdclake.lake.storage.parquet.footer import footer_of
 from cdclake.lake.storage.shape import conform
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
@@ -19,8 +19,10 @@ from cdclake.model.schema import INSERT, OP_COLUMN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    import pyarrow.parquet as pq
     from pyarrow.fs import FileSystem
 
+    from cdclake.lake.storage.parquet.footer import ColumnChunk, Footer
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile
 
@@ -80,9 +82,10 @@ def batches_of(
     """
     stored = shape.stored if columns is None else pa.schema([shape.stored.field(name) for name in columns])
     wanted = {name.lower() for name in stored.names}
-    parquet = parquet_file(source)
+    footer = footer_of(source) if encoded else None
+    parquet = parquet_file(source, footer and footer.arrow)
     names = [name for name in parquet.schema_arrow.names if name.lower() in wanted]
-    texts = repeating_texts(parquet) if encoded else ()
+    texts = repeating_texts(parquet.schema_arrow, footer) if footer else ()
     for group in row_groups(source, parquet) if row_groups else range(parquet.num_row_groups):
         for rows in _read_row_group(source, parquet.metadata, group, names, texts):
             yield as_full_load(conform(rows, stored, keep_encoded=encoded))
@@ -129,7 +132,7 @@ def lake_file(fs: FileSystem, key: str, size_bytes: int | None = None) -> Iterat
     except FileNotFoundError as error:
         remedy = "Make sure that no other job writes there. cdclake repair restores a data file"
         raise LakeFilesError("A file vanished from the lake folder", remedy=remedy, file=key) from error
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         message = f"A file in the lake folder cannot be read as Parquet: {error}"
         remedy = "Move it out of the folder if it is not a data file. Otherwise restore its earlier version"
         raise LakeFilesError(message, remedy=remedy, file=key) from error
@@ -147,9 +150,9 @@ def fetched_together(fs: FileSystem, files: Sequence[DataFile]) -> FileSystem | 
 
 @contextmanager
 def open_parquet(fs: FileSystem, key: str) -> Iterator[ParquetFile]:
-    """Open a data file and read its footer, see `lake_file`."""
+    """Open a Parquet file that anybody wrote, and check its footer, see `lake_file`."""
     with lake_file(fs, key) as source:
-        yield parquet_file(source)
+        yield parquet_file(source, footer_of(source).arrow)
 
 
 def parquet_file(
@@ -176,22 +179,24 @@ def parquet_file(
     )
 
 
-def repeating_texts(parquet: ParquetFile) -> list[str]:
-    """Text columns with a small dictionary in every row group."""
-    metadata, schema = parquet.metadata, parquet.schema_arrow  # each access converts all columns
-    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+def repeating_texts(schema: pa.Schema, footer: Footer) -> list[str]:
+    """Text columns with a small dictionary in every row group.
+
+    Args:
+        schema: The columns of the file.
+    """
     return [
         column.name
         for i, column in enumerate(schema)
         if column.type == pa.string()
-        and metadata.num_columns == len(schema)  # no nested columns, so indices agree
-        and all(_is_small_dictionary(group.column(i)) for group in groups)
+        and footer.arrow.num_columns == len(schema)  # no nested columns, so indices agree
+        and all(_is_small_dictionary(group.columns[i]) for group in footer.row_groups)
     ]
 
 
-def _is_small_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
-    max_bytes = SMALL_DICTIONARY_BYTES + ENCODED_BYTES_PER_ROW * chunk.num_values
-    return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size <= max_bytes)
+def _is_small_dictionary(chunk: ColumnChunk) -> bool:
+    max_bytes = SMALL_DICTIONARY_BYTES + ENCODED_BYTES_PER_ROW * chunk.values
+    return chunk.has_dictionary and chunk.memory_bytes <= max_bytes
 
 
 def as_full_load(rows: pa.Table) -> pa.Table:

@@ -27,6 +27,7 @@ from cdclake.model.snapshot import LakeKeys
 from cdclake.oracle import merge
 from tests.builders import LAKE, FolderInstallation
 from tests.lake.operations.adopt.adoptable_table import APPLIED, LOADED_UTC, RAW_PATH, AdoptableTable
+from tests.lake.raw.mutated_files import ABORTS_PYARROW
 from tests.lake.table import Table, by_key
 
 if TYPE_CHECKING:
@@ -284,6 +285,10 @@ def damaged_page(adoptee: AdoptableTable) -> None:
     path.write_bytes(whole[:4] + b"\xff" * 30 + whole[34:])
 
 
+def that_aborts(adoptee: AdoptableTable) -> None:
+    (adoptee.folder / OTHER).write_bytes(ABORTS_PYARROW.read_bytes())
+
+
 def put(path: str, rows: pa.Table) -> Callable[[AdoptableTable], None]:
     return lambda adoptee: adoptee.write(path, rows)
 
@@ -291,6 +296,7 @@ def put(path: str, rows: pa.Table) -> Callable[[AdoptableTable], None]:
 BAD: dict[str, tuple[Callable[[AdoptableTable], None], str, str]] = {
     "not a Parquet file": (as_csv, "cannot be read as Parquet", "notes.csv"),
     "a truncated file": (cut_short, "cannot be read as Parquet", OTHER),
+    "a file that makes pyarrow end the process": (that_aborts, "cannot be read as Parquet: the metadata", OTHER),
     "a damaged page of keys": (damaged_page, "cannot be read as Parquet", PART),
     "an empty file": (lambda a: (a.folder / "x.parquet").touch(), "cannot be read as Parquet", "x.parquet"),
     "an extra folder": (put(f"2024/{OTHER}", rows(9)), "is in 2024 instead of no folder", f"2024/{OTHER}"),

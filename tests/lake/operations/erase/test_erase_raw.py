@@ -37,6 +37,7 @@ from tests.lake.operations.erase.erasable_table import (
     without,
 )
 from tests.lake.over_time import START
+from tests.lake.raw.mutated_files import ABORTS_PYARROW
 from tests.lake.table import RAW_PREFIX
 
 if TYPE_CHECKING:
@@ -301,10 +302,11 @@ def test_rewritten_files_behind_the_late_window_do_not_count_as_late(table: Eras
     assert "20240305-100100000.parquet" not in table.log.snapshot(table.log.head()).applied_files
 
 
-def test_an_unreadable_raw_file_is_reported(table: ErasableTable) -> None:
+@pytest.mark.parametrize("content", [b"PAR1 and no more", ABORTS_PYARROW.read_bytes()])
+def test_an_unreadable_raw_file_is_reported(table: ErasableTable, content: bytes) -> None:
     table.load([row(1), secret()])
     table.apply(("U", row(1, "Rom")))
-    table.raw_path("20240305-100100000.parquet").write_bytes(b"PAR1 and no more")
+    table.raw_path("20240305-100100000.parquet").write_bytes(content)
     _, out_of_reach = preview(table.erasure(KEY, raw=True))
     assert any("1 raw files that cannot be read: 20240305-100100000.parquet" in sentence for sentence in out_of_reach)
 

@@ -20,8 +20,9 @@ from cdclake.errors import InputError
 from cdclake.lake.operations.erase.quarantine import has_key
 from cdclake.lake.raw import csv
 from cdclake.lake.raw.parquet import open_parquet
-from cdclake.lake.raw.reader import Slice, read
+from cdclake.lake.raw.reader import Slice, read, read_errors_reported
 from cdclake.lake.storage.keys import KEY, row_keys
+from cdclake.lake.storage.parquet.footer import footer_of
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.due_files import is_loaded, pending_changes
 from cdclake.model.position import COLUMN as POSITION
@@ -30,7 +31,7 @@ from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
     from datetime import datetime
 
     from pyarrow.fs import FileSystem
@@ -185,12 +186,11 @@ def rewrite(raw: RawLocation, matches: RawMatches, progress: Progress) -> None:
     fs = raw.fs.open()
     progress.expect("Rewriting raw files", len(matches.changes))
     for match in matches.changes:
-        file, is_parquet = match.file, match.file.format is RawFormat.PARQUET
+        file = match.file
         old = raw.store.get(file.key) or b""
-        rest = _parquet_without_rows(fs, match) if is_parquet else csv.without_rows(fs, file, raw.settings, match.rows)
+        rest = without_rows(fs, file, raw.settings, match.rows)
         _require_unchanged(raw.store, [file])
-        if rest.strip():
-            rest = gzip.compress(rest, mtime=0) if file.format is RawFormat.CSV_GZ else rest
+        if rest:
             replace_object(raw.store, file.key, rest, old)
         else:
             raw.store.delete([file.key])
@@ -214,12 +214,30 @@ def _purge(store: ObjectStore, key: str) -> None:
     store.purge(key, lambda other: other != key)
 
 
-def _parquet_without_rows(fs: FileSystem, match: MatchedRawFile) -> bytes:
-    with open_input(fs, match.file.key) as source:
-        parquet = open_parquet(source)
-        codec = parquet.metadata.row_group(0).column(0).compression
-        rows = parquet.read(use_threads=False)
-    rest = pa.array(number not in match.rows for number in range(rows.num_rows))
+def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, excluded: Container[int]) -> bytes:
+    """Return a raw file's content without some rows; empty if a CSV file has no others.
+
+    Args:
+        excluded: Numbers of these rows, as in `RawRows.numbers`.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    with read_errors_reported(file):
+        if file.format is RawFormat.PARQUET:
+            return _parquet_without_rows(fs, file, excluded)
+        rest = csv.without_rows(fs, file, settings, excluded)
+    if not rest.strip():
+        return b""
+    return gzip.compress(rest, mtime=0) if file.format is RawFormat.CSV_GZ else rest
+
+
+def _parquet_without_rows(fs: FileSystem, file: RawFile, excluded: Container[int]) -> bytes:
+    with open_input(fs, file.key) as source:
+        footer = footer_of(source)
+        codec = footer.row_groups[0].columns[0].codec
+        rows = open_parquet(source, footer.arrow).read(use_threads=False)
+    rest = pa.array(number not in excluded for number in range(rows.num_rows))
     sink = pa.BufferOutputStream()
     pq.write_table(
         rows.filter(rest),

@@ -1,0 +1,1 @@
+"""The footers of Parquet files, whoever wrote them."""
