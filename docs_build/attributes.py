@@ -34,6 +34,7 @@ READ_MORE = {
     Attribute.SCHEMA_POLICY: "../schema-changes.md",
     Attribute.ACCEPTED_DRIFT: "../schema-changes.md#what-else-should-happen",
     Attribute.ACKNOWLEDGED_CHANGE: "../schema-changes.md#acknowledge",
+    Attribute.LAST_DEATHS: "../operations.md#a-raw-file-that-ends-the-run",
     Attribute.LAST_FINDINGS: "../schema-changes.md#acknowledge",
     Attribute.IGNORE_FILES: "../operations.md#files-that-are-left-out",
     Attribute.UNIQUE_CHECKS: "../configuration.md#updates-of-keys",

@@ -10,7 +10,7 @@ import hashlib
 import time
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, cast
 
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState
@@ -23,7 +23,7 @@ from cdclake.control.controller import PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import parse_item, parse_paths
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.run.process_table import Ports, process_tables
-from cdclake.control.run.spark_batch import report_failure, run_batch
+from cdclake.control.run.spark_batch import file_note, report_failure, run_batch
 from cdclake.errors import CdclakeError
 from cdclake.lake.operations.job import relative_file
 from cdclake.lake.operations.load import load_incremental, load_initial
@@ -38,9 +38,10 @@ from cdclake.model.table import TableName, TableSettings
 from cdclake.ports import JobRun, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
+    from cdclake.adapters.filesystem import FileSystemSpec
     from cdclake.model.table import TableState
     from cdclake.ports import Clock, ObjectStore
 
@@ -263,6 +264,36 @@ def ended(error: str = "") -> JobRun:
     return JobRun("", state, state.value, error)
 
 
+class Killed(BaseException):
+    """Ends the run of a Spark job as a signal ends its process: no code of the product sees it."""
+
+
+class _DeadlyFiles:
+    """A raw bucket, as an object store or as a file system, in which some files kill whoever reads them.
+
+    Args:
+        bucket: The bucket.
+        deadly: Keys of these files.
+    """
+
+    def __init__(self, bucket: Any, deadly: Collection[str]) -> None:
+        self._bucket, self._deadly = bucket, deadly
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._bucket, name)
+        if name == "open":
+            return lambda: _DeadlyFiles(found(), self._deadly)
+        return self._killing(found) if name in ("get", "open_input_file", "open_input_stream") else found
+
+    def _killing(self, read: Callable[..., Any]) -> Callable[..., Any]:
+        def read_or_die(key: str, *args: Any, **more: Any) -> Any:
+            if key in self._deadly:
+                raise Killed
+            return read(key, *args, **more)
+
+        return read_or_die
+
+
 class FolderInstallation:
     """The pipeline with its buckets in folders: the Controller, ProcessTable and Spark jobs run in this process.
 
@@ -270,6 +301,9 @@ class FolderInstallation:
         root: Folder in which the folders `raw` and `lake` are created, if they do not exist.
         prefix: Raw prefix of all tables.
         clock: Returns the time.
+
+    Attributes:
+        deadly: Keys of raw files at which the run of a Spark job dies.
     """
 
     def __init__(self, root: Path, prefix: str = "", clock: Clock | None = None) -> None:
@@ -278,6 +312,7 @@ class FolderInstallation:
             (root / bucket).mkdir(exist_ok=True)
         self.states, self.metrics = MemoryState(), MemoryMetrics()
         self.jobs = MemoryJobs(self.run_job)
+        self.deadly: set[str] = set()
         self._runs = 0
 
     def bucket(self, name: str) -> ObjectStore:
@@ -339,6 +374,7 @@ class FolderInstallation:
     ) -> JobRun:
         """Run a Spark job for one table or a batch; returns how it ended. See `ports`."""
         lake = through(self.bucket(LAKE))
+        key = arguments.get(Argument.BATCH, arguments.get(Argument.PROGRESS, "")).removeprefix(f"s3://{LAKE}/")
 
         def load(table: Mapping[str, str]) -> dict[str, Any]:
             layout = LakeLayout.from_arguments(table[Argument.OUT_PATH], table[Argument.FOLDER])
@@ -352,17 +388,24 @@ class FolderInstallation:
                 run_id=run_id,
                 fencing_token=int(table[Argument.FENCING_TOKEN]),
                 clock=self.clock,
+                note_file=file_note(lake, key, table) if Argument.NAME_FILES in table else None,
             )
+            if run.note_file:
+                run.note_file("")
+            if self.deadly:
+                raw, raw_fs = _DeadlyFiles(run.raw, self.deadly), _DeadlyFiles(run.raw_fs, self.deadly)
+                run = replace(run, raw=cast("ObjectStore", raw), raw_fs=cast("FileSystemSpec", raw_fs))
             return run_load_job(job, run, table)
 
         try:
             if Argument.BATCH in arguments:
-                key = arguments[Argument.BATCH].removeprefix(f"s3://{LAKE}/")
                 return ended(str(run_batch(lake, key, load, lambda: True)["error"]))
             load(arguments)
+        except Killed:
+            return ended("The process was ended by signal 6")
         except CdclakeError as problem:
             if Argument.PROGRESS in arguments:
-                report_failure(lake, arguments[Argument.PROGRESS].removeprefix(f"s3://{LAKE}/"), arguments, problem)
+                report_failure(lake, key, arguments, problem)
             return ended(error_line(problem))
         return ended()
 

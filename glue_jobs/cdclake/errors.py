@@ -91,6 +91,10 @@ class UnreadableFileError(InputError):
     """A raw file is truncated, empty, or not in the format that its name implies."""
 
 
+class DeadlyFileError(InputError):
+    """Two Spark runs in a row died at a table, the last while it had the run for itself. None of it was applied."""
+
+
 class SchemaMismatchError(InputError):
     """A raw file's columns cannot be converted to the table's without loss."""
 

@@ -18,7 +18,7 @@ from cdclake.control.jobs.arguments import parse_item
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.run.process_table import BatchReport, Ports, TableReport, process_table, process_tables
-from cdclake.control.run.spark_batch import report_failure, run_batch
+from cdclake.control.run.spark_batch import file_note, report_failure, run_batch
 from cdclake.errors import CdclakeError
 from cdclake.model.change import ChangeKind
 from cdclake.model.due_files import (
@@ -101,6 +101,7 @@ class World:
     Attributes:
         failures: Error messages of failing jobs, by job name.
         broken: Exceptions that a Spark job raises for a table, by path. One that is not a `CdclakeError` kills the run.
+        deadly_file: The raw file at which a run for one table is then.
         instead: Called instead of a Spark job; returns None to let the job do its work.
         before_start: Called before each start of a job; an exception prevents the start.
         during_job: Called while a Spark job runs.
@@ -122,6 +123,7 @@ class World:
         self.failures: dict[str, str] = {}
         self.before_start: Callable[[str, Mapping[str, str]], None] = lambda _job, _arguments: None
         self.broken: dict[str, Exception] = {}
+        self.deadly_file = ""
         self.instead: Callable[[str, Mapping[str, str]], JobRun | list[JobState] | None] = lambda _job, _arguments: None
         self.during_job: Callable[[], None] = lambda: None
         self.after_job: Callable[[], None] = lambda: None
@@ -242,10 +244,13 @@ class World:
         """Do the work of a Spark job for one table or a batch. Returns the error of a batch's run, if any."""
         load = partial(self.load_one, job)
         if Argument.BATCH not in arguments:
+            _, _, key = arguments[Argument.PROGRESS].partition(f"s3://{LAKE}/")
+            if Argument.NAME_FILES in arguments:
+                file_note(self.lake, key, arguments)(self.deadly_file)
             try:
                 load(arguments)
             except CdclakeError as error:
-                report_failure(self.lake, arguments[Argument.PROGRESS].partition(f"s3://{LAKE}/")[2], arguments, error)
+                report_failure(self.lake, key, arguments, error)
                 raise
             return ""
         _, _, key = arguments[Argument.BATCH].partition(f"s3://{LAKE}/")

@@ -23,6 +23,7 @@ _SET_BY_JOBS = WRITTEN_BY_STORE | {
     Attribute.LAST_PENDING,
     Attribute.LAST_RETIRED_SINCE_UTC,
     Attribute.LAST_KEYS,
+    Attribute.LAST_DEATHS,
     Attribute.LAST_FINDINGS,
     Attribute.LAST_DRIFT,
     Attribute.ACCEPTED_DRIFT,

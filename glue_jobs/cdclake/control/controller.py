@@ -221,7 +221,13 @@ def _start_runs(
 ) -> dict[str, TriggerResult]:
     """Start a run for each pack of tables. Returns the result of each table, by path."""
     due = [
-        DueWork(table.state.path, table.decision.files, table.decision.bytes, table.decision.left)
+        DueWork(
+            table.state.path,
+            table.decision.files,
+            table.decision.bytes,
+            table.decision.left,
+            alone=table.state.deaths > 0,
+        )
         for table in plan.tables
         if table.action is Action.START and table.decision
     ]

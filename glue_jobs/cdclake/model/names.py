@@ -138,6 +138,9 @@ class Attribute:
     """Error of the last run, with the remedy; empty after a good run."""
     LAST_ERROR_CODE = "LastErrorCode"
     """Kind of that error, such as `InputError`; it determines the exit status."""
+    LAST_DEATHS = "LastDeaths"
+    """How many Spark runs died at this table since a good run, as text. Until then the table has Spark runs of its own,
+    which read each raw file alone first; empty if none."""
     LAST_FINDINGS = "LastFindings"
     """What changes left out or found, and no operator has acknowledged, as JSON; absent until a run wrote it."""
     LAST_DRIFT = "LastDrift"
@@ -231,6 +234,9 @@ class Argument:
     """Spark jobs only: `s3://` URL of the object with the arguments of several tables, instead of the arguments."""
     PROGRESS = "progress"
     """Spark jobs only: `s3://` URL of the object to write the error of a single table to, with its kind."""
+    NAME_FILES = "name_files"
+    """Spark jobs only: `true`: first read each raw file alone, and write its name to `progress` before; a run died at
+    this table."""
     PACK_TABLES = "pack_tables"
     """Controller only: maximum number of tables in one ProcessTable run; 1 gives each table its own run."""
     PACK_TABLE_FILES = "pack_table_files"

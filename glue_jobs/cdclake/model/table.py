@@ -342,6 +342,12 @@ class TableState:
         return int(text) if text.isdecimal() else 0
 
     @property
+    def deaths(self) -> int:
+        """Number of Spark runs that died at the table since a good run."""
+        text = self.item.get(Attribute.LAST_DEATHS, "")
+        return int(text) if text.isdigit() else 0
+
+    @property
     def acknowledged_change(self) -> int:
         """Number of the newest change when an operator last acknowledged the findings; 0 if never."""
         text = self.item.get(Attribute.ACKNOWLEDGED_CHANGE, "")

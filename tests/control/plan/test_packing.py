@@ -34,8 +34,18 @@ def test_tables_with_little_work_share_a_run_up_to_the_limit():
     assert pack_tables(tables(*"abcdef"), LIMITS) == [["a", "b", "c", "d"], ["e", "f"]]
 
 
-@pytest.mark.parametrize("large", [DueWork("large", 11, 1), DueWork("large", 1, 1001), DueWork("large", 1, 1, left=1)])
-def test_a_table_with_much_work_or_a_backlog_gets_its_own_run_and_does_not_split_a_pack(large: DueWork):
+@pytest.mark.parametrize(
+    "large",
+    [
+        DueWork("large", 11, 1),
+        DueWork("large", 1, 1001),
+        DueWork("large", 1, 1, left=1),
+        DueWork("large", 1, 1, alone=True),
+    ],
+)
+def test_a_table_with_much_work_or_a_backlog_or_at_which_a_run_died_gets_its_own_run_and_does_not_split_a_pack(
+    large: DueWork,
+):
     assert pack_tables([*tables("a", "b"), large, *tables("c", "d", "e")], LIMITS) == [
         ["a", "b", "c", "d"],
         ["large"],

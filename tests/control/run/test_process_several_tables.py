@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cdclake.control.jobs.arguments import parse_item
 from cdclake.control.jobs.entry import StoppedError
 from cdclake.control.run.lease import LEASE_SECONDS
-from cdclake.control.run.process_table import MAX_SPARK_RUNS
 from cdclake.errors import BadRowError, RetryableError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.ports import JobRun, JobState
@@ -76,26 +76,124 @@ def test_a_table_that_fails_in_the_batch_keeps_its_error_and_the_others_are_load
     assert nothing_is_left(world)
 
 
-def test_a_table_that_kills_the_spark_run_fails_alone_and_the_others_are_retried_without_it(world: World):
-    world.broken[B] = MemoryError("the driver ran out of memory")
+def prefixes(world: World) -> list[str]:
+    """Raw prefix of each Spark run for one table; empty for a batch."""
+    return [start.arguments.get(Argument.PREFIX, "")[-2:-1] for start in world.jobs.started]
+
+
+def test_a_table_that_kills_the_spark_run_gets_one_of_its_own_after_the_others_and_then_fails_alone(world: World):
+    world.put(CHANGE, path=A)
+    world.broken[B], world.deadly_file = MemoryError("the driver ran out of memory"), LOAD
     world.process_all(*PATHS)
     assert ends(world) == {"a": "SUCCEEDED", "b": "FAILED", "c": "SUCCEEDED"}
-    assert "ran out of memory" in item(world, B)[Attribute.LAST_ERROR]
-    assert world.spark_starts() == [JOB_LOAD_INITIAL] * 2
-    assert world.jobs.started[1].arguments[Argument.PREFIX] == "dms/shop/c/"
+    assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL]
+    assert prefixes(world) == ["", "c", "a", "b"]
+    error = item(world, B)[Attribute.LAST_ERROR]
+    assert error.startswith("DeadlyFileError: A Spark run died while it read a raw file, after another had died")
+    assert "ran out of memory" in error
+    assert f"(file {LOAD}, run jr_" in error
+    assert "Have DMS write the file again" in error
+    assert item(world, B)[Attribute.LAST_ERROR_CODE] == "DeadlyFileError"
     assert nothing_is_left(world)
 
 
-def test_the_number_of_runs_is_bounded_if_table_after_table_kills_one(world: World):
-    for name in "defgh":
-        path = f"{RAW}/dms/shop/{name}/"
+def test_a_table_that_survives_a_run_of_its_own_is_loaded_and_forgiven(world: World):
+    def dies_once(job: str, arguments: Mapping[str, str]) -> None:
+        world.broken = {B: MemoryError("the machine went away")} if Argument.BATCH in arguments else {}
+
+    world.before_start = dies_once
+    world.process_all(*PATHS)
+    assert ends(world) == dict.fromkeys("abc", "SUCCEEDED")
+    assert prefixes(world) == ["", "c", "b"]
+    assert item(world, B)[Attribute.LAST_DEATHS] == ""
+    assert Attribute.LAST_DEATHS not in item(world, A)
+
+
+@pytest.mark.parametrize("killers", [4, 7])
+def test_no_number_of_tables_that_kill_runs_fails_one_that_no_run_reached(world: World, killers: int):
+    paths = [f"{RAW}/dms/shop/{name}/" for name in "ABCDEFG"[:killers]]
+    for path in paths:
         world.add_table(LOAD, path=path)
-    paths = [*PATHS, *(f"{RAW}/dms/shop/{name}/" for name in "defgh")]
-    world.broken = dict.fromkeys(paths, MemoryError("killed"))
-    report = world.process_all(*paths)
-    assert world.spark_starts() == [JOB_LOAD_INITIAL] * MAX_SPARK_RUNS
-    assert all(one.failure for one in report.tables)
+    world.broken, world.deadly_file = dict.fromkeys(paths, MemoryError("killed")), LOAD
+    report = world.process_all(*paths, *PATHS)
+    assert ends(world) == dict.fromkeys("abc", "SUCCEEDED")
+    assert [bool(one.failure) for one in report.tables] == [True] * killers + [False] * 3
+    assert all(f"file {LOAD}" in item(world, path)[Attribute.LAST_ERROR] for path in paths)
+    assert prefixes(world) == [""] * (killers + 1) + list("ABCDEFG"[:killers])
     assert nothing_is_left(world)
+
+
+def test_a_table_that_killed_a_run_has_one_start_an_hour_after_the_others(world: World):
+    world.broken, world.deadly_file = {A: MemoryError("killed")}, LOAD
+    world.process_all(*PATHS)
+    world.jobs.started.clear()
+    for path in (B, C):
+        world.put(CHANGE, path=path)
+    world.process_all(*PATHS, run_id="run-2")
+    assert prefixes(world) == ["", "a"]
+    assert ends(world) == {"a": "FAILED", "b": "SUCCEEDED", "c": "SUCCEEDED"}
+    assert item(world, A)[Attribute.LAST_DEATHS] == "3"
+    world.broken.clear()
+    world.process_all(*PATHS, run_id="run-3")
+    assert ends(world) == dict.fromkeys("abc", "SUCCEEDED")
+    assert item(world, A)[Attribute.LAST_DEATHS] == ""
+
+
+def test_a_death_is_known_to_the_next_run_if_this_one_dies_too(world: World):
+    world.broken = {A: MemoryError("killed")}
+
+    def stopped(job: str, arguments: Mapping[str, str]) -> None:
+        if Argument.NAME_FILES in arguments:
+            raise StoppedError("stopped")
+
+    world.before_start = stopped
+    with pytest.raises(StoppedError):
+        world.process_all(*PATHS)
+    assert item(world, A)[Attribute.LAST_DEATHS] == "1"
+    assert ends(world) == {"a": "FAILED", "b": "SUCCEEDED", "c": "SUCCEEDED"}
+    assert all(map(world.is_free, (B, C)))  # they did not wait for its run
+
+
+def test_the_last_table_of_a_pack_gets_a_second_run_too(world: World):
+    world.broken, world.deadly_file = {C: MemoryError("killed")}, LOAD
+    world.process_all(C)
+    assert prefixes(world) == ["c", "c"]
+    assert f"file {LOAD}" in item(world, C)[Attribute.LAST_ERROR]
+
+
+def test_a_run_of_one_table_that_never_begins_fails_it_without_blaming_its_files(world: World):
+    world.failures[JOB_LOAD_INITIAL] = "ModuleNotFoundError: No module named 'pyarrow'"
+    for run_id, starts in (("run-1", 2), ("run-2", 1)):
+        world.jobs.started.clear()
+        world.process_all(C, run_id=run_id)
+        assert len(world.jobs.started) == starts
+        assert item(world, C)[Attribute.LAST_ERROR].startswith(
+            "JobRunError: DMSCDC_LoadInitial ended as FAILED: Module"
+        )
+        assert item(world, C)[Attribute.LAST_DEATHS] == "1"
+
+
+def test_a_table_at_which_the_service_gives_up_run_after_run_counts_as_deadly_and_the_next_are_loaded(world: World):
+    def gives_up(job: str, arguments: Mapping[str, str]) -> JobRun | None:
+        world.broken = {B: MemoryError("gone")}
+        try:
+            world.load_all(job, arguments)
+        except MemoryError:
+            return JobRun("", JobState.GIVEN_UP, "ERROR")
+        return None
+
+    world.instead = gives_up
+    world.process_all(*PATHS)
+    assert ends(world) == {"a": "SUCCEEDED", "b": "FAILED", "c": "SUCCEEDED"}
+    assert "DeadlyFileError" in item(world, B)[Attribute.LAST_ERROR]
+
+
+def test_a_table_that_killed_a_run_shares_none_of_the_controllers_runs(world: World):
+    world.states.record_run(B, {Attribute.LAST_DEATHS: "1"})
+    world.run_controller()
+    processed = [start.arguments for start in world.jobs.started if start.job == JOB_PROCESS_TABLE]
+    assert [json.loads(one[Argument.PATHS]) for one in processed if Argument.PATHS in one] == [[A, C]]
+    assert [parse_item(one[Argument.ITEM])["path"] for one in processed if Argument.ITEM in one] == [B]
 
 
 def test_a_run_that_dies_before_its_first_table_fails_all_and_is_not_retried(world: World):

@@ -8,10 +8,10 @@ import pytest
 
 from cdclake.control.run.job_polling import LONGEST_PAUSE_SECONDS, MAX_UNANSWERED_POLLS, OutOfTimeError
 from cdclake.control.run.process_table import MAX_SPARK_RUNS
-from cdclake.errors import JobRunError, NoRoomError, RetryableError
-from cdclake.model.names import JOB_LOAD_INITIAL, Attribute
+from cdclake.errors import BadRowError, JobRunError, NoRoomError, RetryableError
+from cdclake.model.names import JOB_LOAD_INITIAL, Argument, Attribute
 from cdclake.ports import JobRun, JobState
-from tests.control.world import raising
+from tests.control.world import ORDERS, raising
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,18 +66,35 @@ def test_a_run_that_the_service_gives_up_repeatedly_fails_the_table(world: World
 @pytest.mark.parametrize(
     ("state", "detail", "message"),
     [
-        (JobState.FAILED, "FAILED", "BadRowError: Op is X. Correct it"),
         (JobState.FAILED, "TIMEOUT", "Give the job more time"),
         (JobState.STOPPED, "STOPPED", "program stopped it"),
     ],
 )
-def test_a_run_that_failed_or_was_stopped_is_not_restarted(world: World, state: JobState, detail: str, message: str):
-    answers(world, ended(state, detail, message if detail == "FAILED" else ""))
+def test_a_run_that_took_too_long_or_was_stopped_is_not_restarted(
+    world: World, state: JobState, detail: str, message: str
+):
+    answers(world, ended(state, detail))
     with pytest.raises(JobRunError, match=message):
         world.process()
     assert world.spark_starts() == [JOB_LOAD_INITIAL]
     assert f"{JOB_LOAD_INITIAL} ended as {detail}" in last_error(world)
     assert world.is_free()
+
+
+def test_a_run_that_reported_its_error_is_not_restarted(world: World):
+    world.broken[ORDERS] = BadRowError("Op is X", remedy="Correct it")
+    with pytest.raises(BadRowError):
+        world.process()
+    assert world.spark_starts() == [JOB_LOAD_INITIAL]
+    assert "Op is X" in last_error(world)
+
+
+def test_a_run_that_died_is_restarted_once_and_then_names_its_files(world: World):
+    death = ended(JobState.FAILED, "FAILED", "exit code 137")
+    answers(world, death, death)
+    with pytest.raises(JobRunError, match="exit code 137"):
+        world.process()
+    assert [Argument.NAME_FILES in start.arguments for start in world.jobs.started] == [False, True]
 
 
 def test_a_run_in_the_queue_is_waited_for(world: World):

@@ -10,7 +10,7 @@ from cdclake.adapters.memory import MemoryStore
 from cdclake.control.jobs.entry import StoppedError
 from cdclake.control.run import spark_batch
 from cdclake.control.run.spark_batch import BatchProgress, batch_key, progress_key, read_progress, run_batch
-from cdclake.control.run.spark_runs import batch_outcome
+from cdclake.control.run.spark_runs import Death, batch_outcome
 from cdclake.errors import BadRowError, ConfigurationError, JobRunError
 from cdclake.model.names import JOB_LOAD_INITIAL, Argument
 from cdclake.ports import JobRun, JobState
@@ -89,8 +89,8 @@ def ends(state: JobState, detail: str = "") -> JobRun:
     [
         (JobState.SUCCEEDED, BatchProgress(dict.fromkeys(PATHS, "")), "abc", "", ""),
         (JobState.FAILED, BatchProgress({PATHS[0]: "", PATHS[1]: "Bad", PATHS[2]: ""}), "ac", "b", ""),
-        (JobState.FAILED, BatchProgress({PATHS[0]: ""}, at=PATHS[1]), "a", "b", "c"),
-        (JobState.FAILED, BatchProgress({}, at=PATHS[0]), "", "a", "bc"),
+        (JobState.FAILED, BatchProgress({PATHS[0]: ""}, at=PATHS[1]), "a", "", "c"),
+        (JobState.FAILED, BatchProgress({}, at=PATHS[0]), "", "", "bc"),
         (JobState.FAILED, None, "", "abc", ""),
         (JobState.STOPPED, BatchProgress({PATHS[0]: ""}, at=PATHS[1]), "a", "bc", ""),
         (JobState.GIVEN_UP, BatchProgress({PATHS[0]: ""}, at=PATHS[1]), "a", "", "bc"),
@@ -111,7 +111,7 @@ def test_the_end_of_a_run_has_an_outcome_for_each_table(
     ("state", "what"),
     [
         (JobState.SUCCEEDED, "succeeded"),
-        (JobState.FAILED, "failed"),
+        (JobState.FAILED, "death"),
         (JobState.STOPPED, "failed"),
         (JobState.GIVEN_UP, "not_reached"),
     ],
@@ -120,3 +120,32 @@ def test_the_outcome_of_a_run_with_one_table_is_the_outcome_of_that_table(state:
     outcome = batch_outcome(JOB_LOAD_INITIAL, ends(state), PATHS[:1], None)
     for name in ("succeeded", "failed", "not_reached"):
         assert tuple(getattr(outcome, name)) == (PATHS[:1] if name == what else ())
+    assert outcome.death == (Death(PATHS[0], began=False) if what == "death" else None)
+
+
+@pytest.mark.parametrize(
+    ("state", "progress", "death"),
+    [
+        (JobState.FAILED, BatchProgress({PATHS[0]: ""}, at=PATHS[1]), Death(PATHS[1], began=True)),
+        (JobState.FAILED, BatchProgress({}, at=PATHS[0], file="a.csv"), Death(PATHS[0], began=True, file="a.csv")),
+        (JobState.GIVEN_UP, BatchProgress({}, at=PATHS[1]), Death(PATHS[1], began=True)),
+        (JobState.STOPPED, BatchProgress({}, at=PATHS[1]), None),
+        (JobState.FAILED, BatchProgress(dict.fromkeys(PATHS, "Bad")), None),
+        (JobState.FAILED, None, None),
+    ],
+)
+def test_the_end_of_a_run_says_where_it_died(state: JobState, progress: BatchProgress | None, death: Death | None):
+    assert batch_outcome(JOB_LOAD_INITIAL, ends(state), PATHS, progress).death == death
+
+
+def test_a_run_of_one_table_that_took_too_long_did_not_die_of_it():
+    run = ends(JobState.FAILED, "TIMEOUT")
+    outcome = batch_outcome(JOB_LOAD_INITIAL, run, PATHS[:1], BatchProgress({}, at=PATHS[0]))
+    assert (tuple(outcome.failed), outcome.death) == (PATHS[:1], None)
+
+
+def test_the_progress_of_a_run_that_names_its_files_has_the_current_one(lake: MemoryStore):
+    note = spark_batch.file_note(lake, progress_key(KEY), {Argument.BUCKET: "raw", Argument.PREFIX: "shop/a/"})
+    for file in ("", "LOAD00000001.csv", ""):
+        note(file)
+        assert read_progress(lake, KEY) == BatchProgress({}, at=PATHS[0], file=file)

@@ -12,7 +12,7 @@ import pytest
 from cdclake import logs
 from cdclake.adapters.stores import open_store
 from cdclake.control.jobs.arguments import item_json, parse_arguments
-from cdclake.control.run.spark_batch import batch_key, progress_key, read_progress
+from cdclake.control.run.spark_batch import BatchProgress, batch_key, progress_key, read_progress
 from cdclake.errors import BadRowError, ConfigurationError
 from cdclake.lake.operations.job import load_tables, relative_file, table_run
 from cdclake.lake.spark.in_process import InProcessBackend
@@ -76,20 +76,39 @@ def test_the_items_settings_override_single_arguments(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.usefixtures("aws")
-def test_a_single_table_that_fails_leaves_its_error_with_its_kind() -> None:
+@pytest.mark.parametrize("error", [BadRowError("Op is X", file="a.csv", row=7), ZeroDivisionError("a defect")])
+def test_a_single_table_that_fails_leaves_its_error_with_its_kind(error: Exception) -> None:
     def load(_argv: Sequence[str]) -> dict[str, Any]:
-        raise BadRowError("Op is X", file="a.csv", row=7)
+        raise error
 
     key = batch_key("lakes/", "run-1-1")
     boto3.client("s3").create_bucket(
         Bucket="lake-bucket", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
     )
     argv = command_line("raw-bucket", "s3://lake-bucket/shop", progress=f"s3://lake-bucket/{progress_key(key)}")
-    with pytest.raises(BadRowError):
-        load_tables(argv, load, lambda: pytest.fail("no Spark is needed"))
-    progress = read_progress(open_store("lake-bucket"), key)
+    with pytest.raises(type(error)):
+        load_tables(argv, load, InProcessBackend)
+    progress, path = read_progress(open_store("lake-bucket"), key), "raw-bucket/dms/shop/orders/"
     assert progress
-    assert str(progress.error_of("raw-bucket/dms/shop/orders/")) == "Op is X (file a.csv, row 7)"
+    assert progress.done[path].startswith(type(error).__name__)
+    known = progress.error_of(path)
+    assert str(known) == ("Op is X (file a.csv, row 7)" if isinstance(error, BadRowError) else "None")
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_run_of_a_table_at_which_one_died_names_each_file_before_it_reads_it() -> None:
+    boto3.client("s3").create_bucket(
+        Bucket="lake-bucket", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+    )
+    key, path = batch_key("lakes/", "run-1-1"), "raw-bucket/dms/shop/orders/"
+    argv = command_line(
+        "raw-bucket", "s3://lake-bucket/shop", progress=f"s3://lake-bucket/{progress_key(key)}", name_files="true"
+    )
+    run, _ = table_run(argv)
+    assert read_progress(open_store("lake-bucket"), key) == BatchProgress({}, at=path)
+    assert run.note_file
+    run.note_file("LOAD00000001.csv")
+    assert read_progress(open_store("lake-bucket"), key) == BatchProgress({}, at=path, file="LOAD00000001.csv")
 
 
 def test_an_out_path_without_schema_is_a_clear_error() -> None:

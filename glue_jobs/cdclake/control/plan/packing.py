@@ -2,7 +2,8 @@
 
 A Spark run costs its start-up, and at least a minute, whatever it does. A table with little work needs a few seconds of
 it. So one run takes many such tables, and a table with much work gets a run of its own, where it has all workers and
-delays no other table. The order of the tables is kept, so the same plan makes the same packs.
+delays no other table. So does a table at which a run died. The order of the tables is kept, so the same plan makes the
+same packs.
 """
 
 from __future__ import annotations
@@ -65,12 +66,14 @@ class DueWork(NamedTuple):
         files: Number of raw files to read.
         bytes: Their size.
         left: Number of raw files that are left for later rounds.
+        alone: Whether a run died at the table, so that the next one could die, too.
     """
 
     path: str
     files: int
     bytes: int
     left: int = 0
+    alone: bool = False
 
 
 def pack_tables(tables: Iterable[DueWork], limits: PackLimits) -> list[list[str]]:
@@ -85,7 +88,7 @@ def pack_tables(tables: Iterable[DueWork], limits: PackLimits) -> list[list[str]
     packs: list[list[str]] = []
     pack = _Pack()
     for table in tables:
-        if _is_large(table, limits):
+        if table.alone or _is_large(table, limits):
             packs.append([table.path])
             continue
         if not pack.has_room_for(table, limits):

@@ -3,12 +3,17 @@
 A run works in rounds. Each round lists the raw files of its tables, runs each due job once for all tables that need it,
 and records the outcome. A table with more work, or with a new trigger (see `cdclake.control.run.trigger`), keeps its
 lease for another round; the leases of the others are released. A failure of one table does not stop the others.
+
+If a Spark job dies at a table, perhaps because of a raw file, the job runs again for the tables after it. That table
+gets a run of its own, when the others are done, and fails if that dies, too. It keeps to itself in later runs, until
+one succeeds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Callable
 
 from cdclake import logs
@@ -38,7 +43,7 @@ SHARE_FOR_ROUNDS = 0.5
 DEFAULT_TIMEOUT_SECONDS = 645 * 60
 """8 hours for a full load, 2 for an incremental, and 45 minutes in reserve. The deployed job has 15 minutes more."""
 MAX_SPARK_RUNS = 4
-"""Number of runs of a Spark job in one round, for tables that the earlier runs did not reach."""
+"""Number of runs of a Spark job in a row that the service may give up before they reach a table."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +165,6 @@ class _Run:
         """Run rounds until no table has more work, and release the leases."""
         for _ in range(MAX_ROUNDS):
             self._round(self._open())
-            self._each(self._open(), TableWork.release_if_done)
             if not self._open():
                 return
             if self._ports.clock() >= self._last_round_utc:
@@ -169,26 +173,39 @@ class _Run:
 
     def _round(self, tables: Sequence[TableWork]) -> None:
         self._each(tables, TableWork.begin_round)
+        self._load([table for table in tables if not table.may_kill])
+        for table in tables:
+            if table.may_kill:  # known to, or since it did
+                self._load([table])
+
+    def _load(self, tables: Sequence[TableWork]) -> None:
+        """Run each job for the tables that need it, and finish the round of those at which no run died."""
         for job in (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL):
             self._renew_leases()
             self._run_job(job, [table for table in tables if table.is_due(job)])
-        self._each(tables, TableWork.finish_round)
+        done = [table for table in tables if not table.may_kill]
+        self._each(done, TableWork.finish_round)
+        self._each(done, TableWork.release_if_done)
 
     def _run_job(self, job: str, tables: Sequence[TableWork]) -> None:
         """Run a Spark job for all tables that need it, and again for tables that a run did not reach."""
-        for _ in range(MAX_SPARK_RUNS):
-            due = {table.path: table for table in tables if table.open}
-            if not due:
-                return
+        given_up = 0
+        while due := {table.path: table for table in tables if table.open}:
             outcome = self._run_once(job, list(due.values()))
             if outcome is None:
                 return
             for path, error in outcome.failed.items():
                 due[path].fail(error)
             self._each([due[path] for path in outcome.succeeded], lambda table: table.sync_after_job(job))
-            tables, run = [due[path] for path in outcome.not_reached], outcome.run
-        for table in tables:
-            table.fail(run_error(job, run))
+            given_up = given_up + 1 if len(outcome.not_reached) == len(due) else 0
+            tables = [due[path] for path in outcome.not_reached]
+            death, error = outcome.death, run_error(job, outcome.run)
+            if death and (death.path not in outcome.not_reached or given_up == MAX_SPARK_RUNS):
+                self._each([due[death.path]], partial(TableWork.record_death, job=job, death=death, error=error))
+                tables, given_up = [table for table in tables if table.path != death.path], 0
+            elif given_up == MAX_SPARK_RUNS:
+                for table in tables:
+                    table.fail(error)
 
     def _run_once(self, job: str, tables: Sequence[TableWork]) -> BatchOutcome | None:
         """Run a Spark job; None if it failed for all its tables, which are closed."""

@@ -8,7 +8,8 @@ documented, some 180 KB for a whole request, and less for the command line (awsd
 
 If a table cannot be loaded, the progress holds its error, and the job continues with the next table. If the job dies,
 the progress shows at which table. A run of a single table writes its progress only if it fails: Glue reports errors as
-text, and the progress keeps their kinds.
+text, and the progress keeps their kinds. If an earlier run died at the table, the run reads each raw file alone first,
+and its progress shows at which file (see `file_note`).
 """
 
 from __future__ import annotations
@@ -40,11 +41,13 @@ class BatchProgress(NamedTuple):
         done: The error of each finished table by its path, on one line; empty if it succeeded.
         at: Path of the current table; empty if there is none.
         errors: Those errors that are a `CdclakeError`, as its JSON data, by path.
+        file: The current raw file, relative; empty if it is not known.
     """
 
     done: dict[str, str]
     at: str = ""
     errors: Mapping[str, Mapping[str, Any]] = {}
+    file: str = ""
 
     def error_of(self, path: str) -> CdclakeError | None:
         """The error of a table, with its kind; None if it is not known."""
@@ -77,7 +80,7 @@ def read_progress(store: ObjectStore, key: str) -> BatchProgress | None:
     if data is None:
         return None
     progress = json.loads(data)
-    return BatchProgress(progress["done"], progress["at"], progress.get("errors", {}))
+    return BatchProgress(progress["done"], progress["at"], progress.get("errors", {}), progress.get("file", ""))
 
 
 def delete_batch(store: ObjectStore, key: str) -> None:
@@ -130,7 +133,18 @@ def run_batch(
     return {"tables": summaries, "error": failures_line(failed, len(done))}
 
 
-def report_failure(store: ObjectStore, key: str, arguments: Arguments, error: CdclakeError) -> None:
+def file_note(store: ObjectStore, key: str, arguments: Arguments) -> Callable[[str], None]:
+    """The function to call with each raw file before the run of a single table reads it, and with "" afterwards.
+
+    Args:
+        key: From `progress_key`.
+        arguments: The table's arguments.
+    """
+    path = table_path(arguments)
+    return lambda file: _write_progress(store, key, {}, {}, at=path, file=file)
+
+
+def report_failure(store: ObjectStore, key: str, arguments: Arguments, error: Exception) -> None:
     """Write the error of the run of a single table.
 
     Args:
@@ -142,7 +156,7 @@ def report_failure(store: ObjectStore, key: str, arguments: Arguments, error: Cd
 
 
 def _write_progress(
-    store: ObjectStore, key: str, done: Mapping[str, str], failed: Mapping[str, Exception], at: str = ""
+    store: ObjectStore, key: str, done: Mapping[str, str], failed: Mapping[str, Exception], at: str = "", file: str = ""
 ) -> None:
     errors = {path: error.to_json() for path, error in failed.items() if isinstance(error, CdclakeError)}
-    store.put(key, json.dumps({"done": done, "at": at, "errors": errors}).encode())
+    store.put(key, json.dumps({"done": done, "at": at, "file": file, "errors": errors}).encode())

@@ -27,6 +27,22 @@ if TYPE_CHECKING:
 
 
 RETRY_PAUSE_SECONDS = 20.0
+_TIMEOUT = "TIMEOUT"
+"""Glue's state of a run that took too long. With a single table, another run would take as long."""
+
+
+class Death(NamedTuple):
+    """Where a run died.
+
+    Attributes:
+        path: Path of the table. A run for one table may also have died before it began.
+        began: Whether it is known that the run had begun with the table.
+        file: The raw file that it was reading, relative; empty if it is not known.
+    """
+
+    path: str
+    began: bool
+    file: str = ""
 
 
 class BatchOutcome(NamedTuple):
@@ -37,12 +53,15 @@ class BatchOutcome(NamedTuple):
         succeeded: Tables that succeeded.
         failed: Errors of the tables that failed.
         not_reached: Tables that the run did not reach, through no fault of theirs.
+        death: Where it died, or where the service gave it up: then that table is among those not reached. None if it
+            did not die, or nobody knows where.
     """
 
     run: JobRun
     succeeded: tuple[str, ...] = ()
     failed: Mapping[str, CdclakeError] = {}
     not_reached: tuple[str, ...] = ()
+    death: Death | None = None
 
 
 class SparkRuns:
@@ -85,7 +104,8 @@ class SparkRuns:
             write_batch(self._lake, key, tables)
             arguments = {Argument.BATCH: self._url(key)}
         run = self._to_end(job, arguments, started)
-        wrote = len(tables) > 1 or run.state is not JobState.SUCCEEDED  # a single table's run writes only its error
+        # A single table's run writes only its error, or its files.
+        wrote = len(tables) > 1 or run.state is not JobState.SUCCEEDED or Argument.NAME_FILES in tables[0]
         outcome = batch_outcome(job, run, paths, read_progress(self._lake, key) if wrote else None)
         if wrote:
             delete_batch(self._lake, key)
@@ -134,13 +154,13 @@ def batch_outcome(job: str, run: JobRun, paths: tuple[str, ...], progress: Batch
     succeeded = tuple(path for path in paths if done.get(path) == "")
     failed = {path: _table_error(job, run, progress, path) for path in paths if progress and done.get(path)}
     left = tuple(path for path in paths if path not in done)
+    death = Death(progress.at, began=True, file=progress.file) if progress and progress.at in left else None
     if run.state is JobState.GIVEN_UP:
-        return BatchOutcome(run, succeeded, failed, left)
-    at = progress.at if progress else ""
-    if run.state is JobState.FAILED and at in left:  # this table killed the run; the others are tried without it
-        return BatchOutcome(
-            run, succeeded, {**failed, at: run_error(job, run)}, tuple(path for path in left if path != at)
-        )
+        return BatchOutcome(run, succeeded, failed, left, death)
+    if run.state is JobState.FAILED and len(paths) == 1:
+        death = None if run.detail == _TIMEOUT or not left else death or Death(paths[0], began=False)
+    if run.state is JobState.FAILED and death:
+        return BatchOutcome(run, succeeded, failed, tuple(path for path in left if path != death.path), death)
     return BatchOutcome(run, succeeded, {**failed, **{path: run_error(job, run) for path in left}})
 
 

@@ -32,6 +32,7 @@ from cdclake.control.run.item_sync import (
 from cdclake.errors import (
     CdclakeError,
     ConfigurationError,
+    DeadlyFileError,
     JobRunError,
     RawFilesLostError,
     SchemaDriftError,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     from cdclake.commit.publish import KeepAlive
     from cdclake.control.run.lease import Lease
+    from cdclake.control.run.spark_runs import Death
     from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableState
@@ -245,6 +247,13 @@ class TableWork:
         decision = self._round.decision
         return decision.full_load if job == JOB_LOAD_INITIAL else decision.incremental and not decision.full_load
 
+    @property
+    def may_kill(self) -> bool:
+        """Whether its next Spark run may die: an earlier one did, and none has succeeded since."""
+        if not (self.open and self._round and self._round.state.deaths):
+            return False
+        return self._round.decision.full_load or self._round.decision.incremental
+
     def job_arguments(self, job: str) -> dict[str, str]:
         """Arguments of a Spark job for this table: those of the AWS walkthrough, and our own."""
         assert self._round is not None
@@ -267,6 +276,8 @@ class TableWork:
             arguments[Argument.LAST_INCREMENTAL_FILE] = state.last_incremental_file
             arguments[Argument.NEW_INCREMENTAL_FILE] = state.as_watermark(self._round.decision.new_watermark)
             arguments[Argument.NEW_INCREMENTAL_FILES] = str(self._round.decision.files)
+        if state.deaths:
+            arguments[Argument.NAME_FILES] = "true"
         return arguments
 
     def job_started(self, job: str, run_id: str) -> None:
@@ -280,6 +291,46 @@ class TableWork:
         started.outcome = run.detail or run.state.value
         self._log.info("%s ended as %s", job, started.outcome, extra={"started": run.run_id})
 
+    def record_death(self, job: str, death: Death, error: JobRunError) -> None:
+        """Record that a Spark run died at this table. If it is not the first, the table had it for itself, and fails.
+
+        Args:
+            error: How the run ended.
+        """
+        assert self._round is not None
+        known = self._round.state.deaths
+        if known and not death.began:  # so it did not die of the table
+            self.fail(error)
+            return
+        changed = {Attribute.LAST_DEATHS: str(known + 1)}
+        self._states.record_run(self.path, changed)
+        self._round = self._round._replace(state=self._round.state.with_attributes(**changed))
+        if known:
+            self.fail(self._deadly(job, death, error))
+
+    def _deadly(self, job: str, death: Death, error: JobRunError) -> DeadlyFileError:
+        where = {**self._raw_files(job, death.file), **error.details}
+        at = "while it read a raw file" if death.file else "at this table"
+        message = f"A Spark run died {at}, after another had died at this table: {error.message}"
+        remedy = (
+            "Nothing was applied, and other tables go on. Have DMS write the file again, or, if its rows are not"
+            f" needed, add it to {Attribute.IGNORE_FILES}. If the run lacked memory, give the Spark jobs larger workers"
+        )
+        return DeadlyFileError(message, remedy=remedy, **where)
+
+    def _raw_files(self, job: str, file: str) -> dict[str, str]:
+        """The raw files that a job read, for an error.
+
+        Args:
+            file: The only one, if it is known.
+        """
+        assert self._round is not None
+        decision, loads = self._round.decision, self._round.files.full_load
+        first, last = decision.first, decision.new_watermark
+        if job == JOB_LOAD_INITIAL:
+            first, last = loads[0].relative, loads[-1].relative
+        return {"file": file or first} if file or first == last else {"files": f"{first} to {last}"}
+
     def sync_after_job(self, job: str) -> None:
         """Read the result of a job from the lake, update the item, and decide what is still due.
 
@@ -291,6 +342,8 @@ class TableWork:
         lake = self._changes.snapshot(self._changes.head())
         state = self._record_lake(self._round.state, lake)
         state = self._sync_catalog(state, lake)
+        if state.deaths:
+            state = state.with_attributes(**{Attribute.LAST_DEATHS: ""})
         self._round = self._round.after(state, lake)
         left = self._round.decision
         reload_requested = left.full_load and state.full_load_date_by_hand  # while the job worked
@@ -311,6 +364,8 @@ class TableWork:
             Attribute.LAST_LOOK_FROM: scan_start(self._round.files.changes, lake.watermark),
         }
         state, loads = self._round.state, self._round.files.full_load
+        if Attribute.LAST_DEATHS in state.item:
+            outcome[Attribute.LAST_DEATHS] = ""
         if lake.exists and not (state.item.get(Attribute.LAST_FULL_LOAD_FILES) or decision.full_load):
             outcome[Attribute.LAST_FULL_LOAD_FILES] = str(LoadedFiles.of_files(loads))  # of an earlier version
         if decision.kind is DecisionKind.NOTHING_NEW:  # otherwise some listed files are not applied yet

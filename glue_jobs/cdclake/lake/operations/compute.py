@@ -22,7 +22,7 @@ from cdclake.lake.operations.history import (
     plan_history,
 )
 from cdclake.lake.operations.request import Request
-from cdclake.lake.raw.reader import fetch_raw_file, inspect_raw_file
+from cdclake.lake.raw.reader import fetch_raw_file, inspect_raw_file, read_raw
 from cdclake.lake.storage.key_ranges import without_key_ranges
 from cdclake.lake.storage.keys import with_leading_bounds
 from cdclake.lake.storage.partitions import convert_partition
@@ -37,8 +37,10 @@ from cdclake.model.snapshot import LakeKeys
 from cdclake.model.table import SchemaPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
+
+    from pyarrow.fs import FileSystem
 
     from cdclake.lake.operations.request import Result
     from cdclake.lake.operations.table_run import TableRun
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile, Snapshot
 
 CONCURRENT_INSPECTIONS = 16
+READ_ALONE_BYTES = 1 << 30
+"""Most bytes of raw files whose rows are read only to see whether a file ends the process."""
 
 
 def inspect_raw_files(run: TableRun, files: Sequence[RawFile], *, fetches: bool = False) -> list[Inspection]:
@@ -61,11 +65,29 @@ def inspect_raw_files(run: TableRun, files: Sequence[RawFile], *, fetches: bool 
             call of Arrow waits until other threads let go of Python's lock.
     """
     fs, settings = run.raw_fs.open(), run.settings
+    if run.note_file:
+        return _inspect_alone(run, fs, files, run.note_file)
     with ThreadPoolExecutor(CONCURRENT_INSPECTIONS) as pool:
         if not fetches:
             return list(pool.map(lambda file: inspect_raw_file(fs, file, settings), files))
         all_fetched = pool.map(partial(fetch_raw_file, run.raw, fs), files)
         return [inspect_raw_file(fs, file, settings, fetched) for file, fetched in zip(files, all_fetched, strict=True)]
+
+
+def _inspect_alone(
+    run: TableRun, fs: FileSystem, files: Sequence[RawFile], note_file: Callable[[str], None]
+) -> list[Inspection]:
+    """Inspect raw files one after the other, and read their rows, up to `READ_ALONE_BYTES`. Each is named before."""
+    inspections, left_bytes = [], READ_ALONE_BYTES
+    for file in files:
+        note_file(file.relative)
+        inspections.append(inspect_raw_file(fs, file, run.settings))
+        left_bytes -= file.size_bytes
+        for part in inspections[-1].parts if left_bytes >= 0 else ():
+            for _ in read_raw(fs, part, run.settings, run.layout.name):
+                pass
+    note_file("")
+    return inspections
 
 
 def merged_schema(schema: Schema, files: Sequence[RawFile], inspections: Sequence[Inspection]) -> Schema:

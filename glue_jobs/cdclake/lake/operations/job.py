@@ -11,7 +11,7 @@ from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.jobs.arguments import item_json, parse_arguments, parse_item, to_argv
 from cdclake.control.jobs.entry import StoppedError, job_run_id
-from cdclake.control.run.spark_batch import report_failure, run_batch
+from cdclake.control.run.spark_batch import file_note, report_failure, run_batch
 from cdclake.errors import CdclakeError
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.model.layout import LakeLayout
@@ -60,14 +60,17 @@ def load_tables(
 def _load_single(
     load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str], backend: Callable[[], Backend]
 ) -> dict[str, Any]:
-    """Load one table, and write its error where the caller looks for it."""
+    """Load one table, and write its error where the caller looks for it.
+
+    Only a run without an error counts as dead, see `spark_runs.batch_outcome`.
+    """
     try:
         return _load_and_log(load, argv, backend)
     except StoppedError:
         raise
-    except CdclakeError as error:
+    except Exception as error:
         arguments = parse_arguments(argv, (Argument.BUCKET, Argument.PREFIX), {Argument.PROGRESS: ""})
-        if arguments[Argument.PROGRESS]:
+        if arguments[Argument.PROGRESS] and (isinstance(error, CdclakeError) or is_spark_alive(backend())):
             bucket, key = _bucket_and_key(arguments[Argument.PROGRESS])
             report_failure(open_store(bucket), key, arguments, error)
         raise
@@ -123,7 +126,12 @@ def table_run(
     Raises:
         ConfigurationError: An argument is missing or wrong.
     """
-    arguments = parse_arguments(argv, (*_REQUIRED, *required), {**_OPTIONAL, Argument.ITEM: "", **(optional or {})})
+    given = {
+        **_OPTIONAL,
+        **dict.fromkeys((Argument.ITEM, Argument.PROGRESS, Argument.NAME_FILES), ""),
+        **(optional or {}),
+    }
+    arguments = parse_arguments(argv, (*_REQUIRED, *required), given)
     bucket, raw_prefix = arguments[Argument.BUCKET], arguments[Argument.PREFIX]
     item_text = arguments[Argument.ITEM] or item_json({Attribute.PATH: f"{bucket}/{raw_prefix}"})
     item = {
@@ -142,8 +150,19 @@ def table_run(
         run_id=job_run_id(argv),
         fencing_token=int(arguments[Argument.FENCING_TOKEN]),
         clock=server_clock,
+        note_file=_file_note(arguments),
     )
     return run, arguments
+
+
+def _file_note(arguments: Mapping[str, str]) -> Callable[[str], None] | None:
+    """`TableRun.note_file`. It is called at once, as then it is known that the run has begun."""
+    if not (arguments[Argument.PROGRESS] and arguments[Argument.NAME_FILES]):
+        return None
+    bucket, key = _bucket_and_key(arguments[Argument.PROGRESS])
+    note = file_note(open_store(bucket), key, arguments)
+    note("")
+    return note
 
 
 def relative_file(argument: str, bucket: str, raw_prefix: str) -> str:

@@ -11,6 +11,8 @@ from cdclake.commit.roll_forward import complete_newest
 from cdclake.commit.table_files import begin_listing, check_files, check_next_files
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cdclake.adapters.filesystem import FileSystemSpec
     from cdclake.commit.log import ChangeLog
     from cdclake.model.layout import LakeLayout
@@ -31,6 +33,8 @@ class TableRun:
         lake_fs: The lake bucket, for reading and writing files in tasks.
         run_id: Id of the job run; part of its staging folder's name.
         fencing_token: Number of the run's lease; 0 if it was started by hand without one.
+        note_file: Called with each raw file before the run reads it alone, and with "" afterwards; None: it reads
+            several at a time.
     """
 
     raw: ObjectStore
@@ -42,6 +46,7 @@ class TableRun:
     run_id: str
     fencing_token: int
     clock: Clock
+    note_file: Callable[[str], None] | None = None
 
     @property
     def layout(self) -> LakeLayout:
