@@ -147,7 +147,7 @@ def list_large_tables(lake: Lake, aws: SimulatedAws, inputs: PlanInputs, now: da
     large = [table for table in range(lake.with_work, len(lake.objects)) if lake.objects[table] > PAGE_OBJECTS]
     if not large:
         return {}
-    names = [str(lake.state(table).name) for table in large]
+    names = [lake.state(table).name for table in large]
     folders = [lake.folder(table) for table in large]
     maxima: dict[str, int] = {}
     aws.listed.clear()

@@ -16,7 +16,7 @@ from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.stores import open_store
 from cdclake.control.controller import PlanInputs, execute, plan
-from cdclake.control.jobs.arguments import folder_prefix, parse_arguments, parse_new_table
+from cdclake.control.jobs.arguments import folder_prefix, parse_arguments, parse_new_table, parse_tables
 from cdclake.control.jobs.entry import job_run_id, run_job
 from cdclake.control.plan.packing import PackLimits
 from cdclake.control.run.metrics import controller_metrics
@@ -30,7 +30,7 @@ def main() -> dict[str, object]:
     defaults = {Argument.STATE_TABLE: STATE_TABLE, Argument.TABLE_METRICS: Sentinel.ACTIVE, **PackLimits.defaults()}
     arguments = parse_arguments(sys.argv, [Argument.BUCKET], {**empty, **defaults}, may_be_empty=empty)
     bucket, prefix = arguments[Argument.BUCKET], folder_prefix(arguments[Argument.PREFIX])
-    only = [name.strip() for name in arguments[Argument.TABLES].split(",") if name.strip()]
+    only = parse_tables(arguments[Argument.TABLES])
     states = DynamoState(client("dynamodb"), arguments[Argument.STATE_TABLE])
     statistics = DmsStatistics(lambda: client("dms"))
     inputs = PlanInputs(

@@ -22,6 +22,7 @@ MOST_LINES_OF_A_SCRIPT = 50
 
 LAYERS = {
     "cdclake": [
+        ["printable"],
         ["errors", "logs"],
         ["loopback", "model"],
         ["ports"],

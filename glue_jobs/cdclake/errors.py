@@ -12,8 +12,12 @@ line, as text and as JSON.
 
 from __future__ import annotations
 
+import errno
+import os
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
+
+from cdclake.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -39,7 +43,7 @@ class CdclakeError(Exception):
     def __str__(self) -> str:
         where = ", ".join(f"{name} {value}" for name, value in self.details.items() if value is not None)
         text = f"{self.message} ({where})" if where else self.message
-        return f"{text}. {self.remedy}" if self.remedy else text
+        return printable(f"{text}. {self.remedy}" if self.remedy else text, keep="\n")
 
     @property
     def code(self) -> str:
@@ -149,6 +153,10 @@ class NoRoomError(JobRunError):
     """Glue accepts no further run at the moment. No run was started."""
 
 
+class DiskFullError(RetryableError):
+    """A disk has no room. Nothing is lost: free space, then run again."""
+
+
 class IntegrityError(CdclakeError):
     """Stored data is not as it should be. Investigate before anything runs again."""
 
@@ -172,6 +180,22 @@ class BooksError(IntegrityError):
 
 class CommitStateUnknownError(IntegrityError):
     """The commit was sent, but its response was lost: read the change log before anything else."""
+
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def disk_full(error: BaseException, **where: object) -> DiskFullError | None:
+    """The error to raise for a system's error that a disk is full; None for any other error."""
+    if not (isinstance(error, OSError) and error.errno in _NO_ROOM):
+        return None
+    return disk_full_error(os.strerror(error.errno), **{"file": error.filename, **where})
+
+
+def disk_full_error(reason: str, **where: object) -> DiskFullError:
+    """The error of a full disk."""
+    remedy = "Free space there or in the temporary folder (TMPDIR), or raise the quota; then run again"
+    return DiskFullError(f"A disk is full: {reason}", remedy=remedy, **where)
 
 
 def file_not_retained(key: str, **where: object) -> IntegrityError:

@@ -76,7 +76,7 @@ class LakeTable:
     The constructor does not call AWS.
 
     Args:
-        name: `schema.table`.
+        name: `schema.table`; `schema/table` if one of them contains a dot.
         lake: `bucket`, `s3://bucket` or `file:///folder`.
         lake_prefix: Folder of the lake in the bucket.
         raw_bucket: Bucket that DMS writes to. It is not read, but is part of the table's key in the state table.
@@ -223,20 +223,23 @@ class LakeTable:
         rows = [(*_facts(entry.record), entry.current, entry.undone, entry.retained) for entry in report.entries]
         return self._spark.createDataFrame(rows, _CHANGES)
 
-    def rollback(self, to: int | None = None, reason: str = "") -> UndoResult:
+    def rollback(self, to: int | None = None, reason: str = "", *, leave_off: bool = False) -> UndoResult:
         """Undo the last change, or roll back to an earlier one. The table becomes inactive, so jobs do not change it.
+
+        It needs action in `cdclake status` until an operator turns it on.
 
         Args:
             to: Number of the change to roll back to, 0 for the table before its first change; None undoes the last
                 change.
             reason: Why, for the change record.
+            leave_off: Whether the table is meant to stay off, so that it needs no action.
 
         Raises:
             ConfigurationError: There is nothing to undo, or no such change.
             PastRetentionError: Files to restore are no longer retained.
             LeaseHeldError: A run is working on the table.
         """
-        return _undo_result(self._open().rollback(to, reason))
+        return _undo_result(self._open().rollback(to, reason, leave_off=leave_off))
 
     def reapply(self, reason: str = "") -> UndoResult:
         """Reapply the changes that the last rollback undid, one per call.

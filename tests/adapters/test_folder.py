@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
@@ -12,7 +13,7 @@ import pytest
 
 from cdclake.adapters import folder
 from cdclake.adapters.folder import TEMPORARY_FOLDER, FolderStore
-from cdclake.errors import ConfigurationError, IntegrityError
+from cdclake.errors import ConfigurationError, DiskFullError, IntegrityError
 from cdclake.model.rawfiles import ListedObject
 
 if TYPE_CHECKING:
@@ -133,12 +134,41 @@ def test_a_failed_write_leaves_the_old_object_and_nothing_else(root: Path, monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", write_half)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(DiskFullError, match="A disk is full: No space left") as caught:
         store.put("a", b"new content")
-    with pytest.raises(OSError, match="No space left"):
+    assert caught.value.details == {"file": "a", "folder": root}
+    with pytest.raises(DiskFullError):
         store.put_if_absent("b", b"new content")
+    with pytest.raises(DiskFullError):
+        store.put_if_unchanged("a", b"new content", b"old")
     assert [(found.key, store.get(found.key)) for found in store.list("")] == [("a", b"old")]
     assert list((root / TEMPORARY_FOLDER).iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda store: store.put("b", b"x"),
+        lambda store: store.copy("a", "c/b"),
+        lambda store: store.copy_retained("a", "retired", "b"),
+        lambda store: store.retire("a", "retired/a"),
+    ],
+)
+def test_a_disk_without_room_for_anything_is_an_error_with_a_remedy(
+    root: Path, monkeypatch: pytest.MonkeyPatch, use: Callable[[FolderStore], object], number: int
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    store = FolderStore(root)
+    store.put("a", b"1")
+    (root / TEMPORARY_FOLDER).rmdir()
+    for function in ("mkdir", "link", "rename", "replace"):
+        monkeypatch.setattr(os, function, refuse)
+    with pytest.raises(DiskFullError, match="Free space there"):
+        use(store)
+    assert store.get("a") == b"1"
 
 
 def test_a_copy_of_a_retained_file_is_independent_of_it(root: Path) -> None:

@@ -38,6 +38,15 @@ def test_get_of_an_absent_key_is_none(store: ObjectStore) -> None:
     assert store.get("a") is None
 
 
+@pytest.mark.parametrize("key", ["a/" + "x" * 1100 + "/b", "ä" * 520])
+def test_there_is_nothing_at_a_key_that_is_too_long(store: ObjectStore, key: str) -> None:
+    fill(store, "a/b")
+    assert store.key_fault(key)
+    assert store.get(key) is None
+    assert keys(store, f"{key}/") == []
+    assert list(store.list_folders(f"{key}/")) == []
+
+
 def test_an_empty_object_exists(store: ObjectStore) -> None:
     store.put("published/1", b"")
     assert store.get("published/1") == b""

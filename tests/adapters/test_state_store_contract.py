@@ -40,6 +40,10 @@ def test_a_table_is_unknown_until_it_is_registered(state: StateStore) -> None:
     assert item(state) == dict(TABLE.item)
 
 
+def test_a_path_that_is_too_long_is_that_of_no_table(state: StateStore) -> None:
+    assert state.get(f"raw/dms/shop/{'x' * 2100}/") is None
+
+
 def test_register_leaves_a_registered_table_alone(registered: StateStore) -> None:
     registered.set_attributes(PATH, {Attribute.ACTIVE_FLAG: "true", Attribute.PRIMARY_KEY: "id"})
     before = item(registered)

@@ -7,6 +7,7 @@ import gzip
 import io
 import os
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -19,7 +20,14 @@ from cdclake.adapters.filesystem import FetchedFile, lake_filesystem, open_outpu
 from cdclake.adapters.stores import open_store
 from cdclake.doctor.row_statistics import RowStatistics
 from cdclake.doctor.sampling import FileFacts, read_sample
-from cdclake.errors import CdclakeError, ConfigurationError, InputError, LakeFilesError, RetryableError
+from cdclake.errors import (
+    CdclakeError,
+    ConfigurationError,
+    DiskFullError,
+    InputError,
+    LakeFilesError,
+    RetryableError,
+)
 from cdclake.lake.raw import parquet as raw_parquet
 from cdclake.lake.raw.quarantine import quarantine_rows
 from cdclake.lake.raw.reader import inspect_raw_file, read
@@ -400,13 +408,37 @@ def test_the_error_of_a_task_reaches_the_driver(s3: FakeS3) -> None:
 
 @pytest.mark.parametrize(
     ("number", "kind"),
-    [(errno.EACCES, ConfigurationError), (errno.EIO, RetryableError), (errno.ENOSPC, RetryableError)],
+    [(errno.EACCES, ConfigurationError), (errno.EIO, RetryableError), (errno.ENOSPC, DiskFullError)],
 )
 def test_an_error_of_the_disk_is_no_damaged_file(tmp_path: Any, number: int, kind: type[CdclakeError]) -> None:
     fs = lake_filesystem(tmp_path.as_uri()).open()
-    with pytest.raises(kind, match="operating system") as caught, storage_errors(fs, "a/b"):
+    with pytest.raises(kind, match=r"operating system|A disk is full") as caught, storage_errors(fs, "a/b"):
         raise OSError(number, "says the test")
     assert caught.value.details == {"file": "a/b"}
+
+
+def test_a_file_on_a_full_disk_is_an_error_with_a_remedy() -> None:
+    devices = lake_filesystem("file:///dev").open()
+    with pytest.raises(DiskFullError, match="Free space there") as caught, open_output(devices, "full") as sink:
+        sink.write(b"x" * 100_000)
+    assert caught.value.details == {"file": "full"}
+
+
+def write_to_full_disk() -> None:
+    with Path("/dev/full").open("wb") as file:
+        file.write(b"x")
+
+
+def test_a_full_disk_of_a_task_reaches_the_driver_as_such() -> None:
+    with pytest.raises(TaskError) as caught:
+        SparkTask(write_to_full_disk)()
+    with pytest.raises(DiskFullError, match="No space left on device"), raising_task_errors():
+        raise caught.value
+
+
+def test_a_full_disk_of_spark_itself_is_reported_as_such() -> None:
+    with pytest.raises(DiskFullError), raising_task_errors():
+        raise RuntimeError("java.io.IOException: No space left on device")
 
 
 def test_a_folder_that_may_not_be_written_is_named(tmp_path: Any) -> None:

@@ -1,13 +1,14 @@
 """Expected errors become one message on stderr and an exit status; unexpected ones are raised."""
 
 import errno
+import os
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, TokenRetrievalError
 from botocore.parsers import ResponseParserError
 
 from cdclake.cli.errors import explain, explain_file
-from cdclake.errors import BadRowError, CdclakeError, ConfigurationError, RetryableError
+from cdclake.errors import BadRowError, CdclakeError, ConfigurationError, DiskFullError, RetryableError
 
 NOWHERE = "http://127.0.0.1:1"
 
@@ -82,7 +83,11 @@ def test_a_folder_that_cannot_be_created_is_an_error(cdclake, tmp_path, verb):
 
 
 def test_a_full_disk_is_explained_and_other_system_errors_are_not():
-    assert "No space left" in str(explain_file(OSError(errno.ENOSPC, "No space left on device")))
+    for number in (errno.ENOSPC, errno.EDQUOT):
+        full = explain_file(OSError(number, "text of a library"))
+        assert isinstance(full, DiskFullError)
+        assert os.strerror(number) in str(full)
+        assert "Free space there or in the temporary folder" in full.remedy
     assert explain_file(BrokenPipeError(errno.EPIPE, "Broken pipe")) is None
 
 

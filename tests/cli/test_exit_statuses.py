@@ -45,6 +45,7 @@ TABLE_VERBS: dict[str, tuple[str, ...]] = {
     "tables pause": ("{}",),
     "tables acknowledge": ("{}", "--yes"),
     "tables unfreeze": ("{}", "--yes"),
+    "tables reset": ("{}", "--yes"),
     "changes list": ("{}",),
     "changes show": ("{}", "1"),
     "quarantine list": ("{}",),

@@ -2,11 +2,22 @@
 
 import io
 import json
+import logging
+import re
+import time
 
 import pytest
 from rich.console import Console
 
-from cdclake.cli.output import JsonOutput, OutputColumn, OutputFormat, TextOutput, output_for, progress
+from cdclake.cli.output import (
+    JsonOutput,
+    OutputColumn,
+    OutputFormat,
+    PrintableFormatter,
+    TextOutput,
+    output_for,
+    progress,
+)
 
 COLUMNS = (OutputColumn("name", "Name"), OutputColumn("rows", "Rows", number=True), OutputColumn("ok", "Good"))
 RECORDS: list[dict[str, object]] = [
@@ -42,15 +53,15 @@ def test_titles_and_column_names_are_never_read_as_markup(capsys):
 
 @pytest.mark.parametrize("width", [240, 20])
 def test_control_characters_from_the_source_are_escaped(width):
-    sent = "\x1b]0;title\x07\x9b2J\r\x7f"
+    sent = "\x1b]0;title\x07\x9b2J\r\x7f\u202ex"
     written = io.StringIO()
     output = TextOutput(Console(file=written, width=width, force_terminal=True, color_system=None))
     output.records(sent, [OutputColumn("a", sent), OutputColumn("b", "B")], [{"a": sent, "b": sent}])
     output.remark(sent)
     output.verbatim(sent)
     shown = written.getvalue()
-    assert [one for one in ("\x1b]", "\x07", "\x9b", "\r", "\x7f") if one in shown] == []
-    assert r"\x1b]0;title\x07\x9b2J\x0d\x7f" in shown.replace("\n", "").replace(" ", "")
+    assert [one for one in ("\x1b]", "\x07", "\x9b", "\r", "\x7f", "\u202e") if one in shown] == []
+    assert r"\x1b]0;title\x07\u009b2J\x0d\x7f\u202ex" in shown.replace("\n", "").replace(" ", "")
 
 
 def test_piped_text_has_no_colors_and_keeps_long_values_on_one_line(capsys):
@@ -79,10 +90,11 @@ def test_json_contains_everything_with_one_object_per_line(capsys):
 
 
 def test_json_escapes_control_characters(capsys):
-    JsonOutput().records("Tables", COLUMNS, [{"name": "\x1b[2J\x9b2J\x7f\x85"}])
+    record = {"name": "\x1b[2J\x9b2J\x7f\x85\u202e\U000e0041é"}
+    JsonOutput().records("Tables", COLUMNS, [record])
     out = capsys.readouterr().out
-    assert out == '{"name": "\\u001b[2J\\u009b2J\\u007f\\u0085"}\n'
-    assert json.loads(out) == {"name": "\x1b[2J\x9b2J\x7f\x85"}
+    assert out == '{"name": "\\u001b[2J\\u009b2J\\u007f\\u0085\\u202e\\udb40\\udc41é"}\n'
+    assert json.loads(out) == record
 
 
 def test_remarks_stay_off_stdout_with_json(capsys):
@@ -97,10 +109,49 @@ def test_the_output_has_the_requested_format(kind, expected_type):
     assert isinstance(output_for(kind), expected_type)
 
 
-def test_progress_shows_nothing_when_piped(capsys):
+def test_a_log_line_in_a_terminal_hides_nothing():
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(PrintableFormatter("%(levelname)s %(message)s"))
+    handler.handle(logging.makeLogRecord({"msg": "load of %s", "args": ("shop.a\u202eb\x1b[2J",), "levelname": "INFO"}))
+    assert written.getvalue() == "INFO load of shop.a\\u202eb\\x1b[2J\n"
+
+
+def test_a_line_break_in_a_name_breaks_no_line(capsys):
+    TextOutput().remark("shop.a\nshop.b is up to date")
+    TextOutput().records("Tables", COLUMNS, [{"name": "a\nb"}])
+    out = capsys.readouterr().out
+    assert r"shop.a\x0ashop.b is up to date" in out
+    assert r"a\x0ab" in out
+
+
+def test_progress_shows_nothing_when_piped_unless_it_takes_long(capsys):
     with progress("working") as bar:
         bar.expect(2)
         bar.stage("first")
         bar.describe("still working")
     captured = capsys.readouterr()
     assert captured.out + captured.err == ""
+
+
+def test_long_work_prints_what_it_is_at_now_and_then_when_piped(capsys):
+    seen = ""
+    with progress("working", every_seconds=0.001) as bar:
+        bar.count("shop.a\u202eb", 3, 10)
+        begun = time.monotonic()
+        while seen.count("\n") < 2 and time.monotonic() < begun + 20:
+            seen += capsys.readouterr().err
+            time.sleep(0.001)
+    lines = seen.splitlines()
+    assert len(lines) >= 2
+    assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC ", line) for line in lines)
+    assert lines[-1].endswith(r"UTC shop.a\u202eb: 3 of 10")
+    assert capsys.readouterr().out == ""
+
+
+def test_a_note_is_printed_at_once_with_the_time(capsys):
+    with progress("working") as bar:
+        bar.note("shop.orders: done")
+        captured = capsys.readouterr()
+    assert captured.err.endswith("UTC shop.orders: done\n")
+    assert captured.out == ""

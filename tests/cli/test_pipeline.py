@@ -17,8 +17,9 @@ from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import Plan
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.planned_table import Action, PlannedTable
-from cdclake.errors import BadRowError, ConfigurationError
+from cdclake.errors import BadRowError, ConfigurationError, JobRunError
 from cdclake.model.change import PHASES
+from cdclake.model.drift import ColumnDrift
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.model.table import TableName, TableState
 from cdclake.ports import JobRun, JobState
@@ -53,7 +54,7 @@ class World:
 
     states: list[TableState]
     work: dict[str, Callable[[], Any]] = field(default_factory=dict)
-    controller_run: JobRun = SUCCEEDED
+    controller_run: JobRun | list[JobState] = SUCCEEDED
     lake: MemoryStore = field(default_factory=MemoryStore)
     state: MemoryState = field(init=False)
     jobs: MemoryJobs = field(init=False)
@@ -131,7 +132,7 @@ def test_a_table_that_has_no_place_in_the_lake_does_not_stop_the_others():
 
 def test_a_table_whose_full_load_is_arriving_is_waiting():
     outcome = World([registered(STORE), registered(PRODUCT)]).run()
-    assert outcome.succeeded == ["shop.product", "shop.store"]
+    assert outcome.succeeded == [PRODUCT, STORE]
     waiting = Decision(DecisionKind.WAITING, "full load still arriving: ...")
     idle = Decision(DecisionKind.NOTHING_NEW, "every raw file is accounted for")
     plan = Plan(
@@ -255,6 +256,126 @@ def test_a_shared_run_that_fails_for_one_table_does_not_fail_the_others():
     assert "1 of 2 tables failed: shop.store: BadRowError: row 7" in str(outcome.error())
 
 
+TABLES = tuple(TableName("shop", f"t{number:02d}") for number in range(10))
+
+
+def shared_run(outcomes, error="IntegrityError: 3 of 10 tables failed: ...", before="SUCCEEDED"):
+    """A pipeline with one run of ten tables, which fails; `outcomes` maps some tables to what the run recorded."""
+    earlier = {Attribute.LAST_RUN_ID: "run-0", Attribute.LAST_RUN_STATE: before, Attribute.LAST_ERROR: ""}
+    world = World([registered(name).with_attributes(**earlier) for name in TABLES])
+
+    def script(job, arguments):
+        if job == JOB_CONTROLLER:
+            world.jobs.start(JOB_PROCESS_TABLE, {"path": ""})
+            return SUCCEEDED
+        for name, text in outcomes.items():
+            state, code = ("FAILED", text.partition(":")[0]) if text else ("SUCCEEDED", "")
+            recorded = {Attribute.LAST_RUN_ID: "run-1", Attribute.LAST_RUN_STATE: state}
+            recorded |= {Attribute.LAST_ERROR: text, Attribute.LAST_ERROR_CODE: code}
+            world.state.record_run(path(name), recorded)
+        return ended(error)
+
+    world.jobs = MemoryJobs(script)
+    world.since = lambda _: [StartedRun(path(name), world.jobs.started[0].run_id) for name in TABLES]  # type: ignore[method-assign]  # one run
+    return world
+
+
+def test_no_table_of_a_shared_run_shows_the_error_of_another():
+    """Some tables were busy or recorded their outcome before: the run writes nothing into their items."""
+    failing = {name: f"BadRowError: row 7 of {name}" for name in TABLES[:3]}
+    outcome = shared_run({**failing, TABLES[4]: ""}).run()
+    errors = {table.name: str(table.error) for table in outcome.tables if table.error}
+    assert errors == {name: f"row 7 of {name}" for name in TABLES[:3]}
+    assert [table.outcome for table in outcome.tables] == ["failed"] * 3 + ["nothing new"] * 7
+    assert str(outcome.error()).startswith("3 of 10 tables failed: shop.t00: BadRowError: row 7 of shop.t00; ")
+
+
+def test_a_shared_run_that_no_table_explains_fails_the_tables_for_which_it_recorded_nothing():
+    outcome = shared_run({TABLES[4]: ""}, error="Command failed with exit code 137").run()
+    assert [table.outcome for table in outcome.tables].count("failed") == 9
+    assert outcome.tables[4].outcome == "nothing new"
+    assert {str(table.error) for table in outcome.tables if table.error} == {
+        "Command failed with exit code 137 (run jr_000002)"
+    }
+
+
+def test_a_limited_run_does_not_show_the_error_of_a_table_that_it_leaves_out():
+    world = shared_run({TABLES[0]: "BadRowError: row 7"})
+    (table,) = world.run(TABLES[9]).tables
+    assert (table.name, table.outcome, table.error) == (TABLES[9], "nothing new", None)
+
+
+def test_the_end_of_each_table_is_noted_when_its_run_ends():
+    world = World([registered(STORE), registered(PRODUCT)])
+    world.works(STORE, [JobState.ACTIVE] * 3 + [JobState.SUCCEEDED], rows=9)
+    world.works(PRODUCT, ended("exit 3"), rows=9)
+    notes: list[str] = []
+    steps: list[str] = []
+    Pipeline(world, TARGET, steps.append, notes.append, lambda _: None).run()
+    controller = next(start.run_id for start in world.jobs.started if start.job == JOB_CONTROLLER)
+    assert notes == [
+        f"Started the Controller, run {controller}",
+        "shop.product: failed 0 s after the start",
+        "shop.store: done 0 s after the start",
+    ]
+    assert steps[0] == "The Controller searches for new files"
+    assert steps[-1] == "Waiting for 1 table: shop.store"
+
+
+def test_glue_is_asked_about_many_runs_less_often():
+    names = [TableName("shop", f"t{number:02d}") for number in range(80)]
+    world = World([registered(name) for name in names])
+    for name in names:
+        world.works(name, [JobState.ACTIVE, JobState.SUCCEEDED], rows=1)
+    slept: list[float] = []
+    Pipeline(world, TARGET, sleep=slept.append).run()
+    assert slept == [20.0]
+
+
+class Stopped(BaseException):
+    """Stands for a signal."""
+
+
+@pytest.mark.parametrize("polls", [0, 1, 2])
+def test_what_glue_goes_on_with_is_known_at_any_moment(polls):
+    world = World([registered(STORE), registered(PRODUCT)], controller_run=[JobState.ACTIVE, JobState.SUCCEEDED])
+    world.works(STORE, [JobState.ACTIVE] * 9, rows=9)
+    world.works(PRODUCT, rows=9)
+    left = [polls]
+
+    def sleep(_):
+        if not left[0]:
+            raise Stopped
+        left[0] -= 1
+
+    pipeline = Pipeline(world, Target(name_prefix="test-"), sleep=sleep)
+    assert pipeline.unfinished == []
+    with pytest.raises(Stopped):
+        pipeline.run()
+    runs = {start.arguments.get("path", start.job): start.run_id for start in world.jobs.started}
+    controller = (
+        f"test-DMSCDC_Controller, run {runs[JOB_CONTROLLER]}, and the runs of test-DMSCDC_ProcessTable that it starts"
+    )
+    table = f"test-DMSCDC_ProcessTable, run {runs[path(STORE)]}: shop.store"
+    assert pipeline.unfinished == [table if polls else controller]
+
+
+def test_nothing_goes_on_after_a_run_or_if_its_start_was_refused():
+    world = World([registered(STORE)])
+    pipeline = Pipeline(world, TARGET, sleep=lambda _: None)
+    pipeline.run()
+    assert pipeline.unfinished == []
+
+    def refused(*_):
+        raise JobRunError("Glue refuses")
+
+    world.jobs = MemoryJobs(refused)
+    pipeline = Pipeline(world, TARGET)
+    with pytest.raises(JobRunError):
+        pipeline.run()
+    assert pipeline.unfinished == []
+
+
 def test_a_failed_controller_fails_the_run_even_if_all_tables_are_well():
     world = World([registered(STORE)], controller_run=ended("the raw location is empty"))
     outcome = world.run()
@@ -370,6 +491,24 @@ def test_text_reports_columns_that_updates_lack(capsys):
     world.works(STORE, rows=3, missing_columns=("note", "size"))
     show(world.run(), OutputFormat.TABLE)
     assert "shop.store, change 1, columns missing in updates: note, size\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("count", "more"), [(10, False), (300, True)])
+def test_text_shows_some_columns_that_changed_and_where_to_see_all(capsys, count, more):
+    world = World([registered(STORE)])
+    drift = tuple(ColumnDrift("added", f"c{number}", "string") for number in range(count))
+    missing = tuple(f"m{number}" for number in range(count))
+    world.works(STORE, rows=3, drift=drift, missing_columns=missing)
+    show(world.run(), OutputFormat.TABLE)
+    shown = " ".join(capsys.readouterr().out.split())
+    rest = "and 290 more. To show them all: cdclake changes show shop.store 1"
+    for what, texts, separator in (
+        ("changed at the source", map(str, drift[:10]), "; "),
+        ("missing in updates", missing[:10], ", "),
+    ):
+        listed = separator.join([*texts, *([rest] if more else [])])
+        assert f"shop.store, change 1, columns {what}: {listed}" in shown
+    assert len(shown) < 1500
 
 
 def test_text_without_tables_is_empty(capsys):

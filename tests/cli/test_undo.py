@@ -1,11 +1,13 @@
 """`cdclake rollback` and `cdclake reapply` show the plan, ask, carry it out, and name the next steps."""
 
+import json
 import re
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import boto3
 import pytest
 
+from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableState
 
@@ -60,6 +62,52 @@ def test_rollback_restores_the_same_files_and_the_watermark_and_turns_the_table_
     assert item[Attribute.LAST_INCREMENTAL_FILE] == PATH + RAW_2
     assert item[Attribute.LAST_CHANGE_ID] == "4"
     assert Attribute.LEASE_HOLDER not in item
+
+
+def health(cdclake):
+    """Exit status and health of the table in `cdclake status`."""
+    result = cdclake("status", "--table", "shop.store", "--output", "json")
+    return result.exit_code, json.loads(result.stdout)["standing"], json.loads(result.stdout)["to_do"]
+
+
+@pytest.fixture
+def loaded(store, state):
+    """The table with its raw files; all are applied."""
+    boto3.client("s3").put_object(Bucket="cdclake-raw", Key="shop/store/LOAD00000001.csv", Body=b"x")
+    later = (datetime.now(timezone.utc) + timedelta(minutes=1)).strftime("%Y-%m-%d %H:%M:%S")
+    ended = {"LastFullLoadDate": later, "LastRunState": "SUCCEEDED", "LastFindings": str(OpenFindings(3))}
+    state.record_run(PATH, ended)
+    return store
+
+
+def test_a_rolled_back_table_needs_action_until_it_is_turned_on(cdclake, loaded, state):
+    assert health(cdclake)[:2] == (0, "up to date")
+    assert "cdclake tables pause shop.store" in cdclake.ok("rollback", "shop.store", "--yes").stdout
+    code, standing, to_do = health(cdclake)
+    assert (code, standing) == (6, "rolled back")
+    assert "cdclake tables activate shop.store" in to_do
+    assert "cdclake tables pause shop.store" in to_do
+    assert cdclake.ok("reapply", "shop.store", "--yes").stdout
+    assert health(cdclake)[:2] == (6, "rolled back")
+    cdclake.ok("tables", "activate", "shop.store")
+    assert health(cdclake)[1] != "rolled back"
+    state.set_attributes(PATH, {Attribute.ACTIVE_FLAG: "false"})
+    assert health(cdclake)[:2] == (0, "inactive")
+
+
+def test_a_rolled_back_table_can_be_left_off_on_purpose(cdclake, loaded, state):
+    cdclake.ok("rollback", "shop.store", "--yes", "--leave-off")
+    assert not state.get(PATH).active
+    assert health(cdclake)[:2] == (0, "inactive")
+
+
+def test_pausing_a_rolled_back_table_says_that_it_is_meant_to_be_off(cdclake, loaded):
+    cdclake.ok("rollback", "shop.store", "--yes")
+    (record,) = cdclake.records("tables", "pause", "shop.store")
+    assert record["item"]["LastOffByRollback"] == ""
+    assert health(cdclake)[:2] == (0, "inactive")
+    cdclake.ok("rollback", "shop.store", "--yes")
+    assert health(cdclake)[:2] == (6, "rolled back")
 
 
 def test_rollback_prints_the_result_and_the_next_steps(cdclake, store):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from flask import url_for
 
 from cdclake.adapters.memory import ManualClock, MemoryState, MemoryStore
 from cdclake.console import changes, tables
@@ -199,6 +200,66 @@ def test_table_names_are_escaped_everywhere(browser: Browser, lake: MemoryLake) 
     assert '<b>&"' not in page
     (link,) = re.findall(r'href="(/tables/shop\.%3Cb[^"]*)"', page)
     assert "The table has no changes yet" in browser.text(link.replace("&amp;", "&").replace("&#39;", "'"))
+
+
+ALIKE = (TableName("a.b", "c"), TableName("a", "b.c"), TableName("a%2Eb", "c"))
+
+
+@pytest.fixture
+def alike(lake: MemoryLake) -> list[str]:
+    """The paths of tables whose names differ only in where the schema ends, or after unescaping."""
+    for rows, name in enumerate(ALIKE, 101):
+        lake.raw.put(f"{name.schema}/{name.table}/LOAD00000001.csv", b"id\n1\n")
+        lake.states.register(lake.installation.new_state(name))
+        GrowingTable(lake.log(name)).load(rows, files=1)
+    return [lake.installation.new_state(name).path for name in ALIKE]
+
+
+def test_each_link_leads_to_its_own_table(browser: Browser, lake: MemoryLake, alike: list[str]) -> None:
+    rows_of_list = re.findall(r'<th role="rowheader"[^>]*><a href="([^"]*)">(.*?)</a>', browser.get("/").text)
+    links = {name.replace("<wbr>", ""): link for link, name in rows_of_list}
+    for rows, name in enumerate(ALIKE, 101):
+        link = links[str(name)]
+        for page in (link, f"{link}/changes/1", f"{link}/quarantine", f"{link}/rollback"):
+            assert str(name) in browser.text(page)
+        assert f" {rows} " in browser.text(f"{link}/changes/1")
+
+
+@pytest.mark.parametrize("number", range(len(ALIKE)))
+def test_a_switch_turns_its_own_table_on(browser: Browser, lake: MemoryLake, alike: list[str], number: int) -> None:
+    with browser.client.application.test_request_context():
+        address = url_for("tables.activate", name=ALIKE[number])
+    response = browser.post(address, active="true")
+    assert response.status_code == 303
+    assert str(ALIKE[number]) in browser.text(response.headers["Location"])
+    assert [state.active for state in map(lake.states.get, alike) if state] == [one == number for one in range(3)]
+
+
+def test_an_ambiguous_name_is_refused_with_the_exact_ones(browser: Browser, alike: list[str]) -> None:
+    text = browser.text("/tables/a.b.c", 400)
+    assert "can be the name of 2 tables" in text.replace("&#39;", "'")
+    assert "a/b.c or a.b/c" in text
+    assert browser.post("/tables/a.b.c/active", active="true").status_code == 400
+
+
+def test_a_name_hides_nothing_on_a_page(browser: Browser, lake: MemoryLake) -> None:
+    name = TableName("shop", "a\u202eb\x1b\u200b")
+    lake.raw.put(f"{name.schema}/{name.table}/LOAD00000001.csv", b"id\n1\n")
+    lake.states.register(lake.installation.new_state(name))
+    GrowingTable(lake.log(name)).load(120, files=1)
+    with browser.client.application.test_request_context():
+        pages = [url_for("tables.index"), url_for("tables.table", name=name)]
+        pages += [url_for("changes.change", name=name, number=1), url_for("undo.plan_rollback", name=name)]
+    for page in pages:
+        shown = browser.get(page).text
+        assert r"a\u202eb\x1b\u200b" in shown.replace("<wbr>", "")
+        assert [char for char in shown if not char.isprintable() and char != "\n"] == []
+
+
+@pytest.mark.parametrize("page", ["", "/changes/1", "/quarantine", "/rollback", "/reapply"])
+@pytest.mark.parametrize("part", ["x" * 300, "x" * 3000, "ä" * 700])
+def test_a_name_that_is_too_long_is_that_of_no_table(browser: Browser, page: str, part: str) -> None:
+    assert browser.get(f"/tables/shop.{part}{page}").status_code == 404
 
 
 def test_an_aws_error_has_a_page_with_its_remedy(console: Console, lake: MemoryLake) -> None:

@@ -21,7 +21,9 @@ NOW = ManualClock()()
 NEW = TableState.new("raw-bucket", "dms/shop/", "orders/")
 ACTIVE = NEW.with_attributes(ActiveFlag="true", PrimaryKey="id", LastRunState="SUCCEEDED", LastChangeId="3")
 FAILED = ACTIVE.with_attributes(LastRunState="FAILED", LastError="BadRowError: a row. Correct it")
-STALE = ACTIVE.with_attributes(LastCatalogTable="lake.shop_orders", LastCatalogError="ConfigurationError: no. Grant it")
+STALE_CATALOG = {"LastCatalogTable": "lake.shop_orders", "LastCatalogError": "ConfigurationError: no. Grant it"}
+STALE = ACTIVE.with_attributes(**STALE_CATALOG)
+ROLLED_BACK = ACTIVE.with_attributes(ActiveFlag="false", LastOffByRollback="true")
 LEASED = {"LeaseHolder": "run-9", "LeaseExpiresUtc": "2024-03-05T10:05:00Z"}
 NOTHING_NEW = Decision(DecisionKind.NOTHING_NEW, "every raw file is accounted for")
 INACTIVE = Decision(DecisionKind.INACTIVE, "it is off", to_do="turn it on")
@@ -51,6 +53,10 @@ def with_findings(decision: Decision) -> Decision:
         (NEW.with_attributes(PrimaryKey="id"), INACTIVE, Health.INACTIVE),
         (NEW.with_attributes(LastChangeId="3"), INACTIVE, Health.INACTIVE),
         (FAILED.with_attributes(ActiveFlag="false"), INACTIVE, Health.INACTIVE),
+        (ROLLED_BACK, INACTIVE, Health.ROLLED_BACK),
+        (ROLLED_BACK.with_attributes(**STALE_CATALOG), INACTIVE, Health.ROLLED_BACK),
+        (ROLLED_BACK.with_attributes(ActiveFlag="true"), NOTHING_NEW, Health.UP_TO_DATE),
+        (ROLLED_BACK.with_attributes(LastOffByRollback=""), INACTIVE, Health.INACTIVE),
         (ACTIVE, FROZEN, Health.FROZEN),
         (FAILED, FROZEN, Health.FROZEN),
         (FAILED, NOTHING_NEW, Health.FAILED),

@@ -33,7 +33,7 @@ from cdclake.model.due_files import (
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute
 from cdclake.model.rawfiles import file_order
-from cdclake.model.table import TableState
+from cdclake.model.table import TableName, TableState
 from cdclake.ports import JobRun, JobState
 from cdclake.raw_listing import list_raw_files
 from tests.builders import SCHEMA, change_record, ended
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from cdclake.model.change import StagedFile
     from cdclake.model.rawfiles import ListedObject
     from cdclake.model.snapshot import DataFile, Snapshot
-    from cdclake.model.table import TableName
     from cdclake.ports import Clock, ObjectStore
 
     Rewritten = tuple[Sequence[StagedFile], Sequence[str], Sequence[DataFile]]
@@ -136,7 +135,7 @@ class World:
         return PlanInputs(self.raw, self.states, RAW, "dms/", self.statistics)
 
     def plan(self, only: Collection[str] | None = None) -> Plan:
-        return plan(self.plan_inputs, self.clock(), only)
+        return plan(self.plan_inputs, self.clock(), [TableName.parse(name) for name in only or ()])
 
     def decision(self) -> Decision:
         """The decision for the only table."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 
 import pytest
 
@@ -17,9 +19,49 @@ def table(prefix: str = "dms/", **attributes: str) -> TableState:
     return TableState.new("raw", f"{prefix}shop/", "orders/").with_attributes(**attributes)
 
 
-@pytest.mark.parametrize("name", ["shop.orders", "my shop.o'rd; rm *", 'a.$(x) "b" é'])
+@pytest.mark.parametrize("name", ["shop.orders", "my shop.o'rd; rm *", 'a.$(x) "b" é', "my shop/a.b"])
 def test_a_name_in_a_command_to_copy_is_one_word_for_a_shell(name: str) -> None:
     assert shlex.split(f"cdclake tables activate {TableName.parse(name).typed}")[3:] == [name]
+
+
+@pytest.mark.parametrize("table", ["a\u202eb", "a\x1b[1mb'c\\d", "\n", "\x9b1f", "\U000e0041b", "a\u200bb"])
+def test_a_name_with_characters_that_a_terminal_hides_is_typed_with_escapes_that_bash_reads(table: str) -> None:
+    name = TableName("my shop", table)
+    assert name.typed.isprintable()
+    bash = ["bash", "-c", f"printf %s {name.typed}"]
+    typed = subprocess.run(bash, capture_output=True, check=True, env={"LC_ALL": "C.UTF-8", **os.environ}).stdout
+    assert TableName.parse(typed.decode()) == name
+
+
+NAMES = [
+    TableName(*parts) for parts in (("a.b", "c"), ("a", "b.c"), (".a", "b"), ("a.", "b"), ("a", "b"), ("a.b.c", "d"))
+]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=str)
+def test_the_text_of_a_name_is_that_of_no_other_table_and_is_read_back(name: TableName) -> None:
+    assert TableName.parse(str(name)) == name
+    assert [one for one in NAMES if str(one) == str(name)] == [name]
+
+
+def test_a_name_without_further_dots_may_be_typed_with_a_dot_or_a_slash() -> None:
+    assert TableName.parse("shop.orders") == TableName.parse("shop/orders") == TableName("shop", "orders")
+    assert TableName.parse(".a.b") == TableName(".a", "b")
+
+
+def test_a_name_that_can_be_that_of_several_tables_is_refused_with_the_exact_names() -> None:
+    with pytest.raises(ConfigurationError, match=r"can be the name of 2 tables.*: a/b\.c or a\.b/c$"):
+        TableName.parse("a.b.c")
+    with pytest.raises(
+        ConfigurationError, match=r"of 4 tables.*: a/b\.c\.d\.e or a\.b/c\.d\.e or a\.b\.c/d\.e or \.\.\.$"
+    ):
+        TableName.parse("a.b.c.d.e")
+
+
+@pytest.mark.parametrize("text", ["", "a", ".", "/", "a.", "/b", "a/b/c", "raw/shop/orders/", "a/"])
+def test_a_text_that_is_no_table_name_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="is not a table name"):
+        TableName.parse(text)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from cdclake.ports import AcquiredLease
 
 CONDITION_FAILED = "ConditionalCheckFailedException"
+MAX_KEY_BYTES = 2048
+"""Of a partition key. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
 """The error code. botocore's class of that name does not do: threads that share a new client may each create one."""
 _NAME = re.compile(r"#(\w+)")
 _NUMBERS = frozenset({Attribute.FENCING_TOKEN})
@@ -157,6 +159,8 @@ class DynamoState:
 
     def get(self, path: str) -> TableState | None:
         """See `StateStore.get`."""
+        if len(path.encode()) > MAX_KEY_BYTES:
+            return None
         with self._errors(path):
             response = self._client.get_item(
                 TableName=self._table, Key={Attribute.PATH: {"S": path}}, ConsistentRead=True

@@ -35,7 +35,7 @@ from pyarrow import fs
 from cdclake.adapters import aws
 from cdclake.adapters.s3 import bucket_remedies
 from cdclake.adapters.stores import FILE, parse_location
-from cdclake.errors import CdclakeError, ConfigurationError, RetryableError
+from cdclake.errors import CdclakeError, ConfigurationError, RetryableError, disk_full
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -491,6 +491,9 @@ def _is_unlisted(client: S3Client, bucket: str, path: str) -> bool:
 
 
 def _from_system(error: OSError, path: str) -> CdclakeError:
+    full = disk_full(error, file=path)
+    if full:
+        return full
     message = f"The operating system cannot access a file: {error.strerror or error}"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG):
         remedy = "Let this user read and write the folder, and shorten names that are too long for its file system"

@@ -19,7 +19,7 @@ from pathlib import Path
 from stat import S_ISLNK
 from typing import TYPE_CHECKING, BinaryIO, Callable
 
-from cdclake.errors import ConfigurationError, IntegrityError, file_not_retained
+from cdclake.errors import ConfigurationError, IntegrityError, disk_full, file_not_retained
 from cdclake.model.layout import s3_key_fault
 from cdclake.model.rawfiles import ListedObject, one_level
 
@@ -83,6 +83,8 @@ class FolderStore:
 
     def get(self, key: str) -> bytes | None:
         """See `ObjectStore.get`."""
+        if self.key_fault(key):
+            return None
         path = self._path(key)
         with self._usable(key):
             try:
@@ -213,7 +215,7 @@ class FolderStore:
         self._check_root()
         folder = prefix.rpartition("/")[0]
         if folder:
-            if not _is_plain(folder):
+            if not _is_plain(folder) or self.key_fault(folder):
                 return  # no key has such a prefix
             self._path(folder)  # refuses links that lead out
         with self._usable(prefix):
@@ -306,6 +308,11 @@ class FolderStore:
                 folder=self.root,
                 file=key,
             ) from error
+        except OSError as error:
+            full = disk_full(error, folder=self.root, file=key)
+            if full is None:
+                raise
+            raise full from error
 
 
 def _etag(path: Path, changed_ns: int) -> str:

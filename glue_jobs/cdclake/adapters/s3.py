@@ -83,6 +83,8 @@ class S3Store:
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
         """See `ObjectReader.list`. S3 sorts keys by their UTF-8 bytes."""
+        if self.key_fault(prefix):
+            return  # no key has such a prefix
         request: ListObjectsV2RequestPaginateTypeDef = {"Bucket": self.bucket, "Prefix": prefix}
         if start_after:
             request["StartAfter"] = start_after
@@ -98,6 +100,8 @@ class S3Store:
 
     def list_level(self, prefix: str) -> Iterator[str]:
         """See `ObjectReader.list_level`. One request per 1,000 folders and objects."""
+        if self.key_fault(prefix):
+            return  # no key has such a prefix
         pages = self._client.get_paginator("list_objects_v2")
         with self._errors(prefix):
             for page in pages.paginate(Bucket=self.bucket, Prefix=prefix, Delimiter="/"):
@@ -127,6 +131,8 @@ class S3Store:
 
     def get(self, key: str) -> bytes | None:
         """See `ObjectStore.get`. botocore repeats a request without a response, but none whose response breaks off."""
+        if self.key_fault(key):
+            return None
         with self._errors(key):
             for _ in range(_GET_TRIES - 1):
                 with suppress(IncompleteReadError, ResponseStreamingError):

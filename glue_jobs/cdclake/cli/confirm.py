@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from cdclake.cli.output import OutputFormat, printable
+from cdclake.cli.output import OutputFormat
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableName
+from cdclake.printable import printable
 
 if TYPE_CHECKING:
     from cdclake.cli.output import Output

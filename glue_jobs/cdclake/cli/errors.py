@@ -25,8 +25,8 @@ from rich.console import Console
 from typer import Exit
 from typer.core import TyperGroup
 
-from cdclake.cli.output import printable
-from cdclake.errors import CdclakeError, ConfigurationError
+from cdclake.errors import CdclakeError, ConfigurationError, disk_full
+from cdclake.printable import printable
 
 if TYPE_CHECKING:
     from typer._click import Context  # the type in TyperGroup's signatures
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _LOCAL_HINT = "for the embedded AWS, set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to any value"
 _NO_CREDENTIALS = (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError)
 _LOGIN_EXPIRED = (SSOError, TokenRetrievalError)
-_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _EXPIRED_CODES = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 
 
@@ -96,11 +95,12 @@ def _explain_aws(error: BaseException) -> ConfigurationError | None:
 
 def explain_file(error: OSError) -> CdclakeError | None:
     """Convert an error about a local file or folder to the error to show; None for other system errors."""
-    if error.filename is None and error.errno not in _DISK_FULL:
-        return None
+    full = disk_full(error)
+    if full or (error.filename is None and error.errno != errno.EROFS):
+        return full
     return ConfigurationError(
         f"A file or folder cannot be used: {error.strerror}",
-        remedy="Name another one, or check the free space and this user's permissions",
+        remedy="Name another one, or check this user's permissions",
         file=error.filename,
     )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated
 
 import typer
 
 from cdclake import __version__
 from cdclake.cli.errors import ErrorReportingGroup
+from cdclake.cli.output import PrintableFormatter
 from cdclake.cli.verbs import (
     adopt,
     changes,
@@ -91,4 +93,6 @@ app.add_typer(group.app, name="local", rich_help_panel=_TRY)
 
 def main() -> None:
     """Entry point of the command."""
+    if logging.lastResort:  # prints warnings of the modules that log
+        logging.lastResort.setFormatter(PrintableFormatter())
     app()

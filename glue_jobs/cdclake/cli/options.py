@@ -12,11 +12,14 @@ import typer
 
 from cdclake.cli.target import Target
 from cdclake.errors import ConfigurationError
+from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-TableArgument = Annotated[str, typer.Argument(metavar="SCHEMA.TABLE", help="The table.")]
+TableArgument = Annotated[
+    str, typer.Argument(metavar="SCHEMA.TABLE", help="The table; schema/table if a name contains a dot.")
+]
 TablePatternArgument = Annotated[
     str, typer.Argument(metavar="SCHEMA.TABLE", help="The table, or a quoted pattern such as 'shop.*'.")
 ]
@@ -91,6 +94,15 @@ def with_target(command: Callable[..., None]) -> Callable[..., None]:
     vars(with_options)["__signature__"] = inspect.Signature(parameters)
     with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return with_options
+
+
+def table_names(texts: list[str] | None) -> tuple[TableName, ...]:
+    """Parse the values of `TablesOption`.
+
+    Raises:
+        ConfigurationError: A text is not a table name, or can be read as several.
+    """
+    return tuple(TableName.parse(text) for text in texts or ())
 
 
 def change_or_time(text: str | None) -> tuple[int | None, datetime | None]:

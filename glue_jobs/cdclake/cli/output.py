@@ -1,13 +1,16 @@
 """Prints results: tables for people, or one JSON object per line for programs.
 
-Results go to stdout and progress to stderr; with JSON, remarks go to stderr too. Colors and progress are for terminals.
+Results go to stdout and progress to stderr; with JSON, remarks go to stderr too. Colors and bars are for terminals.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -19,7 +22,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.text import Text
 
-from cdclake.model.times import display_stored
+from cdclake.model.times import display_stored, display_utc
+from cdclake.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,10 +32,8 @@ if TYPE_CHECKING:
 
 _PIPED_WIDTH = 240
 _UNLIMITED_WIDTH = 100_000
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
-"""Control characters, which a terminal would obey, and the text to print instead."""
-_CONTROLS_IN_JSON = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
-"""Control characters that JSON does not have to escape."""
+_LINES = "\n\t"
+"""Kept in text that is laid out in lines."""
 
 
 class OutputFormat(str, Enum):
@@ -74,11 +76,6 @@ class OutputColumn:
         if isinstance(value, float):
             return f"{value:,.1f}"
         return f"{value:,}" if self.number and isinstance(value, int) else str(value)
-
-
-def printable(text: str) -> str:
-    """Escape control characters: names and values come from the source database, and may contain anything."""
-    return text.translate(_CONTROLS)
 
 
 def exact_text(value: Any) -> str:  # noqa: ANN401 - any value of a lake table
@@ -126,7 +123,7 @@ class TextOutput:
         for i, column in enumerate(columns):
             one_word = not any(" " in row[i] for row in rows)  # other columns can wrap between words
             table.add_column(
-                Text(printable(column.header)),
+                Text(printable(column.header, _LINES)),
                 justify="right" if column.number else "left",
                 overflow="fold",
                 no_wrap=one_word,
@@ -156,7 +153,7 @@ class TextOutput:
 
     def verbatim(self, text: str) -> None:
         """See `Output.verbatim`: does not wrap lines."""
-        self._console.print(printable(text), markup=False, soft_wrap=True)
+        self._console.print(printable(text, _LINES), markup=False, soft_wrap=True)
 
 
 class JsonOutput:
@@ -170,7 +167,7 @@ class JsonOutput:
     def json_record(self, record: Record) -> None:
         """See `Output.json_record`."""
         line = json.dumps(record, ensure_ascii=False, default=str)
-        typer.echo(line.translate(_CONTROLS_IN_JSON))
+        typer.echo(line if line.isprintable() else "".join(map(_in_json, line)))
 
     def remark(self, text: str) -> None:
         """See `Output.remark`: prints to stderr."""
@@ -178,12 +175,25 @@ class JsonOutput:
 
     def verbatim(self, text: str) -> None:
         """See `Output.verbatim`: prints to stderr."""
-        typer.echo(printable(text), err=True)
+        typer.echo(printable(text, _LINES), err=True)
+
+
+def _in_json(char: str) -> str:
+    """A character of a JSON text, escaped as JSON does if a terminal would obey it or not show it."""
+    return char if printable(char) == char else json.dumps(char)[1:-1]
 
 
 def output_for(kind: OutputFormat) -> Output:
     """The output of a format."""
     return JsonOutput() if kind is OutputFormat.JSON else TextOutput()
+
+
+class PrintableFormatter(logging.Formatter):
+    """Formats log records for a terminal: messages contain names from outside."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The text of a record, without what a terminal would obey or not show."""
+        return printable(super().format(record), _LINES)
 
 
 class ProgressBar:
@@ -193,6 +203,7 @@ class ProgressBar:
         self._bar = bar
         self._task = bar.add_task(printable(text), total=None)
         self._started = 0
+        self.text = text
 
     def expect(self, stages: int) -> None:
         """Set the number of stages."""
@@ -200,24 +211,58 @@ class ProgressBar:
 
     def stage(self, text: str) -> None:
         """Start a stage; the stages before it are done."""
-        self._bar.update(self._task, description=printable(text), completed=self._started)
+        self.describe(text)
+        self._bar.update(self._task, completed=self._started)
         self._started += 1
 
     def count(self, text: str, done: int, count: int) -> None:
         """Show the progress within a stage that has a known number of steps."""
-        self._bar.update(
-            self._task, description=f"{printable(text)}: {done:,} of {count:,}", completed=done, total=count
-        )
+        self.describe(f"{text}: {done:,} of {count:,}")
+        self._bar.update(self._task, completed=done, total=count)
 
     def describe(self, text: str) -> None:
         """Change the text of the current stage."""
+        self.text = text
         self._bar.update(self._task, description=printable(text))
+
+    def note(self, text: str) -> None:
+        """Print a line that stays, with the time, such as the end of a part of the work."""
+        line = f"{display_utc(datetime.now(timezone.utc))} {text}"
+        self._bar.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
-def progress(text: str) -> Iterator[ProgressBar]:
-    """Show progress on stderr if it is a terminal."""
+def progress(text: str, every_seconds: float = 60.0) -> Iterator[ProgressBar]:
+    """Show progress on stderr: a bar on a terminal, otherwise a line of text now and then, so that logs show life.
+
+    Args:
+        text: What the work begins with.
+        every_seconds: Time between two lines.
+    """
     console = Console(stderr=True)
     columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        yield ProgressBar(bar, text)
+        shown = ProgressBar(bar, text)
+        if console.is_terminal:
+            yield shown
+            return
+        with _noting(shown, every_seconds):
+            yield shown
+
+
+@contextmanager
+def _noting(bar: ProgressBar, every_seconds: float) -> Iterator[None]:
+    """Print what the work is at, again and again, until the `with` block ends."""
+    done = threading.Event()
+
+    def work() -> None:
+        while not done.wait(every_seconds):
+            bar.note(bar.text)
+
+    noting = threading.Thread(target=work, name="progress", daemon=True)
+    noting.start()
+    try:
+        yield
+    finally:
+        done.set()
+        noting.join()

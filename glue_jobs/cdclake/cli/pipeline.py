@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Callable, Protocol
 
 from cdclake.commit.report import ChangeSummary, change_summaries
+from cdclake.control.jobs.arguments import tables_text
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.summary import NOT_STARTED
 from cdclake.errors import ConfigurationError, JobRunError, error_of_kind, gravest_kind
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute, RunState
+from cdclake.model.table import TableName, TableState
 from cdclake.ports import JobRun, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from cdclake.cli.aws.job_history import StartedRun
     from cdclake.cli.target import Target
@@ -25,11 +27,13 @@ if TYPE_CHECKING:
     from cdclake.control.controller import Plan
     from cdclake.control.plan.planned_table import PlannedTable
     from cdclake.errors import CdclakeError
-    from cdclake.model.table import TableName, TableState
     from cdclake.ports import JobRunner, StateStore
 
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 5.0
+_MOST_POLLS_PER_SECOND = 4
+"""Glue throttles callers that ask about many runs at once."""
+_MOST_NAMES = 5
 
 
 class JobHistory(Protocol):
@@ -114,9 +118,9 @@ class PipelineOutcome:
         return JobRunError(message, remedy=remedy, run=controller.run_id)
 
     @property
-    def succeeded(self) -> list[str]:
+    def succeeded(self) -> list[TableName]:
         """Active tables that did not fail."""
-        return [str(table.name) for table in self.tables if table.outcome in ("changed", "nothing new")]
+        return [table.name for table in self.tables if table.outcome in ("changed", "nothing new")]
 
     def with_plan(self, plan: Plan) -> PipelineOutcome:
         """Add the findings of a plan that was made after the run, and refine the outcome of tables with nothing new.
@@ -142,10 +146,13 @@ def _refined(table: TableOutcome, planned: PlannedTable | None) -> TableOutcome:
     return table
 
 
-def _succeeded(before: TableState | None, after: TableState) -> bool:
-    """Whether a run since `before` succeeded for this table, even if it failed for another one."""
-    ran = before is None or after.item.get(Attribute.LAST_RUN_ID) != before.item.get(Attribute.LAST_RUN_ID)
-    return ran and after.item.get(Attribute.LAST_RUN_STATE) == RunState.SUCCEEDED
+def _recorded(before: TableState | None, after: TableState) -> bool:
+    """Whether a run since `before` recorded an outcome of the table."""
+    return before is None or after.item.get(Attribute.LAST_RUN_ID) != before.item.get(Attribute.LAST_RUN_ID)
+
+
+def _has_failed(state: TableState) -> bool:
+    return state.item.get(Attribute.LAST_RUN_STATE) == RunState.FAILED
 
 
 class Pipeline:
@@ -155,6 +162,7 @@ class Pipeline:
         services: Adapters of the target.
         target: What the pipeline works on.
         describe: Receives a short text about the current step.
+        note: Receives a line about what has happened: what was started, and the end of each table.
         sleep: Waits a number of seconds.
     """
 
@@ -163,12 +171,27 @@ class Pipeline:
         services: PipelineServices,
         target: Target,
         describe: Callable[[str], None] = lambda _: None,
+        note: Callable[[str], None] = lambda _: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._services = services
         self._target = target
         self._describe = describe
+        self._note = note
         self._sleep = sleep
+        self._begun = time.monotonic()
+        self._before: dict[str, TableState] = {}
+        self._controller: str | None = None  # the run that may start others; empty if its id is not known yet
+        self._active: dict[str, list[str]] = {}  # paths of the tables of each run
+
+    @property
+    def unfinished(self) -> list[str]:
+        """What Glue goes on with if this process stops waiting: a text for each run; empty if nothing was started."""
+        controller, table_run = (f"{self._target.name_prefix}{job}" for job in (JOB_CONTROLLER, JOB_PROCESS_TABLE))
+        if self._controller is not None:
+            run = f"run {self._controller}" if self._controller else "if Glue has accepted its start"
+            return [f"{controller}, {run}, and the runs of {table_run} that it starts"]
+        return [f"{table_run}, run {run_id}: {_names(paths)}" for run_id, paths in self._active.items()]
 
     def run(self, tables: tuple[TableName, ...] = ()) -> PipelineOutcome:
         """Start the Controller, and wait for it and for every run that it starts.
@@ -179,48 +202,89 @@ class Pipeline:
         Raises:
             JobRunError: The Controller job cannot be started.
         """
-        before = {state.name: state for state in self._states(tables)}
-        heads: dict[TableName, int] = {}
-        for name in before:
+        self._before = {state.path: state for state in self._states(tables)}
+        heads: dict[str, int] = {}
+        for path, state in self._before.items():
             with suppress(ConfigurationError):  # the Controller reports it
-                heads[name] = self._services.log(name).head()
-        limit = {Argument.TABLES: ",".join(map(str, tables))} if tables else {}
+                heads[path] = self._services.log(state.name).head()
+        limit = {Argument.TABLES: tables_text(tables)} if tables else {}
         self._describe("The Controller searches for new files")
-        run_id = self._services.jobs.start(JOB_CONTROLLER, {**self._target.job_arguments, **limit})
-        controller = self._wait(JOB_CONTROLLER, run_id)
-        runs = self._wait_for_tables(run_id)
-        shared = Counter(run.run_id for run in runs.values())
-        after = []
-        for state in self._states(tables):
-            run = runs.get(state.path)
-            if run and shared[run.run_id] > 1 and _succeeded(before.get(state.name), state):
-                run = run._replace(state=JobState.SUCCEEDED)  # it failed for another of its tables
-            after.append(self._outcome(state, run, heads.get(state.name)))
+        self._begun = time.monotonic()
+        self._controller = ""
+        try:
+            self._controller = self._services.jobs.start(JOB_CONTROLLER, {**self._target.job_arguments, **limit})
+        except (JobRunError, ConfigurationError):  # it was refused; after any other error it may have started
+            self._controller = None
+            raise
+        self._note(f"Started the Controller, run {self._controller}")
+        controller = self._wait_for_controller(self._controller)
+        runs = self._wait_for_tables(self._controller)
+        after = [self._outcome(state, runs.get(state.path), heads.get(state.path)) for state in self._states(tables)]
         return PipelineOutcome(controller, tuple(sorted(after, key=lambda table: table.name)))
 
     def _states(self, tables: tuple[TableName, ...]) -> list[TableState]:
         states = self._services.state.all(self._target.installation.state_prefix)
         return [state for state in states if not tables or state.name in tables]
 
-    def _wait(self, job: str, run_id: str) -> JobRun:
-        pause_seconds = _FIRST_PAUSE_SECONDS
-        while (run := self._services.jobs.get(job, run_id)).state is JobState.ACTIVE:
+    def _wait_for_controller(self, run_id: str) -> JobRun:
+        for pause_seconds in _pauses():
+            run = self._services.jobs.get(JOB_CONTROLLER, run_id)
+            if run.state is not JobState.ACTIVE:
+                return run
             self._sleep(pause_seconds)
-            pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
-        return run
+        raise AssertionError  # _pauses() never ends
 
     def _wait_for_tables(self, controller_run_id: str) -> dict[str, JobRun]:
-        """Wait for the newest run of each table; returns the ended runs by path.
+        """Wait for the newest run of each table; returns the ended runs by path, each as it is for that table.
 
         File events start runs too, and the Controller starts none for a table that such a run is working on. So this
         waits for every active run.
         """
-        ended: dict[str, JobRun] = {}
-        for path, run_id in self._services.job_history.since(controller_run_id):
-            if path.startswith(self._target.installation.state_prefix):
-                self._describe(f"ProcessTable is working on {path}")
-                ended.setdefault(path, self._wait(JOB_PROCESS_TABLE, run_id))
-        return ended
+        prefix = self._target.installation.state_prefix
+        history = self._services.job_history.since(controller_run_id)
+        own = {run_id for path, run_id in history if path.startswith(prefix)}
+        started = [run for run in history if run.run_id in own]
+        for path, run_id in started:
+            self._active.setdefault(run_id, []).append(path)
+        self._controller = None
+        ended: dict[str, dict[str, JobRun]] = {}
+        for pause_seconds in _pauses():
+            for run_id in list(self._active):
+                run = self._services.jobs.get(JOB_PROCESS_TABLE, run_id)
+                if run.state is not JobState.ACTIVE:
+                    ended[run_id] = self._by_table(run, self._active.pop(run_id))
+                    self._note_end(ended[run_id])
+            if not self._active:
+                break
+            paths = list(chain.from_iterable(self._active.values()))
+            self._describe(f"Waiting for {_counted(paths)}: {_names(paths)}")
+            self._sleep(max(pause_seconds, len(self._active) / _MOST_POLLS_PER_SECOND))
+        runs: dict[str, JobRun] = {}
+        for path, run_id in started:
+            runs.setdefault(path, ended[run_id][path])
+        return runs
+
+    def _by_table(self, run: JobRun, paths: Sequence[str]) -> dict[str, JobRun]:
+        """An ended run as it is for each of its tables: the failure of one table is no failure of another.
+
+        If no table has an error, the run itself failed, and with it each table for which it recorded no success.
+        """
+        if run.state is JobState.SUCCEEDED or len(paths) == 1:
+            return dict.fromkeys(paths, run)
+        states = {path: self._services.state.get(path) for path in paths}
+        failed = {path for path, state in states.items() if state and _has_failed(state)}
+        if not failed:
+            failed = {path for path, state in states.items() if not state or not self._was_recorded(state)}
+        return {path: run if path in failed else run._replace(state=JobState.SUCCEEDED) for path in paths}
+
+    def _was_recorded(self, after: TableState) -> bool:
+        return _recorded(self._before.get(after.path), after)
+
+    def _note_end(self, runs: Mapping[str, JobRun]) -> None:
+        seconds = time.monotonic() - self._begun
+        for path, run in runs.items():
+            what = "done" if run.state is JobState.SUCCEEDED else "failed"
+            self._note(f"{_name(path)}: {what} {seconds:,.0f} s after the start")
 
     def _outcome(self, state: TableState, run: JobRun | None, head_before: int | None) -> TableOutcome:
         """The outcome of a table. `head_before` is None if this run registered it: all its changes are older."""
@@ -231,6 +295,26 @@ class Pipeline:
         if changes:
             return TableOutcome(state.name, "changed", None, run_id, changes)
         return TableOutcome(state.name, "nothing new" if state.active else "inactive", None, run_id)
+
+
+def _pauses() -> Iterator[float]:
+    pause_seconds = _FIRST_PAUSE_SECONDS
+    while True:
+        yield pause_seconds
+        pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
+
+
+def _name(path: str) -> TableName:
+    return TableState({Attribute.PATH: path}).name
+
+
+def _counted(paths: Sequence[str]) -> str:
+    return f"{len(paths):,} table{'' if len(paths) == 1 else 's'}"
+
+
+def _names(paths: Sequence[str]) -> str:
+    listed = [str(_name(path)) for path in paths[:_MOST_NAMES]]
+    return ", ".join([*listed, *([f"and {len(paths) - _MOST_NAMES:,} more"] if len(paths) > _MOST_NAMES else [])])
 
 
 def _last_error(state: TableState, run: JobRun) -> CdclakeError:

@@ -37,6 +37,7 @@ _SET_BY_JOBS = WRITTEN_BY_STORE | {
     Attribute.LAST_ERROR,
     Attribute.LAST_ERROR_CODE,
     Attribute.LAST_CHANGE_ID,
+    Attribute.LAST_OFF_BY_ROLLBACK,
     Attribute.LAST_CATALOG_TABLE,
     Attribute.LAST_CATALOG_ERROR,
 }

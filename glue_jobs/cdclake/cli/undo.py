@@ -79,3 +79,4 @@ def _show_next_steps(lake_table: RegisteredTable, record: ChangeRecord, out: Out
         out.remark(f"To reapply change {next_change}: cdclake reapply {name.typed}")
     if turned_off:
         out.remark(f"To let runs apply due files to the table as it is now: cdclake tables activate {name.typed}")
+        out.remark(f"To leave it off, so that it needs no action: cdclake tables pause {name.typed}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.model.change import ChangeKind
-from cdclake.model.drift import drift_text
+from cdclake.model.names import DRIFT_SEPARATOR
 from cdclake.model.times import display_stored, display_utc
 
 if TYPE_CHECKING:
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from cdclake.model.change import ChangeRecord
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableName
+
+
+MAX_LISTED = 10
+"""Of column changes in one line; the page of a change and `cdclake changes show` list all."""
 
 
 def change_fields(record: ChangeRecord) -> dict[str, object]:
@@ -55,10 +59,17 @@ def entry_fields(entry: LogEntry) -> dict[str, object]:
     notes = {"current": entry.current, "undone": entry.undone, "not retained": not entry.retained}
     made_by = f"by {record.made_by}" if record.made_by else ""
     why = f"{made_by}: {record.reason}" if made_by and record.reason else made_by
-    drift = f"columns: {drift_text(record.drift)}" if record.drift else ""
+    drift = f"columns: {first_of(list(map(str, record.drift)))}" if record.drift else ""
     clock = clock_text(record)
     note = ", ".join([*(text for text, applies in notes.items() if applies), *filter(None, [why, drift, clock])])
     return {**change_fields(record), **flags, "note": note}
+
+
+def first_of(texts: Sequence[str], separator: str = DRIFT_SEPARATOR) -> str:
+    """The first of some texts, each once, with the number of the others: `a; b; and 8 more`."""
+    different = list(dict.fromkeys(texts))
+    rest = len(different) - MAX_LISTED
+    return separator.join([*different[:MAX_LISTED], *([f"and {rest:,} more"] if rest > 0 else [])])
 
 
 def clock_text(record: ChangeRecord) -> str:

@@ -237,8 +237,18 @@ class ChangeLog:
         data = self.store.get(key)
         if data is None:
             message = f"An object of the change log of {self.layout.name} is missing"
-            raise IntegrityError(message, remedy="Restore it from the bucket's versions before the next run", key=key)
+            raise IntegrityError(message, remedy=ways_back(self.layout), key=key)
         return data
+
+
+def ways_back(layout: LakeLayout) -> str:
+    """What to do when a part of a change log is missing."""
+    name = layout.name.typed
+    return (
+        f"Restore what is missing in {layout.bucket}/{layout.control_prefix} from the bucket's versions or a backup."
+        f" If it is lost for good, delete that folder and the data files in {layout.bucket}/{layout.table_prefix}, then"
+        f" load the table again from its raw files: cdclake tables reset {name}, then cdclake run"
+    )
 
 
 def has_namesake(log: ChangeLog) -> bool:

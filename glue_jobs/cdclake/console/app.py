@@ -10,9 +10,10 @@ from flask import Flask, render_template
 from werkzeug.exceptions import HTTPException
 
 from cdclake.console import changes, tables, undo
+from cdclake.console.addresses import CONVERTER, TableConverter
 from cdclake.console.context import current_console
 from cdclake.console.security import Gate, Secrets
-from cdclake.console.text import add_filters
+from cdclake.console.text import add_filters, shown
 from cdclake.errors import (
     CdclakeError,
     ConfigurationError,
@@ -62,6 +63,8 @@ def create_app(console: Console, secrets: Secrets, port: int) -> Flask:
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     console.attach(app)
     add_filters(app)
+    app.jinja_env.finalize = shown
+    app.url_map.converters[CONVERTER] = TableConverter
     Gate(secrets, port, allow_changes=console.allow_changes).protect(app)
     app.context_processor(_template_context)
     for module in (tables, changes, undo):

@@ -9,6 +9,7 @@ from flask import Blueprint, abort, redirect, render_template, request, url_for
 
 from cdclake.commit.ancestry import next_to_reapply
 from cdclake.commit.report import newest_changes
+from cdclake.console.addresses import table_of
 from cdclake.console.charts import change_charts
 from cdclake.console.context import current_console
 from cdclake.console.paging import Window, whole_number
@@ -18,7 +19,6 @@ from cdclake.control.plan.planned_table import Action
 from cdclake.control.status import Health, table_statuses
 from cdclake.errors import UnknownTableError
 from cdclake.model.names import Sentinel
-from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
     from cdclake.control.status import TableStatus
-    from cdclake.model.table import TableState
+    from cdclake.model.table import TableName, TableState
 
 TABLES_PER_PAGE = 100
 CHANGES_PER_PAGE = 40
@@ -76,22 +76,23 @@ def index() -> str:
     )
 
 
-@pages.get("/tables/<name>")
+@pages.get("/tables/<table:name>")
 def table(name: str) -> str:
     """A table's status and changes; `through` is the last change to list."""
-    parsed = TableName.parse(name)
     lake = current_console().lake
-    log = lake.log(parsed)
+    log = lake.log(table_of(name))
     report = newest_changes(log, CHANGES_PER_PAGE, whole_number("through", None))
-    row, errors = _load_one(name)
+    row, errors = _load_one(log.layout.name)
     if row is None and not report.head:
         raise UnknownTableError(
-            "The table does not exist", remedy="Write it as schema.table, as in the list of tables", table=name
+            "The table does not exist",
+            remedy="Write it as schema.table, as in the list of tables",
+            table=log.layout.name,
         )
     done = whole_number("done", 0)
     return render_template(
         "table.html",
-        name=name,
+        name=log.layout.name,
         row=row,
         errors=errors,
         layout=log.layout,
@@ -102,7 +103,7 @@ def table(name: str) -> str:
     )
 
 
-@pages.post("/tables/<name>/active")
+@pages.post("/tables/<table:name>/active")
 def activate(name: str) -> Response:
     """Turn a table on or off: `active` is `true` or `false`. Redirects to the list if `back` is `list`."""
     active = request.form.get("active")
@@ -110,13 +111,14 @@ def activate(name: str) -> Response:
         abort(400, "'active' must be true or false.")
     lake = current_console().lake
     states = lake.plan_inputs.states
-    set_active(states, lake.installation.find_table(states, TableName.parse(name)), active=active == "true")
+    table = table_of(name)
+    set_active(states, lake.installation.find_table(states, table), active=active == "true")
     if request.form.get("back") == "list":
-        return redirect(url_for("tables.index", _anchor=name), 303)
-    return redirect(url_for("tables.table", name=name), 303)
+        return redirect(url_for("tables.index", _anchor=str(table)), 303)
+    return redirect(url_for("tables.table", name=table), 303)
 
 
-def _load(only: Collection[str] = ()) -> TableRows:
+def _load(only: Collection[TableName] = ()) -> TableRows:
     console = current_console()
     now = console.clock()
     planned = controller.plan(console.lake.plan_inputs, now, only)
@@ -125,7 +127,7 @@ def _load(only: Collection[str] = ()) -> TableRows:
     return TableRows([Row(status, registered.get(status.path)) for status in statuses], planned.errors)
 
 
-def _load_one(name: str) -> tuple[Row | None, tuple[str, ...]]:
+def _load_one(name: TableName) -> tuple[Row | None, tuple[str, ...]]:
     """The status of one table; None if it is not registered and has no raw files."""
     try:
         tables = _load([name])

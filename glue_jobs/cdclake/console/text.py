@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import jinja2
 from markupsafe import Markup, escape
 
 from cdclake.model.times import display_stored
+from cdclake.printable import printable
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -74,6 +76,14 @@ def words(name: str) -> str:
 def breakable(text: str) -> Markup:
     """A long name that browsers may break after dots, dashes, slashes and underscores."""
     return Markup(_BREAKS.sub(r"\1<wbr>", str(escape(text))))
+
+
+def shown(value: object) -> object:
+    """What a template prints, without characters that a browser would not show, or that would turn text around."""
+    if isinstance(value, jinja2.Undefined):
+        return value
+    text = printable(str(value), keep="\n\t")
+    return Markup(text) if isinstance(value, Markup) else text
 
 
 def add_filters(app: Flask) -> None:

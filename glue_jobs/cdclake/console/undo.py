@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 
 from cdclake.commit.describe import action_text, undo_facts, undone_records
+from cdclake.console.addresses import table_of
 from cdclake.console.context import current_console
 from cdclake.console.paging import whole_number
 from cdclake.errors import CommitConflictError
-from cdclake.model.table import TableName
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
@@ -25,39 +25,39 @@ CONFIRMED_FIELD = "confirmed"
 pages = Blueprint("undo", __name__)
 
 
-@pages.get("/tables/<name>/rollback")
+@pages.get("/tables/<table:name>/rollback")
 def plan_rollback(name: str) -> str:
     """The plan of a rollback: of the last change, or to the change `to`."""
     lake_table = _open(name)
     return _show(lake_table, lake_table.plan_rollback(whole_number("to", None)))
 
 
-@pages.post("/tables/<name>/rollback")
+@pages.post("/tables/<table:name>/rollback")
 def rollback(name: str) -> Response:
     """Roll back, if the plan is still the confirmed one."""
     lake_table, to = _open(name), whole_number("to", None)
     plan = _check_confirmed(lake_table, lake_table.plan_rollback(to))
-    return _done(name, lake_table.rollback(to, _reason(), plan).change)
+    return _done(lake_table, lake_table.rollback(to, _reason(), plan).change)
 
 
-@pages.get("/tables/<name>/reapply")
+@pages.get("/tables/<table:name>/reapply")
 def plan_reapply(name: str) -> str:
     """The plan of a reapply."""
     lake_table = _open(name)
     return _show(lake_table, lake_table.plan_reapply())
 
 
-@pages.post("/tables/<name>/reapply")
+@pages.post("/tables/<table:name>/reapply")
 def reapply(name: str) -> Response:
     """Reapply, if the plan is still the confirmed one."""
     lake_table = _open(name)
     plan = _check_confirmed(lake_table, lake_table.plan_reapply())
-    return _done(name, lake_table.reapply(_reason(), plan).change)
+    return _done(lake_table, lake_table.reapply(_reason(), plan).change)
 
 
 def _open(name: str) -> RegisteredTable:
     console = current_console()
-    return console.lake.open_table(TableName.parse(name), console.made_by)
+    return console.lake.open_table(table_of(name), console.made_by)
 
 
 def _check_confirmed(lake_table: RegisteredTable, plan: UndoPlan) -> UndoPlan:
@@ -75,15 +75,15 @@ def _reason() -> str:
     return reason
 
 
-def _done(name: str, change: int) -> Response:
-    return redirect(url_for("tables.table", name=name, done=change), 303)
+def _done(lake_table: RegisteredTable, change: int) -> Response:
+    return redirect(url_for("tables.table", name=lake_table.state.name, done=change), 303)
 
 
 def _show(lake_table: RegisteredTable, plan: UndoPlan) -> str:
     state, kind, to = lake_table.state, plan.kind.value, whole_number("to", None)
     return render_template(
         "undo.html",
-        name=str(state.name),
+        name=state.name,
         kind=kind,
         plan=plan,
         title=action_text(state.name, plan),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.control.run.trigger import TriggerResult
-    from cdclake.model.table import TableState
+    from cdclake.model.table import TableName, TableState
     from cdclake.ports import JobRunner, ObjectReader, StateStore, TaskStatistics
 
 CONCURRENT_LISTINGS = 16
@@ -82,7 +82,7 @@ class PlanInputs:
     new_table: Mapping[str, str] = field(default_factory=dict)
 
 
-def plan(inputs: PlanInputs, now: datetime, only: Collection[str] | None = None) -> Plan:
+def plan(inputs: PlanInputs, now: datetime, only: Collection[TableName] = ()) -> Plan:
     """Decide what to do for every table. Changes nothing.
 
     The plan covers tables with raw files and registered tables of the location. If a table cannot be planned, the plan
@@ -90,7 +90,7 @@ def plan(inputs: PlanInputs, now: datetime, only: Collection[str] | None = None)
 
     Args:
         inputs: Raw bucket and state table.
-        only: `schema.table` names to limit the plan to; all if None or empty.
+        only: Tables to limit the plan to; empty for all.
 
     Raises:
         ConfigurationError: The raw location is empty, and it has no registered table.
@@ -103,16 +103,16 @@ def plan(inputs: PlanInputs, now: datetime, only: Collection[str] | None = None)
         inputs.raw, bucket, prefix, transaction_folders, may_be_empty=bool(registered), concurrency=CONCURRENT_LISTINGS
     )
     states = {**{state.path: state for state in discovered.tables}, **registered}
-    selected = [state for _, state in sorted(states.items()) if not only or str(state.name) in only]
+    selected = [state for _, state in sorted(states.items()) if not only or state.name in only]
     new = states.keys() - registered.keys()
     shared = replace(inputs, raw=SharedListings(inputs.raw, _transaction_begins(registered.values(), now)))
     with ThreadPoolExecutor(CONCURRENT_LISTINGS) as pool:
         planned = list(pool.map(partial(_plan_one, shared, now, new), selected))
     tables = tuple(table for table in planned if table)
-    unknown = sorted(set(only or ()) - {str(table.state.name) for table in tables})
+    unknown = sorted(set(only) - {table.state.name for table in tables})
     if unknown and not discovered.errors:
-        message = f"There is no table {', '.join(unknown)} in {bucket}/{prefix}"
-        similar = similar_names(unknown[0], (str(state.name) for state in states.values()))
+        message = f"There is no table {', '.join(map(str, unknown))} in {bucket}/{prefix}"
+        similar = similar_names(str(unknown[0]), (str(state.name) for state in states.values()))
         remedy = f"{similar}Write it as schema.table, as the folders in the raw bucket are named"
         raise UnknownTableError(message, remedy=remedy)
     return Plan(tables, tuple(discovered.errors), () if only else tuple(discovered.findings))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Callable
 
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.open_findings import OpenFindings
-from cdclake.control.run.item_sync import quarantined_rows
+from cdclake.control.run.item_sync import check_not_ahead, quarantined_rows
 from cdclake.control.run.metrics import lag_seconds
 from cdclake.errors import CdclakeError
 from cdclake.model.names import Attribute, RunState, Sentinel
@@ -40,8 +40,10 @@ class Health(Enum):
     """Its settings, item, raw files or change log cannot be read."""
     NEW = "new"
     """No operator has configured it yet."""
+    ROLLED_BACK = "rolled back"
+    """A rollback turned it off, and nobody has turned it on or left it off on purpose."""
     INACTIVE = "inactive"
-    """An operator or a rollback turned it off."""
+    """An operator turned it off."""
     FROZEN = "frozen"
     """Change files vanished before they were applied."""
     FAILED = "failed"
@@ -66,6 +68,7 @@ NEEDS_ACTION = frozenset(
     {
         Health.BROKEN,
         Health.NEW,
+        Health.ROLLED_BACK,
         Health.FROZEN,
         Health.FAILED,
         Health.LATE,
@@ -154,12 +157,22 @@ def table_statuses(
                     decision = replace(table.decision, findings=(*table.decision.findings, *texts))
                     table = replace(table, decision=decision)
             except CdclakeError as error:  # reported in the table's status
-                problem = str(error)
+                problem = str(_of_lost_log(state, log_of, error))
         return table_status(table, record, problem, now, late_after_minutes)
 
     with ThreadPoolExecutor(CONCURRENT_READS) as pool:
         statuses = list(pool.map(read, planned))
     return sorted(statuses, key=lambda status: not status.needs_action)
+
+
+def _of_lost_log(state: TableState, log_of: Callable[[TableName], ChangeLog], error: CdclakeError) -> CdclakeError:
+    """The error with which a run stops, if the lake lacks the newest change; the same error if another is the cause."""
+    try:
+        log = log_of(state.name)
+        check_not_ahead(state, log.layout, log.head())
+    except CdclakeError as cause:
+        return cause
+    return error
 
 
 def table_status(
@@ -207,6 +220,8 @@ def table_status(
 
 def _health(state: TableState, decision: Decision, now: datetime, late_after_minutes: int) -> Health:
     catalog_error = state.item.get(Attribute.LAST_CATALOG_ERROR)
+    if state.off_by_rollback:
+        return Health.ROLLED_BACK
     if decision.kind is DecisionKind.INACTIVE:
         off = Health.STALE_CATALOG if catalog_error else Health.INACTIVE
         return Health.NEW if _never_configured(state) else off

@@ -145,6 +145,9 @@ class Attribute:
     """What changes left out or found, and no operator has acknowledged, as JSON; absent until a run wrote it."""
     LAST_DRIFT = "LastDrift"
     """Column changes for which the last run refused to apply anything; empty if none."""
+    LAST_OFF_BY_ROLLBACK = "LastOffByRollback"
+    """`true`: a rollback turned the table off, and nobody has turned it on since, or left it off on purpose with
+    `cdclake tables pause` or `cdclake rollback --leave-off`."""
     LAST_CHANGE_ID = "LastChangeId"
     """Number of the lake table's newest change."""
     LAST_RETIRED_SINCE_UTC = "LastRetiredSinceUtc"
@@ -250,7 +253,7 @@ class Argument:
     CATALOG_DATABASE = "catalog_database"
     """ProcessTable only: database of the Glue Data Catalog for the lake tables; empty for none."""
     TABLES = "tables"
-    """Controller only: comma-separated `schema.table` names to limit the run to."""
+    """Controller only: names of tables to limit the run to, separated by commas, or as a JSON list."""
     NAME_PREFIX = "name_prefix"
     """Controller and ProcessTable: prefix of the names of all jobs, and of the namespace of metrics; may be empty."""
     TABLE_METRICS = "table_metrics"

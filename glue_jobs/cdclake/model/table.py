@@ -16,6 +16,7 @@ from cdclake.model.names import DRIFT_SEPARATOR, Attribute, Sentinel
 from cdclake.model.rawfiles import file_order, is_transactions_key, read_time, transactions_prefix
 from cdclake.model.schema import Schema, parse_columns
 from cdclake.model.times import iso_utc, parse_iso_utc
+from cdclake.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +44,8 @@ MAX_RETENTION_DAYS = 36_500
 MAX_QUIET_MINUTES = 10_080
 MAX_KEY_BYTES = 1024
 """Maximum length of an S3 key, in UTF-8. https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
+MAX_READINGS = 3
+"""Of an ambiguous name, for its error."""
 _DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 _STAMP = re.compile(r"[0-9]{8}-[0-9]{6}")
 _TYPES = {"L": "a list", "M": "a map", "SS": "a set", "NS": "a set", "BS": "a set", "B": "binary"}
@@ -58,31 +61,45 @@ _READ_AS_TEXT = {value for name, value in vars(Attribute).items() if name.isuppe
 
 @dataclass(frozen=True, order=True)
 class TableName:
-    """`schema.table` of the source database."""
+    """Schema and table of the source database, which are folders, so that they contain no slash."""
 
     schema: str
     table: str
 
     def __str__(self) -> str:
-        return f"{self.schema}.{self.table}"
+        """`schema.table`; with a slash if schema or table contain a dot, so that no two tables have the same text."""
+        separator = "/" if "." in self.schema + self.table else "."
+        return f"{self.schema}{separator}{self.table}"
 
     @property
     def typed(self) -> str:
         """The name quoted for a shell, so that commands in remedies are safe to copy."""
-        return shlex.quote(str(self))
+        text = str(self)
+        if printable(text) == text:
+            return shlex.quote(text)
+        escaped = printable(text.replace("\\", "\\\\").replace("'", "\\'"))
+        return f"$'{escaped}'"
 
     @classmethod
     def parse(cls, text: str) -> TableName:
-        """Read `schema.table`. The table part may hold further dots.
+        """Read `schema.table` or `schema/table`; with further dots, only the latter is exact.
 
         Raises:
-            ConfigurationError: There is no dot, or a part is empty.
+            ConfigurationError: It is neither, or can be read as the names of several tables.
         """
-        schema, dot, table = text.partition(".")
-        if not (dot and schema and table):
+        separator = "/" if "/" in text else "."
+        cuts = [place for place, character in enumerate(text) if character == separator]
+        names = [cls(text[:cut], text[cut + 1 :]) for cut in cuts]
+        names = [name for name in names if name.schema and name.table and "/" not in name.schema + name.table]
+        if not names:
             message = f"'{text}' is not a table name"
             raise ConfigurationError(message, remedy="Write it as schema.table")
-        return cls(schema, table)
+        if len(names) > 1:
+            message = f"'{text}' can be the name of {len(names)} tables"
+            listed = " or ".join(name.typed for name in names[:MAX_READINGS])
+            more = " or ..." if len(names) > MAX_READINGS else ""
+            raise ConfigurationError(message, remedy=f"Write schema/table with a slash: {listed}{more}")
+        return names[0]
 
 
 @dataclass(frozen=True)
@@ -141,7 +158,7 @@ class TableState:
 
     @property
     def name(self) -> TableName:
-        """`schema.table`, from the last two folders of the path."""
+        """The name, from the last two folders of the path."""
         parts = self.raw_prefix.rstrip("/").split("/")
         return TableName(parts[-2] if len(parts) > 1 else "", parts[-1])
 
@@ -167,6 +184,11 @@ class TableState:
     def active(self) -> bool:
         """Whether an operator turned the table on."""
         return self.item.get(Attribute.ACTIVE_FLAG, Sentinel.INACTIVE).strip().lower() == Sentinel.ACTIVE
+
+    @property
+    def off_by_rollback(self) -> bool:
+        """Whether a rollback turned the table off, and no operator has decided since that it stays off."""
+        return not self.active and self.item.get(Attribute.LAST_OFF_BY_ROLLBACK) == Sentinel.ACTIVE
 
     def leased(self, now: datetime) -> bool:
         """Whether a run holds the table's lease at that time; a broken one, see `lease_fault`, counts as expired."""

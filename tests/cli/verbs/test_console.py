@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cdclake.cli.aws.services import connect
+from cdclake.cli.errors import explain
+from cdclake.cli.target import Target
+from cdclake.console.context import Console
 from cdclake.loopback import listen
+from tests.console.conftest import new_browser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +57,16 @@ def test_it_prints_its_address_serves_pages_and_ends_at_the_first_signal() -> No
         assert "Read-only" in text
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS_TO_END) == 0
+
+
+@pytest.mark.parametrize("page", ["", "/changes/1", "/quarantine", "/rollback", "/reapply"])
+@pytest.mark.parametrize("letters", [300, 1100, 3000])
+def test_a_name_that_is_too_long_for_aws_is_that_of_no_table(state, page, letters) -> None:
+    services = connect(Target())
+    browser = new_browser(Console(services, "AWS", services.clock, explain, late_after_minutes=180))
+    browser.enter()
+    services.raw.put("shop/store/LOAD00000001.csv", b"1\n")
+    assert browser.get(f"/tables/shop.{'x' * letters}{page}").status_code == 404
 
 
 def test_a_port_in_use_is_a_clear_error(cdclake) -> None:

@@ -1,6 +1,7 @@
 """`cdclake tables` lists, shows and configures tables, and refuses invalid settings."""
 
 import json
+import re
 
 import boto3
 import pytest
@@ -224,6 +225,31 @@ def test_another_key_of_a_loaded_table_is_refused_unless_it_is_loaded_again(cdcl
     assert "LastFullLoadDate=1900-01-01 00:00:00" in result.stderr
     assert state.get(STORE).item[Attribute.PARTITION_KEY] == "null"
     assert cdclake(*arguments, "--set", "LastFullLoadDate=1900-01-01 00:00:00").exit_code == 0
+
+
+def test_the_remedy_for_a_lost_lake_can_be_followed(cdclake, store, state):
+    lake = boto3.client("s3")
+    for version in lake.list_object_versions(Bucket="cdclake-lake")["Versions"]:
+        lake.delete_object(Bucket="cdclake-lake", Key=version["Key"], VersionId=version["VersionId"])
+    lake.put_object(Bucket="cdclake-raw", Key="shop/store/LOAD00000001.csv", Body=b"1\n")
+    error = " ".join(cdclake("status", "--table", "shop.store").stderr.split())
+    assert "The state table has change 3 of shop.store, but the newest change in the lake is none" in error
+    (command,) = re.findall(r"cdclake (tables reset shop\.store)", error)
+    dry = cdclake.ok(*command.split(), "--dry-run")
+    assert "change 3" in dry.stdout
+    assert state.get(STORE).last_change == 3
+    (record,) = cdclake.records(*command.split(), "--yes")
+    assert (record["last_change"], record["last_full_load"]) == ("0", None)
+    status = cdclake("status", "--table", "shop.store", "--output", "json")
+    assert json.loads(status.stdout)["standing"] in ("behind", "waiting")
+
+
+def test_a_table_in_the_lake_is_not_reset(cdclake, store, state):
+    before = dict(state.get(STORE).item)
+    result = cdclake("tables", "reset", "shop.store", "--yes")
+    assert result.exit_code == 3
+    assert "The lake has files of shop.store. Nothing was done" in result.stderr
+    assert dict(state.get(STORE).item) == before
 
 
 def test_a_pattern_changes_every_table_that_it_matches(cdclake, state):

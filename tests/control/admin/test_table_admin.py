@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from dataclasses import replace
@@ -13,12 +14,20 @@ import pytest
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.run.lease import LEASE_SECONDS, RENEW_AFTER_SECONDS, Lease
-from cdclake.errors import ConfigurationError, IntegrityError, LakeFilesError, LeaseHeldError, LeaseLostError
+from cdclake.control.status import Health, table_statuses
+from cdclake.errors import (
+    ConfigurationError,
+    IntegrityError,
+    LakeFilesError,
+    LeaseHeldError,
+    LeaseLostError,
+    RefusedChangeError,
+)
 from cdclake.model.change import ChangeKind
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, Attribute
 from tests.builders import eventually
-from tests.control.world import LAKE, LAKE_PREFIX, ORDERS
+from tests.control.world import LAKE, LAKE_PREFIX, ORDERS, raising
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,6 +69,121 @@ def test_a_rollback_turns_the_table_off_and_moves_the_watermark_back(orders: Wor
     assert Attribute.LEASE_HOLDER not in now
     assert orders.process().rounds == []
     assert orders.applied == [CHANGE_1, CHANGE_2]
+
+
+def test_a_rollback_that_dies_after_turning_the_table_off_leaves_it_in_need_of_action(orders: World) -> None:
+    log = table(orders).log
+    log.commit = raising(RuntimeError("died"))  # type: ignore[method-assign]  # as a crash would
+    with pytest.raises(RuntimeError):
+        replace(table(orders), log=log).rollback()
+    assert orders.state().off_by_rollback
+
+
+def test_a_rollback_says_whether_the_table_is_meant_to_stay_off(orders: World) -> None:
+    table(orders).rollback()
+    assert orders.state().off_by_rollback
+    table(orders).rollback(leave_off=True)
+    assert (orders.state().active, orders.state().off_by_rollback) == (False, False)
+
+
+def lose(orders: World, *prefixes: str) -> None:
+    """Delete objects of the lake."""
+    gone = [entry.key for entry in orders.lake.list("") if entry.key.startswith(prefixes)]
+    assert gone
+    orders.lake.delete(gone)
+
+
+CONTROL = f"{LAKE_PREFIX}_cdclake/shop/orders/"
+
+
+def status_text(orders: World) -> str:
+    (status,) = table_statuses(orders.plan().tables, lambda _: orders.log(), orders.clock(), 180)
+    assert status.health is Health.BROKEN
+    return status.to_do
+
+
+def commands(remedy: str) -> list[str]:
+    """The commands of a remedy that end it, in order."""
+    return re.findall(r"cdclake [a-z]+(?: [a-z]+ shop\.orders)?", remedy)
+
+
+def test_a_lost_change_log_has_one_remedy_which_works(orders: World) -> None:
+    lose(orders, CONTROL)
+    shown = status_text(orders)
+    with pytest.raises(IntegrityError) as refused:
+        orders.process()
+    assert shown == str(refused.value)
+    assert f"Restore what is missing in {LAKE}/{CONTROL} from the bucket's versions" in shown
+    assert commands(shown) == ["cdclake tables reset shop.orders", "cdclake run"]
+    orders.applied.clear()
+    table(orders).reset()
+    assert orders.decision().kind is DecisionKind.BOTH
+    orders.process()
+    assert orders.applied == [CHANGE_1, CHANGE_2]
+    now = item(orders)
+    assert (now[Attribute.LAST_CHANGE_ID], now[Attribute.LAST_INCREMENTAL_FILE]) == ("2", ORDERS + CHANGE_2)
+    assert now[Attribute.LAST_RUN_STATE] == "SUCCEEDED"
+    assert orders.decision().kind is DecisionKind.NOTHING_NEW
+
+
+def test_a_lost_change_log_of_a_table_without_a_full_load_has_the_same_remedy(world: World) -> None:
+    world.register()
+    for file in (CHANGE_1, CHANGE_2):
+        world.put(file)
+        world.process()
+        world.clock.advance(3600)
+    lose(world, CONTROL)
+    assert "cdclake tables reset shop.orders" in status_text(world)
+    world.applied.clear()
+    table(world).reset()
+    world.process()
+    assert world.applied == [CHANGE_1, CHANGE_2]
+    assert world.decision().kind is DecisionKind.NOTHING_NEW
+
+
+def test_the_newest_record_that_is_lost_alone_has_the_remedy_that_ends_with_a_reset(orders: World) -> None:
+    lose(orders, f"{CONTROL}changes/000000000003.json")
+    shown = status_text(orders)
+    with pytest.raises(IntegrityError) as refused:
+        orders.process()
+    assert shown == str(refused.value)
+    assert "delete that folder" in shown
+    with pytest.raises(RefusedChangeError, match=r"The lake has files of shop\.orders") as refused_reset:
+        table(orders).reset()
+    assert refused_reset.value.details["folder"] == f"{LAKE}/{CONTROL}"
+    lose(orders, CONTROL)
+    table(orders).reset()
+    orders.process()
+    assert item(orders)[Attribute.LAST_RUN_STATE] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("folder", [CONTROL, f"{LAKE_PREFIX}shop/orders/", f"{LAKE_PREFIX}_iceberg/shop/orders/"])
+def test_a_table_with_files_in_the_lake_is_not_reset(orders: World, folder: str) -> None:
+    lose(orders, CONTROL)
+    orders.lake.put(f"{folder}x", b"x")
+    before = item(orders)
+    with pytest.raises(RefusedChangeError, match=f"folder {LAKE}/{folder}"):
+        table(orders).reset()
+    assert {**item(orders), Attribute.FENCING_TOKEN: ""} == {**before, Attribute.FENCING_TOKEN: ""}
+
+
+def test_a_reset_forgets_what_was_acknowledged(orders: World) -> None:
+    orders.states.set_attributes(ORDERS, {Attribute.ACKNOWLEDGED_CHANGE: "3"})
+    lose(orders, CONTROL)
+    table(orders).reset()
+    assert orders.state().acknowledged_change == 0
+
+
+def test_a_reset_after_a_dead_run_leaves_it_to_the_next_run_to_fence_that_one(orders: World) -> None:
+    orders.states.acquire_lease(ORDERS, "dead", orders.clock(), LEASE_SECONDS)
+    lose(orders, CONTROL)
+    orders.clock.advance(LEASE_SECONDS + 1)
+    table(orders).reset()
+    orders.clock.advance(LEASE_SECONDS + 1)
+    orders.process()
+    kinds = [record.kind for record in orders.log().records(1, orders.log().head())]
+    assert kinds[0] is ChangeKind.TAKEOVER
+    assert item(orders)[Attribute.LAST_RUN_STATE] == "SUCCEEDED"
 
 
 def test_once_the_table_is_on_again_the_next_run_applies_the_undone_changes(orders: World) -> None:

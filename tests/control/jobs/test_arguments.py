@@ -2,8 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from cdclake.control.jobs.arguments import folder_prefix, item_json, parse_arguments, parse_item, parse_new_table
+from cdclake.control.jobs.arguments import (
+    folder_prefix,
+    item_json,
+    parse_arguments,
+    parse_item,
+    parse_new_table,
+    parse_tables,
+    tables_text,
+)
 from cdclake.errors import ConfigurationError
+from cdclake.model.table import TableName
 
 
 def test_both_forms_are_read_and_glues_own_arguments_are_ignored():
@@ -66,6 +75,33 @@ def test_an_invalid_item_is_refused(text: str):
 @pytest.mark.parametrize(("text", "prefix"), [("", ""), ("/", ""), ("dms", "dms/"), ("/a/b/", "a/b/")])
 def test_a_prefix_is_empty_or_ends_with_a_slash(text: str, prefix: str):
     assert folder_prefix(text) == prefix
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ([], ""),
+        ([("shop", "orders"), ("a.b", "c")], "shop.orders,a.b/c"),
+        ([("shop", "a,b"), ("shop", "c")], '["shop.a,b", "shop.c"]'),
+        ([("shop", " a")], "shop. a"),
+        ([("shop", "a ")], '["shop.a "]'),
+        ([("1", "2")], "1.2"),
+    ],
+)
+def test_names_of_tables_are_read_as_they_are_written(names: list[tuple[str, str]], text: str):
+    tables = [TableName(*parts) for parts in names]
+    assert tables_text(tables) == text
+    assert parse_tables(text) == tables
+
+
+def test_spaces_between_names_of_tables_do_not_matter():
+    assert parse_tables(" shop.orders , shop.items,") == [TableName("shop", "orders"), TableName("shop", "items")]
+
+
+@pytest.mark.parametrize("text", ["orders", "a.b.c", '["orders"]', "[1]"])
+def test_names_of_tables_that_are_not_exact_are_refused(text: str):
+    with pytest.raises(ConfigurationError, match=r"is not a table name|can be the name of"):
+        parse_tables(text)
 
 
 def test_settings_of_new_tables_are_read_from_json():

@@ -5,11 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from cdclake.control.jobs.entry import JobExit, StoppedError, job_run_id, run_job, stop_on_sigterm
-from cdclake.errors import BadRowError, SchemaMismatchError
+from cdclake.errors import BadRowError, DiskFullError, SchemaMismatchError
 
 
 def test_a_successful_run_prints_only_its_summary_and_returns(capsys: pytest.CaptureFixture[str]):
@@ -46,6 +47,25 @@ def test_a_summary_with_an_error_is_printed_and_fails(capsys: pytest.CaptureFixt
     out, err = capsys.readouterr()
     assert json.loads(out)["tables"] == 2
     assert err == "RetryableError: 1 of 2 tables failed\n"
+
+
+def test_a_full_disk_is_an_error_with_a_remedy(capsys: pytest.CaptureFixture[str]):
+    def main() -> dict[str, object]:
+        with Path("/dev/full").open("wb") as file:
+            file.write(b"x")
+        return {}
+
+    with pytest.raises(JobExit) as caught:
+        run_job(main)
+    assert caught.value.code == DiskFullError.exit_code
+    line = capsys.readouterr().err
+    assert line.startswith("DiskFullError: A disk is full: No space left on device. Free space")
+    assert line.count("\n") == 1
+
+
+def test_another_error_of_the_system_propagates():
+    with pytest.raises(FileNotFoundError):
+        run_job(lambda: {"x": Path("/nowhere/at/all").read_text()})
 
 
 def test_a_defect_propagates_with_its_traceback():

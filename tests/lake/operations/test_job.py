@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -13,13 +14,12 @@ from cdclake import logs
 from cdclake.adapters.stores import open_store
 from cdclake.control.jobs.arguments import item_json, parse_arguments
 from cdclake.control.run.spark_batch import BatchProgress, batch_key, progress_key, read_progress
-from cdclake.errors import BadRowError, ConfigurationError
+from cdclake.errors import BadRowError, ConfigurationError, DiskFullError
 from cdclake.lake.operations.job import load_tables, relative_file, table_run
 from cdclake.lake.spark.in_process import InProcessBackend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 WALKTHROUGH = ["bucket", "prefix", "folder", "out_path", "partitionKey", "lastIncrementalFile", "newIncrementalFile"]
 
@@ -109,6 +109,18 @@ def test_a_run_of_a_table_at_which_one_died_names_each_file_before_it_reads_it()
     assert run.note_file
     run.note_file("LOAD00000001.csv")
     assert read_progress(open_store("lake-bucket"), key) == BatchProgress({}, at=path, file="LOAD00000001.csv")
+
+
+def test_a_full_disk_is_an_error_of_its_table() -> None:
+    def load(_argv: Sequence[str]) -> dict[str, Any]:
+        with Path("/dev/full").open("wb") as file:
+            file.write(b"x")
+        return {}
+
+    with pytest.raises(DiskFullError, match="A disk is full"):
+        load_tables(
+            command_line("raw-bucket", "s3://lake-bucket/shop"), load, lambda: pytest.fail("no Spark is needed")
+        )
 
 
 def test_an_out_path_without_schema_is_a_clear_error() -> None:

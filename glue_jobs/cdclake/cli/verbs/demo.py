@@ -91,7 +91,8 @@ def show(report: DemoReport, output: OutputFormat) -> None:
         out.json_record(report.to_json())
         return
     registered = ", ".join(report.registered)
-    out.remark(f"The Controller registered {registered} as inactive. The demo set keys and activated them.\n")
+    out.remark(f"The Controller registered {registered} as inactive. The demo set keys and activated them.")
+    out.remark("")
     for (name, started_by), steps in groupby(report.steps, key=lambda step: (step.step, step.started_by)):
         records = [{"table": step.table, **step_record(step.to_json())} for step in steps]
         out.records(f"{name.capitalize()} ({started_by})", _STEP_COLUMNS, records)

@@ -98,7 +98,8 @@ def _print_tables(choices: Choices, output: OutputFormat) -> None:
     if advice.endpoint:
         _print_records(output, endpoint, advice.endpoint)
     else:
-        out.remark(f"{endpoint}: no settings besides the connection.\n")
+        out.remark(f"{endpoint}: no settings besides the connection.")
+        out.remark("")
     if advice.parameters:
         _print_records(output, _PARAMETERS, advice.parameters)
     if output is OutputFormat.JSON:
@@ -107,7 +108,8 @@ def _print_tables(choices: Choices, output: OutputFormat) -> None:
     out.remark(_STEPS)
     for step in advice.steps:
         out.verbatim(f"\n-- {step.name}: {step.reason}\n{step.value}")
-    out.remark("\nAWS's page about each: --output json. For the AWS CLI, CloudFormation or Terraform: --as.")
+    out.remark("")
+    out.remark("AWS's page about each: --output json. For the AWS CLI, CloudFormation or Terraform: --as.")
 
 
 def _print_records(

@@ -161,13 +161,14 @@ def show(report: Diagnosis, output: OutputFormat) -> None:
         return
     out.records(f"DMS settings of {report.table}, inferred from its files", _SETTINGS, inferred)
     for finding in report.findings:
-        out.remark(_paragraph(finding))
+        for line in _lines(finding):
+            out.remark(line)
         out.verbatim(f"{finding.paste}\n" if finding.paste else "")
     summary = f"Checked {report.files_opened:,} of {report.files:,} files, {report.rows:,} rows."
     out.remark(summary if report.findings else f"{summary} No findings.")
 
 
-def _paragraph(finding: Finding) -> str:
+def _lines(finding: Finding) -> list[str]:
     """The lines of a finding, without what to paste."""
     row, column = finding.row, finding.column
     where = [finding.file, f"row {row + 1:,}" if row is not None else "", f"column {column}" if column else ""]
@@ -178,4 +179,4 @@ def _paragraph(finding: Finding) -> str:
         f"  Why it matters: {finding.kind.why}",
         f"  Fix: {finding.fix}",
     ]
-    return "\n".join(line for line in lines if line)
+    return [line for line in lines if line]

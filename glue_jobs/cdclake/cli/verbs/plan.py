@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdclake.cli.options import TablesOption, with_target
+from cdclake.cli.options import TablesOption, table_names, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target
 from cdclake.errors import AttentionError, RetryableError
@@ -30,7 +30,7 @@ def plan(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABL
     from cdclake.control import controller
 
     services = connect(target)
-    planned = controller.plan(services.plan_inputs, services.clock(), table)
+    planned = controller.plan(services.plan_inputs, services.clock(), table_names(table))
     records = [entry.to_json() for entry in planned.tables]
     out = output_for(output)
     out.records("Plan", _COLUMNS, [{**record, "reason": record.get("reason") or record["error"]} for record in records])

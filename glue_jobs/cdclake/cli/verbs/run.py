@@ -6,18 +6,21 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from cdclake.cli.change_columns import STEP_COLUMNS, step_record
-from cdclake.cli.options import TablesOption, with_target
+from cdclake.cli.options import TablesOption, table_names, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.signals import Interrupted, exiting_on_signals
 from cdclake.cli.target import Target
+from cdclake.commit.describe import MAX_LISTED, first_of
 from cdclake.control.jobs.entry import error_line
 from cdclake.model.change import PHASES
-from cdclake.model.table import TableName
+from cdclake.model.names import DRIFT_SEPARATOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cdclake.cli.pipeline import PipelineOutcome, TableOutcome
     from cdclake.commit.report import ChangeSummary
+    from cdclake.model.table import TableName
 
 _COLUMNS = (OutputColumn("table", "Table"), OutputColumn("what", "Outcome"), *STEP_COLUMNS)
 _COST_COLUMNS = (
@@ -33,7 +36,8 @@ _COST_COLUMNS = (
 def run(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
     """Apply new raw files now and wait for the result.
 
-    Does the same as the hourly workflow.
+    Does the same as the hourly workflow. The work is done by jobs in Glue: if this command is stopped, they go on. It
+    then names them, and exits with 130 after Ctrl-C and 143 after SIGTERM.
 
     Example: cdclake run --table shop.orders
     """
@@ -41,17 +45,36 @@ def run(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABLE
     from cdclake.cli.pipeline import Pipeline
     from cdclake.control.controller import plan
 
-    names = tuple(TableName.parse(name) for name in table or ())
-    with progress("Starting the Controller") as bar:
+    names = table_names(table)
+    with progress("Starting the Controller") as bar, exiting_on_signals():
         services = connect(target)
-        if names:
-            plan(services.plan_inputs, services.clock(), table)  # refuses unknown names before a job starts
-        outcome = Pipeline(services, target, bar.describe).run(names)
+        pipeline = Pipeline(services, target, bar.describe, bar.note)
+        try:
+            if names:
+                plan(services.plan_inputs, services.clock(), names)  # refuses unknown names before a job starts
+            outcome = pipeline.run(names)
+        except BaseException as error:  # such as a signal, a lost connection or expired credentials
+            if pipeline.unfinished or isinstance(error, Interrupted):
+                for line in _without_this_command(pipeline.unfinished):
+                    bar.note(line)
+            raise
         if outcome.succeeded:
             outcome = outcome.with_plan(plan(services.plan_inputs, services.clock(), outcome.succeeded))
     show(outcome, output)
     if outcome.failed:
         raise outcome.error()
+
+
+def _without_this_command(unfinished: list[str]) -> Iterable[str]:
+    """What goes on when this command ends early, and how to watch it."""
+    if not unfinished:
+        yield "This command ends; no job goes on without it."
+        return
+    yield "This command no longer waits. In Glue, these go on without it:"
+    yield from unfinished[:MAX_LISTED]
+    if len(unfinished) > MAX_LISTED:
+        yield f"and {len(unfinished) - MAX_LISTED:,} more runs"
+    yield "To watch them: cdclake status. To wait for them again: cdclake run"
 
 
 def show(outcome: PipelineOutcome, output: OutputFormat) -> None:
@@ -114,10 +137,13 @@ def _omissions(name: TableName, change: ChangeSummary) -> Iterable[str]:
     if change.quarantined:
         command = f"cdclake quarantine show {name.typed}"
         yield f"{name}, change {change.change}, rows quarantined: {change.quarantined:,}. To show them: {command}"
-    if change.drift:
-        yield f"{name}, change {change.change}, columns changed at the source: {'; '.join(change.drift)}"
-    if change.missing_columns:
-        yield f"{name}, change {change.change}, columns missing in updates: {', '.join(change.missing_columns)}"
+    command = f"cdclake changes show {name.typed} {change.change}"
+    for what, texts, separator in (
+        ("columns changed at the source", change.drift, DRIFT_SEPARATOR),
+        ("columns missing in updates", change.missing_columns, ", "),
+    ):
+        if texts:
+            more = f". To show them all: {command}" if len(set(texts)) > MAX_LISTED else ""
+            yield f"{name}, change {change.change}, {what}: {first_of(texts, separator)}{more}"
     if change.too_late_files:
-        command = f"cdclake changes show {name.typed} {change.change}"
         yield f"{name}, change {change.change}, files too late: {change.too_late_files:,}. To show them: {command}"

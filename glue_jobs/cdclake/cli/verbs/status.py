@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.cli.options import LateAfterOption, TablesOption, with_target
+from cdclake.cli.options import LateAfterOption, TablesOption, table_names, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target
 from cdclake.control.status import LATE_AFTER_MINUTES, Health
@@ -54,7 +54,7 @@ def status(
 
     services = connect(target)
     now = services.clock()
-    planned = controller.plan(services.plan_inputs, now, table)
+    planned = controller.plan(services.plan_inputs, now, table_names(table))
     statuses = table_statuses(planned.tables, services.log, now, late_after_minutes)
     out = output_for(output)
     if output is OutputFormat.JSON:

@@ -165,7 +165,8 @@ def activate(table: TablePatternArgument, *, output: OutputOption = OutputFormat
 def pause(table: TablePatternArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
     """Turn a table off, or each that a pattern matches, so that runs skip it.
 
-    Its lake table stays, and activate continues from there.
+    Its lake table stays, and activate continues from there. After a rollback, this leaves the table off on purpose: it
+    no longer needs action.
 
     Example: cdclake tables pause shop.orders
     """
@@ -191,17 +192,17 @@ def acknowledge(
     """
     out = output_for(output)
     lake_table = open_table(target, table)
-    seen = lake_table.to_acknowledge()
+    seen, name = lake_table.to_acknowledge(), lake_table.state.name
     for finding in seen.findings:
-        out.remark(f"{table}: {finding}")
+        out.remark(f"{name}: {finding}")
     if seen.accepts:
-        out.remark(f"{table}: columns changed at the source, and the last run applied nothing: {seen.accepts}")
+        out.remark(f"{name}: columns changed at the source, and the last run applied nothing: {seen.accepts}")
     if not seen.findings and not seen.accepts:
-        out.remark(f"{table}: there is nothing to acknowledge.")
+        out.remark(f"{name}: there is nothing to acknowledge.")
     if dry_run:
         out.remark(DRY_RUN)
         return
-    confirm(f"Acknowledge this for {table}?", yes=yes, output=output)
+    confirm(f"Acknowledge this for {name}?", yes=yes, output=output)
     after = lake_table.acknowledge(seen)
     out.records("Tables", _COLUMNS, [_state_record(after)])
 
@@ -235,6 +236,34 @@ def unfreeze(
     confirm(f"Unfreeze {table}, and lose the changes in the missing files?", yes=yes, output=output)
     after = change_settings(lake_table.states, lake_table.state, {Attribute.LAST_PENDING: Sentinel.NONE})
     out.records("Tables", _COLUMNS, [_state_record(after)])
+
+
+@app.command()
+@with_target
+def reset(
+    table: TableArgument,
+    *,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Forget a lake table that is lost, so that the next run loads it again from its raw files.
+
+    Only if the lake has no file of the table. Its settings stay.
+
+    Example: cdclake tables reset shop.orders
+    """
+    out = output_for(output)
+    lake_table = open_table(target, table)
+    lake_table.check_resettable()
+    name = lake_table.state.name
+    if dry_run:
+        out.remark(f"The state table would forget change {lake_table.state.last_change} of {name} and all before it.")
+        out.remark(DRY_RUN)
+        return
+    confirm(f"Forget all changes of {name}, of which the lake has none?", yes=yes, output=output)
+    out.records("Tables", _COLUMNS, [_state_record(lake_table.reset())])
 
 
 def _state_record(state: TableState) -> dict[str, object]:
@@ -325,11 +354,11 @@ def _change(
         after = checked_settings(before, attributes, lake)
         if lake and not unchecked:
             _check_columns(target, after, attributes.keys(), lake)
+    states = []
     for before in found:
         if register:
             services.state.register(before)
-        change_settings(services.state, before, attributes)
-    states = [before.with_attributes(**attributes) for before in found]
+        states.append(change_settings(services.state, before, attributes))
     output_for(output).records("Tables", _COLUMNS, [_state_record(after) for after in states])
 
 

@@ -120,8 +120,8 @@ def _matching(target: Target, engine: source_database.Engine, database: str, tex
     if not is_pattern(text):
         return [text]
     if engine is source_database.Engine.MYSQL:
-        return [TableName.parse(name).table for name in matching_names(target, f"{database}.{text}")]
-    return matching_names(target, text if "." in text else f"*.{text}")
+        return [TableName.parse(name).table for name in matching_names(target, f"{database}/{text}")]
+    return matching_names(target, text if "." in text or "/" in text else f"*/{text}")
 
 
 def _compare_count(target: Target, location_of: Callable[[TableName], TableLocation], text: str) -> TableVerification:

@@ -41,8 +41,10 @@ def change_settings(
         UnknownTableError: The table is no longer in the state table.
     """
     after = checked_settings(before, attributes, lake)
+    if Attribute.ACTIVE_FLAG in attributes and Attribute.LAST_OFF_BY_ROLLBACK in before.item:
+        attributes = {**attributes, Attribute.LAST_OFF_BY_ROLLBACK: ""}  # turned on, or left off on purpose
     states.set_attributes(before.path, attributes)
-    return after
+    return after.with_attributes(**attributes)
 
 
 def checked_settings(before: TableState, attributes: Mapping[str, str], lake: Snapshot | None = None) -> TableState:

@@ -69,7 +69,7 @@ class Installation:
     def find_tables(self, states: StateStore, pattern: str) -> list[TableState]:
         """Read the states of the tables that a name or a pattern such as `shop.*` matches, by name.
 
-        `*` matches any text, `?` any character, and `[ab]` one of them, as in a shell.
+        `*` matches any text, `?` any character, and `[ab]` one of them, as in a shell; each within schema or table.
 
         Raises:
             ConfigurationError: The text is not a table name.
@@ -78,7 +78,7 @@ class Installation:
         name = TableName.parse(pattern)
         if not is_pattern(pattern) or states.get(self.new_state(name).path):
             return [self.find_table(states, name)]
-        matching = [state for state in states.all(self.state_prefix) if fnmatchcase(str(state.name), pattern)]
+        matching = [state for state in states.all(self.state_prefix) if _matches(state.name, name)]
         if not matching:
             remedy = (
                 "cdclake tables lists the registered tables; quote the pattern, so that the shell does not expand it"
@@ -99,6 +99,10 @@ class Installation:
             remedy = f"{similar}cdclake tables lists the tables; cdclake run registers new tables of the raw bucket"
             raise UnknownTableError("The table is not registered", remedy=remedy, table=name, path=path)
         return state
+
+
+def _matches(name: TableName, pattern: TableName) -> bool:
+    return fnmatchcase(name.schema, pattern.schema) and fnmatchcase(name.table, pattern.table)
 
 
 def is_pattern(text: str) -> bool:

@@ -15,16 +15,24 @@ from cdclake.commit.table_files import Differences, check_files, compare, repair
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import UndoPlan, apply_undo, check_files_retained, plan_reapply, plan_rollback
 from cdclake.control.catalog.sync import sync_catalog
+from cdclake.control.plan.full_load_gate import reload_command
 from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.open_findings import OpenFindings
-from cdclake.control.run.item_sync import check_not_ahead, is_emptied, lake_attributes, open_findings, was_loaded
+from cdclake.control.run.item_sync import (
+    check_not_ahead,
+    forgotten_lake,
+    is_emptied,
+    lake_attributes,
+    open_findings,
+    was_loaded,
+)
 from cdclake.control.run.lease import Lease
-from cdclake.errors import CommitConflictError, LeaseHeldError, RetryableError
+from cdclake.errors import CommitConflictError, LeaseHeldError, RefusedChangeError, RetryableError
 from cdclake.model.catalog import CatalogName
 from cdclake.model.names import Attribute, Sentinel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from datetime import timedelta
 
     from cdclake.commit.log import ChangeLog
@@ -90,16 +98,24 @@ class RegisteredTable:
         """The plan of `reapply`; see `commit.undo.plan_reapply`."""
         return self._checked(plan_reapply(self.log))
 
-    def rollback(self, to: int | None = None, reason: str = "", agreed: UndoPlan | None = None) -> ChangeRecord:
+    def rollback(
+        self,
+        to: int | None = None,
+        reason: str = "",
+        agreed: UndoPlan | None = None,
+        *,
+        leave_off: bool = False,
+    ) -> ChangeRecord:
         """Undo the last change, or roll back to an earlier one, and turn the table off.
 
         The watermark is rolled back with the rows, so the next run would apply the same raw files again. So the table
-        stays off until an operator turns it on.
+        stays off until an operator turns it on, and needs action until then.
 
         Args:
             to: As for `plan_rollback`.
             reason: Why, for the change record.
             agreed: The plan that the operator confirmed; None if no confirmation was asked.
+            leave_off: Whether the table is meant to stay off, so that it needs no action.
 
         Raises:
             LeaseHeldError: A run is working on the table.
@@ -108,7 +124,9 @@ class RegisteredTable:
             PastRetentionError: Files to restore are no longer kept.
             LakeFilesError: Files were added, removed or replaced by another program.
         """
-        return self._undo(lambda: plan_rollback(self.log, to), reason, agreed, pause=True)
+        off_by_rollback = "" if leave_off else Sentinel.ACTIVE
+        pause = {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE, Attribute.LAST_OFF_BY_ROLLBACK: off_by_rollback}
+        return self._undo(lambda: plan_rollback(self.log, to), reason, agreed, pause)
 
     def reapply(self, reason: str = "", agreed: UndoPlan | None = None) -> ChangeRecord:
         """Reapply the next change that a rollback undid, without computing anything.
@@ -116,7 +134,7 @@ class RegisteredTable:
         Raises:
             As `rollback`.
         """
-        return self._undo(lambda: plan_reapply(self.log), reason, agreed, pause=False)
+        return self._undo(lambda: plan_reapply(self.log), reason, agreed)
 
     def change(self, commit: Callable[[int], Result]) -> Result:
         """Run a function that commits a change, under the table's lease.
@@ -206,6 +224,42 @@ class RegisteredTable:
             (*found.texts(state.name), *left_out.findings(state.name)), state.item.get(Attribute.LAST_DRIFT, "")
         )
 
+    def check_resettable(self) -> None:
+        """Refuse to forget a lake table of which something is left.
+
+        Raises:
+            RefusedChangeError: The lake has files of the table.
+        """
+        layout = self.log.layout
+        history = [layout.history.table_prefix] if self.state.settings.history else []
+        for folder in (layout.control_prefix, layout.table_prefix, layout.iceberg_prefix, *history):
+            if next(self.log.store.list(folder), None):
+                message = f"The lake has files of {layout.name}. Nothing was done"
+                remedy = (
+                    f"To load the table again although its change log is there: {reload_command(self.state)}. If the"
+                    " log is lost for good, delete the folder first"
+                )
+                raise RefusedChangeError(message, remedy=remedy, folder=f"{layout.bucket}/{folder}")
+
+    def reset(self) -> TableState:
+        """Forget a lake table that is lost, so that the next run loads it again. Returns the table's new state.
+
+        Raises:
+            LeaseHeldError: A run is working on the table.
+            RefusedChangeError: The lake has files of the table; nothing was changed.
+        """
+        lease = self._acquire_lease()
+        try:
+            self.check_resettable()
+            state = self.states.get(self.state.path) or self.state
+            forgotten = forgotten_lake(state)
+            self.states.set_attributes(state.path, {Attribute.ACKNOWLEDGED_CHANGE: "0"})
+            self.states.record_run(state.path, forgotten)
+        finally:
+            if not lease.taken_over_from:  # the next run must fence a dead one, with the first change of the lake
+                lease.release(even_if_requested=True)
+        return state.with_attributes(**forgotten)
+
     def differences(self) -> Differences:
         """Differences between the table's folder and the change log.
 
@@ -267,7 +321,11 @@ class RegisteredTable:
         return CommitConflictError(message, remedy="Run the same command again and check the new plan")
 
     def _undo(
-        self, make_plan: Callable[[], UndoPlan], reason: str, agreed: UndoPlan | None, *, pause: bool
+        self,
+        make_plan: Callable[[], UndoPlan],
+        reason: str,
+        agreed: UndoPlan | None,
+        settings: Mapping[str, str] | None = None,
     ) -> ChangeRecord:
         with self._leased() as lease:
             snapshot = self.log.snapshot(self.log.head())
@@ -278,8 +336,8 @@ class RegisteredTable:
             self._checked(plan)
             # Both come before the commit, as this run may die right after it. No run may apply the same files again
             # before an operator turns the table on, and after that files listed long ago count as new.
-            if pause:
-                self.states.set_attributes(self.state.path, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE})
+            if settings:
+                self.states.set_attributes(self.state.path, settings)
             self.states.record_run(self.state.path, {Attribute.LAST_LISTED_UTC: Sentinel.NONE})
             record = apply_undo(
                 self.log,
@@ -300,7 +358,7 @@ class RegisteredTable:
         lease = self._acquire_lease()
         try:
             change = roll_forward(self.log, lease.renew_if_due)
-            check_not_ahead(self.state, change, adopts=adopts)
+            check_not_ahead(self.state, self.log.layout, change, adopts=adopts)
             fenced = lease.fence_earlier_holder(self.log, change, lease.renew_if_due)
             if self.state.last_change < change or fenced:
                 self._sync_item()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Argument, Attribute
-from cdclake.model.table import TableSettings
+from cdclake.model.table import TableName, TableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -175,6 +175,29 @@ def parse_paths(text: str) -> list[str]:
         message = f"The argument --{Argument.PATHS} is not a JSON list of paths: {text[:200]}"
         raise ConfigurationError(message, remedy='Pass ["<raw bucket>/<prefix><schema>/<table>/", ...]')
     return list(dict.fromkeys(paths))
+
+
+def tables_text(names: Sequence[TableName]) -> str:
+    """Format names of tables as the argument `tables`: separated by commas, or as JSON if a name needs that."""
+    text = ",".join(map(str, names))
+    return text if _table_texts(text) == [str(name) for name in names] else json.dumps([str(name) for name in names])
+
+
+def parse_tables(text: str) -> list[TableName]:
+    """Read the argument `tables`: names of tables, separated by commas, or a JSON list of them; may be empty.
+
+    Raises:
+        ConfigurationError: A text is not a table name.
+    """
+    return [TableName.parse(str(name)) for name in _table_texts(text)]
+
+
+def _table_texts(text: str) -> list[str]:
+    try:
+        names = json.loads(text)
+    except ValueError:
+        names = None
+    return names if isinstance(names, list) else [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _bad_item(text: str) -> ConfigurationError:

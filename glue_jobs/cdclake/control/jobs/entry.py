@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Callable
 from uuid import uuid4
 
 from cdclake.control.jobs.libraries import check_libraries
-from cdclake.errors import CdclakeError, RetryableError, gravest_kind
+from cdclake.errors import CdclakeError, RetryableError, disk_full, gravest_kind
 from cdclake.model.names import Argument
+from cdclake.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +53,10 @@ def run_job(main: Callable[[], Mapping[str, object]]) -> None:
     try:
         check_libraries()
         summary = main()
-    except CdclakeError as error:
+    except (CdclakeError, OSError) as caught:
+        error = caught if isinstance(caught, CdclakeError) else disk_full(caught)
+        if error is None:
+            raise
         line = error_line(error)
         sys.stderr.write(f"{line}\n")
         raise JobExit(line, error.exit_code) from None
@@ -66,7 +70,7 @@ def run_job(main: Callable[[], Mapping[str, object]]) -> None:
 
 def error_line(error: BaseException) -> str:
     """`<ErrorName>: message and remedy`, on one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    return printable(" ".join(f"{type(error).__name__}: {error}".split()))
 
 
 def failures_line(failed: Mapping[str, BaseException], total: int) -> str:

@@ -226,8 +226,13 @@ def _check_applied_files(state: TableState, lake: Snapshot, base: Snapshot, file
 
 
 def to_activate(state: TableState) -> str:
-    """What an operator must do to activate an inactive table."""
+    """What an operator must do to activate an inactive table, or to leave it off."""
     name = state.name.typed
+    if state.off_by_rollback:
+        return (
+            f"a rollback turned it off: check it, then turn it on (cdclake tables activate {name}), or leave it off"
+            f" (cdclake tables pause {name})"
+        )
     keys = "" if state.settings.primary_key else f"set its key (cdclake tables set {name} --primary-key ...), then "
     return f"{keys}turn it on (cdclake tables activate {name})"
 

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cdclake.commit.log import ways_back
 from cdclake.commit.quarantine import quarantined_files
 from cdclake.commit.roll_forward import is_withdrawal
 from cdclake.control.plan.left_out import LeftOut
@@ -21,11 +22,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cdclake.commit.log import ChangeLog
+    from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import Snapshot
 
 
 _LOADS = (ChangeKind.FULL_LOAD, ChangeKind.ADOPTION)
 _BY_RUNS = (ChangeKind.FULL_LOAD, ChangeKind.INCREMENTAL)
+_OF_LAKE = (
+    Attribute.LAST_RECORDED,
+    Attribute.LAST_FULL_LOAD_FILES,
+    Attribute.LAST_KEYS,
+    Attribute.LAST_FINDINGS,
+    Attribute.LAST_DRIFT,
+    Attribute.LAST_LEFT_OUT,
+    Attribute.LAST_PENDING,
+    Attribute.LAST_KNOWN_FILES,
+    Attribute.LAST_LOOK_FROM,
+    Attribute.LAST_PAGE_END,
+    Attribute.LAST_RETIRED_SINCE_UTC,
+)
+"""Attributes that rest on what the lake contains; empty: nothing is known."""
 MAX_CHANGES_READ = 100
 """A rebuilt item knows no change; reading all of them could take long."""
 
@@ -143,7 +159,7 @@ def quarantined_rows(log: ChangeLog, change: int, acknowledged: int) -> int:
     return sum(len(file.rows) for file in quarantined_files(log, change) if file.change > after) if change else 0
 
 
-def check_not_ahead(state: TableState, change: int, *, adopts: bool = False) -> None:
+def check_not_ahead(state: TableState, layout: LakeLayout, change: int, *, adopts: bool = False) -> None:
     """Refuse an item that is ahead of the lake: the run would work on a wrong or emptied lake table.
 
     An item is ahead if it knows a change that the lake lacks, or a full load although the lake has no change.
@@ -157,16 +173,23 @@ def check_not_ahead(state: TableState, change: int, *, adopts: bool = False) -> 
     """
     loaded = state.last_full_load_utc.strftime(TableState.DATE_FORMAT)
     if state.last_change > change:
-        what = f"change {state.last_change}"
+        what, taken_over = f"change {state.last_change}", ""
     elif change == 0 and loaded != Sentinel.NEVER_LOADED and not adopts:
         what = f"a full load of {loaded}"
+        taken_over = f"If other jobs made the table, cdclake adopt {state.name.typed} takes it over. "
     else:
         return
     message = f"The state table has {what} of {state.name}, but the newest change in the lake is {change or 'none'}"
-    remedy = (
-        "Check the lake bucket and prefix of the job. If other jobs made the table, "
-        f"cdclake adopt {state.name.typed} takes it over. To load it again, set "
-        f"{Attribute.LAST_CHANGE_ID} to 0, {Attribute.LAST_FULL_LOAD_DATE} to {Sentinel.NEVER_LOADED} "
-        f"and {Attribute.LAST_INCREMENTAL_FILE} to {state.path}{Sentinel.FIRST_FILE}"
-    )
+    remedy = f"Check the lake bucket and prefix of the job. {taken_over}{ways_back(layout)}"
     raise IntegrityError(message, remedy=remedy)
+
+
+def forgotten_lake(state: TableState) -> dict[str, str]:
+    """Attributes of an item that knows no lake table, whatever the item knows now."""
+    return {
+        **{name: "" for name in _OF_LAKE if state.item.get(name)},
+        Attribute.LAST_CHANGE_ID: "0",
+        Attribute.LAST_FULL_LOAD_DATE: Sentinel.NEVER_LOADED,
+        Attribute.LAST_INCREMENTAL_FILE: state.as_watermark(""),
+        Attribute.LAST_LISTED_UTC: Sentinel.NONE,
+    }

@@ -451,7 +451,7 @@ class TableWork:
         A watermark and a date of the last full load that an operator set stay, see `lake_attributes`.
         """
         change = roll_forward(self._changes, self._keep_alive)
-        check_not_ahead(state, change)
+        check_not_ahead(state, self._layout, change)
         self.lease.fence_earlier_holder(self._changes, change, self._keep_alive)
         lake = self._changes.snapshot(self._changes.head())
         rollback = unknown_rollback(self._changes, state, lake.change)

@@ -12,7 +12,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.control.jobs.arguments import item_json, parse_arguments, parse_item, to_argv
 from cdclake.control.jobs.entry import StoppedError, job_run_id
 from cdclake.control.run.spark_batch import file_note, report_failure, run_batch
-from cdclake.errors import CdclakeError
+from cdclake.errors import CdclakeError, disk_full
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Argument, Attribute, Sentinel
@@ -89,7 +89,12 @@ def _load_and_log(
     layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
     with logs.context(table=str(layout.name)):
         log.info("began")
-        summary = load(argv)
+        try:
+            summary = load(argv)
+        except OSError as error:
+            if full := disk_full(error):
+                raise full from error
+            raise
         change = summary.get("change") or summary.get("newest_change") or None
         reason = summary.get("kind") or summary.get("reason")
         books = {name: count for name, count in (summary.get("books") or {}).items() if count}

@@ -44,7 +44,7 @@ class TableLocation:
 
         Args:
             lake: `bucket`, `s3://bucket` or `file:///folder`.
-            table: `schema.table`.
+            table: `schema.table`; `schema/table` if one of them contains a dot.
             prefix: Folder of the lake in the bucket; empty for none.
 
         Raises:

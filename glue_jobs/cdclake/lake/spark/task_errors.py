@@ -7,7 +7,9 @@ whether the driver or a task reads the file.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +20,7 @@ from cdclake import errors
 from cdclake.lake.spark.worker import start_tasks_quickly
 
 _MARK = "cdclake-error:"
+_NO_ROOM = os.strerror(errno.ENOSPC)
 _ENCODED = re.compile(re.escape(_MARK) + r"(\{.*\})$", re.MULTILINE)
 
 
@@ -46,7 +49,10 @@ def raising_task_errors() -> Iterator[None]:
         yield
     except Exception as error:
         # Py4J would ask the JVM for its text, which ends with the Python traceback.
-        encoded = _ENCODED.search(str(getattr(error, "java_exception", error)))
+        text = str(getattr(error, "java_exception", error))
+        encoded = _ENCODED.search(text)
+        if encoded is None and _NO_ROOM in text:  # Spark itself writes what it shuffles
+            raise errors.disk_full_error(_NO_ROOM) from error
         if encoded is None:
             raise
         data = json.loads(encoded[1])
@@ -68,14 +74,17 @@ def _iterate(items: Iterator[Any]) -> Iterator[Any]:
 def _encoding_errors() -> Iterator[None]:
     try:
         yield
-    except errors.CdclakeError as error:
+    except (errors.CdclakeError, OSError) as caught:
+        error = caught if isinstance(caught, errors.CdclakeError) else errors.disk_full(caught)
+        if error is None:
+            raise
         data = {
             "kind": type(error).__name__,
             "message": error.message,
             "remedy": error.remedy,
             "details": {name: _json_value(value) for name, value in error.details.items()},
         }
-        raise TaskError(_MARK + json.dumps(data)) from error
+        raise TaskError(_MARK + json.dumps(data)) from caught
 
 
 def _json_value(value: object) -> object:

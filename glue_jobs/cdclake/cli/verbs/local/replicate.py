@@ -16,7 +16,7 @@ import typer
 from cdclake.cli import source_database
 from cdclake.cli.confirm import confirm
 from cdclake.cli.options import YesOption, with_target
-from cdclake.cli.output import OutputFormat
+from cdclake.cli.output import OutputFormat, PrintableFormatter
 from cdclake.cli.target import Target
 
 if TYPE_CHECKING:
@@ -79,7 +79,9 @@ def replicate(
     from cdclake.devkit.dms.settings import settings_from  # slow to import, and --help does not need it
     from cdclake.devkit.replicate.service import Replication, ReplicationTask
 
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("cdclake").setLevel(logging.INFO)
     all_settings = {
         **SETTINGS,

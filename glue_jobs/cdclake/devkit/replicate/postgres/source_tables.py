@@ -80,7 +80,8 @@ def checked_tables(
     missing = [name for name in only if not any(is_selected(table.source.name, [name]) for table in tables)]
     if missing or not tables:
         message = f"The source database {database} has no table {', '.join(missing)}".rstrip()
-        raise ConfigurationError(message, remedy="Check the names; a table's is its schema and name: sales.orders")
+        remedy = "Check the names; a table's is its schema and name: sales.orders, or sales/orders if one has a dot"
+        raise ConfigurationError(message, remedy=remedy)
     for table in tables:
         check_folder_name(table.source.name)
     return tables
@@ -123,9 +124,13 @@ def read_tables(connection: Connection, only: Sequence[str], mapping: TypeMappin
 
 
 def is_selected(table: TableName, only: Iterable[str]) -> bool:
-    """Whether names of tables, `orders` or `sales.orders`, include a table; no names include all."""
-    names = set(only)
-    return not names or table.table in names or str(table) in names
+    """Whether names of tables, `orders`, `sales.orders` or `sales/orders`, include a table; no names include all.
+
+    With a dot in schema or table, only the latter does.
+    """
+    names, exact = set(only), f"{table.schema}/{table.table}"
+    own = {exact, str(table)} if "." in table.table else {exact, str(table), table.table}
+    return not names or not names.isdisjoint(own)
 
 
 def quoted_identifier(name: str) -> str:

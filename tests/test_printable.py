@@ -1,0 +1,63 @@
+"""Text from outside is shown without anything that a terminal or a page would obey or hide."""
+
+from __future__ import annotations
+
+import ast
+import json
+
+import pytest
+
+from cdclake.control.jobs.entry import error_line
+from cdclake.errors import BadRowError, IntegrityError
+from cdclake.model.table import TableName
+from cdclake.printable import printable
+
+HIDDEN = [
+    "\x1b",
+    "\x07",
+    "\x7f",
+    "\x9b",
+    "\u061c",
+    "\u200b",
+    "\u200e",
+    "\u202e",
+    "\u2066",
+    "\u2028",
+    "\ufeff",
+    "\U000e0041",
+]
+
+
+@pytest.mark.parametrize("char", HIDDEN, ids=ascii)
+def test_a_character_that_is_not_shown_is_escaped_and_can_be_read_back(char: str) -> None:
+    shown = printable(f"a{char}b")
+    assert shown.isprintable()
+    assert shown.isascii()
+    assert ast.literal_eval(f"'{shown}'") == f"a{char}b"
+
+
+@pytest.mark.parametrize("text", ["", "größe", "注文", "🎁", "a b", "a\u00a0b", "e\u0301", "\ue000"])
+def test_visible_text_stays_as_it_is(text: str) -> None:
+    assert printable(text) == text
+
+
+def test_newlines_stay_where_text_has_lines() -> None:
+    assert printable("a\nb\x1b", keep="\n") == "a\nb\\x1b"
+    assert printable("a\nb") == "a\\x0ab"
+
+
+def test_half_a_character_is_escaped_so_that_it_can_be_printed() -> None:
+    assert printable("a\udcff").encode() == b"a\\udcff"
+
+
+def test_the_text_of_an_error_hides_nothing() -> None:
+    name = TableName("shop", "a\u202eb")
+    error = BadRowError("A row is wrong", remedy="Correct it", table=name, file="x\x1b[2J")
+    assert str(error) == "A row is wrong (table shop.a\\u202eb, file x\\x1b[2J). Correct it"
+    assert error_line(error) == f"BadRowError: {error}"
+    assert error_line(FileNotFoundError("x\u202ey")) == "FileNotFoundError: x\\u202ey"
+    assert json.loads(json.dumps(error.to_json()))["details"]["table"] == str(name), "programs get the exact name"
+
+
+def test_an_errors_line_has_no_line_breaks() -> None:
+    assert error_line(IntegrityError("One\ntwo")) == "IntegrityError: One two"
