@@ -23,7 +23,8 @@ MOST_LINES_OF_A_SCRIPT = 50
 LAYERS = {
     "cdclake": [
         ["printable"],
-        ["errors", "logs"],
+        ["errors"],
+        ["logs"],
         ["loopback", "model"],
         ["ports"],
         ["adapters", "commit", "raw_listing"],

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from cdclake import logs
+from cdclake.errors import CdclakeError
 
 if TYPE_CHECKING:
     import pytest
@@ -37,10 +38,25 @@ def test_a_line_holds_the_fields_of_process_logger_and_call(caplog: pytest.LogCa
 
 def test_a_traceback_stays_on_the_line(caplog: pytest.LogCaptureFixture):
     try:
-        raise ValueError("no\nway")
-    except ValueError:
+        raise CdclakeError("no\nway")
+    except CdclakeError:
         logging.getLogger("here").exception("failed")
-    assert "ValueError: no\nway" in str(formatted(caplog.records[0])["traceback"])
+    assert "CdclakeError: no\nway" in str(formatted(caplog.records[0])["traceback"])
+
+
+def test_a_traceback_has_the_places_of_unexpected_errors_but_not_their_texts(caplog: pytest.LogCaptureFixture):
+    value = 5**30
+    try:
+        try:
+            raise ValueError(value)
+        except ValueError as error:
+            raise KeyError(value) from error
+    except KeyError:
+        logging.getLogger("here").exception("failed")
+    text = str(formatted(caplog.records[0])["traceback"])
+    assert "ValueError: an unexpected error in test_logs.py, line " in text
+    assert "KeyError: an unexpected error in test_logs.py, line " in text
+    assert str(value) not in text
 
 
 def test_configure_writes_json_to_stderr_and_quiets_libraries():

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import traceback
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,8 @@ from cdclake.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+_VALUES = re.compile(r"""'.*'|".*"|[-+]?\d[\w.,:+-]*""")
 
 
 class CdclakeError(Exception):
@@ -196,6 +200,45 @@ def disk_full_error(reason: str, **where: object) -> DiskFullError:
     """The error of a full disk."""
     remedy = "Free space there or in the temporary folder (TMPDIR), or raise the quota; then run again"
     return DiskFullError(f"A disk is full: {reason}", remedy=remedy, **where)
+
+
+def text_to_store(error: BaseException) -> str:
+    """The text of an error for logs and items: `<kind>: <what happened, and what to do>`.
+
+    That of an unexpected error may contain values of rows, as Arrow's does. Instead it says where the error occurred.
+    """
+    kind = type(error).__name__
+    if _has_no_values(error):
+        return f"{kind}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" in {frames[-1].filename.rpartition('/')[2]}, line {frames[-1].lineno}" if frames else ""
+    return f"{kind}: an unexpected error{where}. Its text is not stored, because it may contain values of rows"
+
+
+def traceback_to_store(error: BaseException | None) -> str:
+    """The traceback of an error for logs, with those of its causes, and with texts as `text_to_store` has them."""
+    if error is None:
+        return ""
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    before = f"{traceback_to_store(cause)}\n\nThen:\n\n" if cause else ""
+    return f"{before}{''.join(traceback.format_tb(error.__traceback__))}{text_to_store(error)}"
+
+
+def without_values(error: BaseException) -> str:
+    """The text of an error about a file's content, with `...` for numbers and quoted text, which may be values."""
+    return _VALUES.sub("...", " ".join(str(error).split()))
+
+
+def _has_no_values(error: BaseException) -> bool:
+    """Whether the text of an error contains no values of rows.
+
+    Spark's errors contain the texts of errors in tasks, which `cdclake.lake.spark.task_errors` makes free of values.
+    """
+    if isinstance(error, OSError):
+        return error.errno is not None  # Arrow raises others
+    if type(error).__module__.startswith(("py4j.", "botocore.")):
+        return type(error).__name__ != "ParamValidationError"
+    return isinstance(error, (CdclakeError, ImportError, SystemExit, KeyboardInterrupt))
 
 
 def file_not_retained(key: str, **where: object) -> IntegrityError:

@@ -16,6 +16,8 @@ from contextvars import ContextVar
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TextIO
 
+from cdclake.errors import traceback_to_store
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping
 
@@ -42,7 +44,7 @@ class JsonFormatter(logging.Formatter):
         self.fields = fields
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line; a traceback, if any, is the field `traceback`."""
+        """One line; a traceback, if any, is the field `traceback`, without the texts of unexpected errors."""
         entry: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -54,7 +56,7 @@ class JsonFormatter(logging.Formatter):
             **{name: value for name, value in vars(record).items() if name not in _STANDARD_ATTRIBUTES},
         }
         if record.exc_info:
-            entry["traceback"] = self.formatException(record.exc_info)
+            entry["traceback"] = traceback_to_store(record.exc_info[1])
         return json.dumps(entry, default=str)
 
 

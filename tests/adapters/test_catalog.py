@@ -215,13 +215,14 @@ def test_a_throttled_call_is_retryable(client: GlueClient):
         GlueCatalog(without_retries, "lake").table("t")
 
 
-def test_an_error_counts_the_refused_partitions_and_names_the_first(catalog: GlueCatalog):
+def test_an_error_counts_the_refused_partitions_without_their_values(catalog: GlueCatalog):
     catalog.create_table("t", TABLE)
     with pytest.raises(RetryableError, match=r"EntityNotFoundException to batch_update_partition of 2 partitions"):
         catalog.update_partitions("t", [partition("a"), partition("b")])
     catalog.create_partitions("t", [partition("a")])
-    with pytest.raises(RetryableError, match=r"AlreadyExistsException .*'a', '2024-03-05'"):
+    with pytest.raises(RetryableError, match=r"AlreadyExistsException to batch_create_partition of 1 part") as refused:
         catalog.create_partitions("t", [partition("a"), partition("b")])
+    assert "2024-03-05" not in str(refused.value)
 
 
 def test_updates_create_no_table_versions_in_glue(client: GlueClient, catalog: GlueCatalog):

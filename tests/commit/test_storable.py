@@ -64,7 +64,7 @@ def test_a_key_of_more_than_1024_bytes_is_refused_before_the_commit(value: str) 
     with pytest.raises(InputError, match=r"too long for the name of a data file: a key of .* 1024 in S3") as caught:
         lake.change(added=(StagedFile("staged", path_of(value)),))
     assert caught.value.details["column"] == "city"
-    assert caught.value.details["value"] == f"{value[:20]}..."
+    assert value[:5] not in str(caught.value)
     assert "PartitionKey" in caught.value.remedy
     assert lake.log.head() == 0
 

@@ -278,11 +278,12 @@ class Remedies(NamedTuple):
 
 
 @contextmanager
-def translated_errors(remedies: Remedies, **where: object) -> Iterator[None]:
+def translated_errors(remedies: Remedies, *, quotes_values: bool = False, **where: object) -> Iterator[None]:
     """Translate boto3's errors within the block to errors of `cdclake.errors`.
 
     Args:
         remedies: Remedies for missing resources and missing permissions.
+        quotes_values: Whether the service may quote values of rows. Then its text is left out.
         where: Details for the error: `bucket`, `file`, ...
 
     Raises:
@@ -293,7 +294,8 @@ def translated_errors(remedies: Remedies, **where: object) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        raise _from_response(error, remedies, where) from error
+        text = "" if quotes_values else f": {error.response.get('Error', {}).get('Message', '')}"
+        raise _from_response(error, remedies, text, where) from (None if quotes_values else error)
     except _NO_CREDENTIALS as error:
         raise ConfigurationError(
             "No AWS credentials were found", remedy="Set a profile, a role or access keys", reason=error, **where
@@ -304,11 +306,11 @@ def translated_errors(remedies: Remedies, **where: object) -> Iterator[None]:
         ) from error
 
 
-def _from_response(error: ClientError, remedies: Remedies, where: dict[str, object]) -> CdclakeError:
+def _from_response(error: ClientError, remedies: Remedies, text: str, where: dict[str, object]) -> CdclakeError:
     if is_clock_off(error):
         return clock_off(error)
     code = error_code(error)
-    message = f"AWS answered {code} to {error.operation_name}: {error.response.get('Error', {}).get('Message', '')}"
+    message = f"AWS answered {code} to {error.operation_name}{text}"
     if code in _MISSING:
         return ConfigurationError(message, remedy=remedies.missing, **where)
     if code in _DENIED:

@@ -169,18 +169,15 @@ class GlueCatalog:
         Raises:
             RetryableError: It failed for some partitions.
         """
-        with self._errors(name):
+        with self._errors(name, quotes_values=True):
             response = getattr(self._client, operation)(DatabaseName=self.database, TableName=name, **arguments)
         errors = [one for one in response.get("Errors", []) if one["ErrorDetail"]["ErrorCode"] != ignored]
         if errors:
-            first = errors[0]
-            values = first.get("PartitionValues") or first.get("PartitionValueList")
-            detail = first["ErrorDetail"]
-            message = f"Glue answered {detail['ErrorCode']} to {operation} of {len(errors)} partitions"
-            remedy = "The next run tries again"
-            raise RetryableError(message, remedy=remedy, first=values, reason=detail.get("ErrorMessage"))
+            codes = ", ".join(sorted({one["ErrorDetail"]["ErrorCode"] for one in errors}))
+            message = f"Glue answered {codes} to {operation} of {len(errors)} partitions"  # its text may quote values
+            raise RetryableError(message, remedy="The next run tries again", catalog_table=f"{self.database}.{name}")
 
-    def _errors(self, name: str) -> AbstractContextManager[None]:
+    def _errors(self, name: str, *, quotes_values: bool = False) -> AbstractContextManager[None]:
         remedies = Remedies(
             missing=f"Create the database {self.database} in the Glue Data Catalog, or name another one or none in the "
             f"job argument {Argument.CATALOG_DATABASE}",
@@ -188,7 +185,7 @@ class GlueCatalog:
             "BatchCreatePartition, BatchUpdatePartition and BatchDeletePartition on the catalog, the database "
             f"{self.database} and its tables, also in Lake Formation if you use it",
         )
-        return translated_errors(remedies, catalog_table=f"{self.database}.{name}")
+        return translated_errors(remedies, quotes_values=quotes_values, catalog_table=f"{self.database}.{name}")
 
 
 def _batches(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:

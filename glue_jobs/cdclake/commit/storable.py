@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from cdclake.model.layout import LakeLayout
     from cdclake.ports import ObjectStore
 
-_SHOWN_CHARACTERS = 20
 SourceRow = Callable[[str], "Mapping[str, object]"]
 """From a staged key to the `file` and `row` of one of its rows, as details of an error; empty if unknown."""
 
@@ -49,9 +48,8 @@ def _refusal(layout: LakeLayout, path: str, fault: str, where: Mapping[str, obje
     values = {column: value or "" for column, value in filter(None, folders)}
     column = max(values, key=lambda one: len(values[one].encode()), default=None)
     message = f"A partition value is too long for the name of a data file: {fault}"
-    start = None if column is None else f"{values[column][:_SHOWN_CHARACTERS]}..."
     remedy = (
         "Nothing was applied. Choose a PartitionKey with shorter values and reload the table, or correct the value at"
         " the source"
     )
-    return InputError(message, remedy=remedy, table=layout.name, **where, column=column, value=start)
+    return InputError(message, remedy=remedy, table=layout.name, **where, column=column)

@@ -47,7 +47,7 @@ def test_a_partition_value_that_is_too_long_is_refused_with_file_and_row(tmp_pat
     table.write_changes(CHANGE, [("I", {"id": 2, "name": "a"}), ("I", {"id": 3, "name": "x" * 300})])
     with pytest.raises(InputError, match="too long for the name of a data file") as refused:
         table.load_incremental()
-    where = {"table": table.layout.name, "file": CHANGE, "row": 2, "column": "name", "value": f"{'x' * 20}..."}
+    where = {"table": table.layout.name, "file": CHANGE, "row": 2, "column": "name"}
     assert refused.value.details == where
     table.write_load([{"id": 1, "name": "x" * 300}])
     with pytest.raises(InputError, match="too long for the name of a data file") as refused:

@@ -256,7 +256,8 @@ def test_a_partition_value_that_is_too_long_for_a_key_is_refused_before_the_comm
     table.write_load([{"k": 1, "p": "x"}, {"k": 2, "p": "long " * 60}])
     with pytest.raises(InputError, match="partition value is too long") as caught:
         table.load_initial()
-    assert (caught.value.details["column"], caught.value.details["value"]) == ("p", "long long long long ...")
+    assert caught.value.details["column"] == "p"
+    assert "long long" not in str(caught.value)
     assert (table.log.head(), table.files()) == (0, [])
     table.write_load([{"k": 1, "p": "x"}])
     table.load_initial()

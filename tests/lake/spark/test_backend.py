@@ -137,6 +137,20 @@ def test_an_error_while_values_are_kept_reaches_the_driver(spark_backend: SparkB
     assert caught.value.details == {"row": 2}
 
 
+def test_an_unexpected_error_reaches_the_driver_with_its_place_but_without_its_text(
+    spark_backend: SparkBackend,
+) -> None:
+    values = spark_backend.distribute([[5], [7]]).map(_fail).map(str)
+    with pytest.raises(Exception, match=r"ValueError: an unexpected error in test_backend\.py, line \d+") as caught:
+        values.collect()
+    assert str(5**30) not in str(caught.value)
+
+
+def _fail(number: int) -> int:
+    value = f"value {number**30}"
+    return int(value)
+
+
 @pytest.mark.parametrize("in_process", [True, False])
 @pytest.mark.parametrize("broadcasts", [True, False])
 def test_values_sent_in_many_jobs_keep_their_tasks_and_order(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Callable
 from uuid import uuid4
 
 from cdclake.control.jobs.libraries import check_libraries
-from cdclake.errors import CdclakeError, RetryableError, disk_full, gravest_kind
+from cdclake.errors import CdclakeError, RetryableError, disk_full, gravest_kind, text_to_store, traceback_to_store
 from cdclake.model.names import Argument
 from cdclake.printable import printable
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 EXIT_INCOMPLETE = 1
 """Exit code of a run that completed, but in which something failed."""
+EXIT_DEFECT = 1
+"""Exit code of a run that met an error that nobody expected."""
 _JOB_RUN_ID = f"--{Argument.JOB_RUN_ID}"
 
 
@@ -41,7 +43,7 @@ def run_job(main: Callable[[], Mapping[str, object]]) -> None:
     """Call a job's `main` and exit according to its result. Returns normally if the job succeeded.
 
     A `CdclakeError` is printed as one line, `<ErrorName>: what happened. What to do`, the last on stderr. Any other
-    exception is a defect, and propagates with its traceback.
+    exception is a defect, of which the traceback is printed before, see `traceback_to_store`.
 
     Args:
         main: Does the job's work and returns its summary as JSON data. A summary with a non-empty `error` means that
@@ -60,6 +62,10 @@ def run_job(main: Callable[[], Mapping[str, object]]) -> None:
         line = error_line(error)
         sys.stderr.write(f"{line}\n")
         raise JobExit(line, error.exit_code) from None
+    except Exception as error:  # noqa: BLE001 - whatever it is, its text may quote values of rows
+        line = error_line(error)
+        sys.stderr.write(f"{traceback_to_store(error)}\n{line}\n")
+        raise JobExit(line, EXIT_DEFECT) from None
     sys.stdout.write(json.dumps(summary) + "\n")
     sys.stdout.flush()
     failure = str(summary.get("error") or "")
@@ -70,7 +76,7 @@ def run_job(main: Callable[[], Mapping[str, object]]) -> None:
 
 def error_line(error: BaseException) -> str:
     """`<ErrorName>: message and remedy`, on one line."""
-    return printable(" ".join(f"{type(error).__name__}: {error}".split()))
+    return printable(" ".join(text_to_store(error).split()))
 
 
 def failures_line(failed: Mapping[str, BaseException], total: int) -> str:

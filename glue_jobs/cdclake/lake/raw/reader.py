@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from cdclake.adapters.filesystem import FetchedFile
-from cdclake.errors import ConfigurationError, InputError, SchemaMismatchError, UnreadableFileError
+from cdclake.errors import ConfigurationError, InputError, SchemaMismatchError, UnreadableFileError, without_values
 from cdclake.lake.raw import csv, parquet
 from cdclake.lake.raw.normalize import SEQUENCE_COLUMN, normalize, normalize_together, order_type
 from cdclake.lake.raw.ordering import order_kind
@@ -295,7 +295,7 @@ def read_errors_reported(file: RawFile) -> Iterator[None]:
         # Arrow reports broken compressed data and truncated Parquet pages as plain OSError without an errno.
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        message = f"A raw file cannot be read as {file.format.value}: {error}"
+        message = f"A raw file cannot be read as {file.format.value}: {without_values(error)}"
         raise UnreadableFileError(message, remedy=REWRITE_OR_IGNORE, file=file.relative) from error
 
 

@@ -25,7 +25,7 @@ _ENCODED = re.compile(re.escape(_MARK) + r"(\{.*\})$", re.MULTILINE)
 
 
 class TaskError(Exception):
-    """A `CdclakeError` of a task, encoded as text."""
+    """An error of a task as text: a `CdclakeError`, encoded, or the traceback of an unexpected one, without values."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,18 @@ def _encoding_errors() -> Iterator[None]:
     except (errors.CdclakeError, OSError) as caught:
         error = caught if isinstance(caught, errors.CdclakeError) else errors.disk_full(caught)
         if error is None:
-            raise
+            raise TaskError(errors.traceback_to_store(caught)) from None
         data = {
             "kind": type(error).__name__,
             "message": error.message,
             "remedy": error.remedy,
             "details": {name: _json_value(value) for name, value in error.details.items()},
         }
-        raise TaskError(_MARK + json.dumps(data)) from caught
+        raise TaskError(_MARK + json.dumps(data)) from None  # Spark logs the texts of causes, too
+    except TaskError:  # of a task within this one
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, its text may quote values of rows
+        raise TaskError(errors.traceback_to_store(error)) from None
 
 
 def _json_value(value: object) -> object:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.adapters.filesystem import FetchedFiles, ParquetFile, open_input
-from cdclake.errors import LakeFilesError
+from cdclake.errors import LakeFilesError, without_values
 from cdclake.lake.storage.parquet.footer import footer_of
 from cdclake.lake.storage.shape import conform
 from cdclake.model.position import COLUMN as POSITION
@@ -133,7 +133,7 @@ def lake_file(fs: FileSystem, key: str, size_bytes: int | None = None) -> Iterat
         remedy = "Make sure that no other job writes there. cdclake repair restores a data file"
         raise LakeFilesError("A file vanished from the lake folder", remedy=remedy, file=key) from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        message = f"A file in the lake folder cannot be read as Parquet: {error}"
+        message = f"A file in the lake folder cannot be read as Parquet: {without_values(error)}"
         remedy = "Move it out of the folder if it is not a data file. Otherwise restore its earlier version"
         raise LakeFilesError(message, remedy=remedy, file=key) from error
 
