@@ -68,8 +68,11 @@ class VersionedBucket:
             raise _error(412)
         self._add(Key, Body, Metadata or {})
 
-    def get_object(self, *, Key: str, **_: Any) -> dict[str, Any]:
-        found = self._found(Key)
+    def get_object(self, *, Key: str, VersionId: str = "", **_: Any) -> dict[str, Any]:
+        versions = (one for one in self._versions.get(Key, []) if one.id == VersionId)
+        found = next(versions, None) if VersionId else self._found(Key)
+        if found is None:
+            raise _error(404)
         return {"Body": io.BytesIO(found.data or b""), "ETag": found.etag}
 
     def head_object(self, *, Key: str, **_: Any) -> dict[str, Any]:
@@ -115,7 +118,8 @@ class VersionedBucket:
         listed: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
         for key in self._keys(prefix):
             for newer, version in enumerate(reversed(self._versions[key])):
-                entry = {"Key": key, "VersionId": version.id, "IsLatest": newer == 0}
+                size = len(version.data or b"")
+                entry = {"Key": key, "VersionId": version.id, "IsLatest": newer == 0, "Size": size}
                 listed[version.data is None].append(entry)
         return {"Versions": listed[False], "DeleteMarkers": listed[True]}
 

@@ -40,6 +40,14 @@ class ObjectReader(Protocol):
         ...
 
 
+class OldVersion(NamedTuple):
+    """An earlier version of an object, or a version of a deleted one; never a delete marker."""
+
+    key: str
+    id: str
+    size_bytes: int
+
+
 class ObjectStore(ObjectReader, Protocol):
     """One writable bucket or folder.
 
@@ -160,6 +168,22 @@ class ObjectStore(ObjectReader, Protocol):
         Returns:
             Number of versions deleted; 0 in a store without versions.
         """
+        ...
+
+    def old_versions(self, prefix: str) -> Iterator[OldVersion]:
+        """What `purge` would delete, through all pages; nothing in a store without versions."""
+        ...
+
+    def get_version(self, version: OldVersion) -> bytes | None:
+        """The content of an old version; None if it does not exist."""
+        ...
+
+    def delete_versions(self, versions: Sequence[OldVersion]) -> None:
+        """Permanently delete old versions; an absent one is no error."""
+        ...
+
+    def remove_leftovers(self) -> None:
+        """Permanently delete what killed processes left of objects that they were writing. Disturbs no other writer."""
         ...
 
 

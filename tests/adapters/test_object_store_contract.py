@@ -474,6 +474,53 @@ def test_purging_keeps_live_and_protected_objects(store: ObjectStore) -> None:
     assert store.get("t/3") == b"kept"
 
 
+def test_old_versions_can_be_read_and_deleted_one_by_one(store: ObjectStore) -> None:
+    """A store without versions has none of them."""
+    for content in (b"first", b"second", b"third"):
+        store.put("t/1", content)
+        store.put("t/2", content)
+        store.put("u/1", content)
+    store.delete(["t/2"])
+    versions = list(store.old_versions("t/"))
+    contents = {(version.key, store.get_version(version)) for version in versions}
+    assert not versions or contents == {
+        *(("t/1", content) for content in (b"first", b"second")),
+        *(("t/2", content) for content in (b"first", b"second", b"third")),
+    }
+    assert all(version.size_bytes == len(store.get_version(version) or b"") for version in versions)
+    first = [version for version in versions if store.get_version(version) == b"first"]
+    store.delete_versions(first)
+    store.delete_versions(first)
+    assert {*store.old_versions("t/")} == {*versions} - {*first}
+    assert all(store.get_version(version) is None for version in first)
+    store.delete_versions(list(store.old_versions("t/")))
+    assert list(store.old_versions("t/")) == []
+    assert (store.get("t/1"), store.get("t/2"), store.get("u/1")) == (b"third", None, b"third")
+
+
+def test_removing_leftovers_disturbs_no_writer(store: ObjectStore) -> None:
+    store.put("source", b"copied")
+    writers: list[Callable[[int], object]] = [
+        lambda number: store.put(f"put/{number}", b"put"),
+        lambda number: store.put_if_absent(f"absent/{number}", b"absent"),
+        lambda _: store.put_if_unchanged("source", b"copied", b"copied") or pytest.fail("it was unchanged"),
+        lambda number: store.copy_retained("source", "retired", f"copy/{number}"),
+    ]
+
+    def write_all(write: Callable[[int], object]) -> None:
+        for number in range(20):
+            write(number)
+
+    with ThreadPoolExecutor(len(writers)) as pool:
+        done = [pool.submit(write_all, write) for write in writers]
+        while not all(one.done() for one in done):
+            store.remove_leftovers()
+        for one in done:
+            one.result()
+    assert len(keys(store)) == 61
+    assert {store.get(key) for key in keys(store)} == {b"put", b"absent", b"copied"}
+
+
 def test_removing_leaves_protected_and_other_objects(store: ObjectStore) -> None:
     for key in ("t/1", "t/2", "t/3", "u/1"):
         store.put(key, b"old")

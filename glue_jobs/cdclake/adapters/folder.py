@@ -17,7 +17,7 @@ from datetime import datetime, timedelta, timezone
 from functools import lru_cache, partial
 from pathlib import Path
 from stat import S_ISLNK
-from typing import TYPE_CHECKING, BinaryIO, Callable
+from typing import TYPE_CHECKING, BinaryIO, Callable, TypeVar
 
 from cdclake.errors import ConfigurationError, IntegrityError, disk_full, file_not_retained
 from cdclake.model.layout import s3_key_fault
@@ -26,7 +26,9 @@ from cdclake.model.rawfiles import ListedObject, one_level
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cdclake.ports import Clock
+    from cdclake.ports import Clock, OldVersion
+
+_T = TypeVar("_T")
 
 TEMPORARY_FOLDER = ".cdclake-temporary"
 """Objects are written here first; no key may begin with it."""
@@ -35,6 +37,7 @@ MAX_ETAGS = 100_000
 """Number of files whose ETags a process remembers."""
 _CHUNK_BYTES = 1024**2
 _TICK_NS = 2 * 10**9
+_TRIES = 5
 MAX_NAME_BYTES = 255
 """Of the usual file systems of Linux, macOS and Windows."""
 TEMPORARY_LIFETIME = timedelta(days=1)
@@ -94,29 +97,24 @@ class FolderStore:
 
     def put(self, key: str, data: bytes) -> None:
         """See `ObjectStore.put`."""
-        with self._temporary(key, lambda temporary: temporary.write_bytes(data)) as (temporary, path):
-            temporary.replace(path)
+        self._place(key, lambda temporary: temporary.write_bytes(data), Path.replace)
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         """See `ObjectStore.put_if_absent`. Linking fails if the name is taken, so one of several callers succeeds."""
-        with self._temporary(key, lambda temporary: temporary.write_bytes(data)) as (temporary, path):
-            try:
-                os.link(temporary, path)
-            except FileExistsError:
-                if path.is_dir():
-                    raise
-                return False
-            return True
+        return self._place(key, lambda temporary: temporary.write_bytes(data), _link_if_absent)
 
     def put_if_unchanged(self, key: str, data: bytes, old: bytes) -> bool:
         """See `ObjectStore.put_if_unchanged`. A lock on a file of the folder keeps other callers out."""
-        with self._temporary(key, lambda temporary: temporary.write_bytes(data)) as (temporary, path):
+
+        def replace(temporary: Path, path: Path) -> bool:
             with (temporary.parent / _LOCK).open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 now = self.get(key)
                 if now == old:
                     temporary.replace(path)
             return now in (old, data)
+
+        return self._place(key, lambda temporary: temporary.write_bytes(data), replace)
 
     def copy(self, source: str, target: str, size_bytes: int | None = None) -> None:  # noqa: ARG002 - the disk knows it
         """See `ObjectStore.copy`. Links the file where the file system can, because its source is to be deleted."""
@@ -126,10 +124,12 @@ class FolderStore:
             with suppress(OSError):  # there is a file to replace, none to copy, or no way to link
                 os.link(origin, path)
                 return
-        with self._temporary(target, partial(_link, origin)) as (temporary, path):
-            if not temporary.exists():
+
+        def link(temporary: Path) -> None:
+            if not _link(origin, temporary):
                 raise IntegrityError("An object to copy is missing", folder=self.root, file=source)
-            temporary.replace(path)
+
+        self._place(target, link, Path.replace)
 
     def delete(self, keys: Sequence[str]) -> None:
         """See `ObjectStore.delete`."""
@@ -193,8 +193,8 @@ class FolderStore:
             content = _open_first(self._candidates(key, retired_key))
         if content is None:
             raise file_not_retained(key, folder=self.root)
-        with content, self._temporary(target, partial(_write, content)) as (temporary, path):
-            temporary.replace(path)
+        with content:
+            self._place(target, partial(_write, content), Path.replace)
 
     def discard(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.discard`."""
@@ -204,6 +204,23 @@ class FolderStore:
     def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:  # noqa: ARG002 - there are no versions
         """See `ObjectStore.purge`."""
         return 0
+
+    def old_versions(self, prefix: str) -> Iterator[OldVersion]:  # noqa: ARG002 - there are no versions
+        """See `ObjectStore.old_versions`."""
+        return iter(())
+
+    def get_version(self, version: OldVersion) -> bytes | None:  # noqa: ARG002 - there are no versions
+        """See `ObjectStore.get_version`."""
+        return None
+
+    def delete_versions(self, versions: Sequence[OldVersion]) -> None:
+        """See `ObjectStore.delete_versions`."""
+
+    def remove_leftovers(self) -> None:
+        """See `ObjectStore.remove_leftovers`. A process that is writing a file meanwhile writes it again."""
+        for path in (self.root / TEMPORARY_FOLDER).glob("*"):
+            if path.name != _LOCK:  # which another process may hold
+                path.unlink(missing_ok=True)
 
     def _candidates(self, key: str, retired_key: str) -> Sequence[Path]:
         """Where a data file may be. The order finds it even if another caller retires or restores it meanwhile."""
@@ -242,19 +259,26 @@ class FolderStore:
                 etag = partial(_etag, self.root / key, stat.st_ctime_ns)
                 yield ListedObject(key, stat.st_size, modified_utc, etag)
 
-    @contextmanager
-    def _temporary(self, key: str, write: Callable[[Path], object]) -> Iterator[tuple[Path, Path]]:
-        """Write a temporary file; yields it and the path of `key`. Removes it unless the caller moved it there."""
-        path = self._path(key)
-        temporary = self.root / TEMPORARY_FOLDER / uuid.uuid4().hex
+    def _place(self, key: str, write: Callable[[Path], object], move: Callable[[Path, Path], _T]) -> _T:
+        """Write a temporary file, move it to the path of `key`, and return what moving it returns.
+
+        Another process may take the file for a leftover, or remove the empty folder of the key. Then it begins anew.
+        """
+        path, tries_left = self._path(key), _TRIES
         with self._usable(key):
-            temporary.parent.mkdir(exist_ok=True)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                write(temporary)
-                yield temporary, path
-            finally:
-                temporary.unlink(missing_ok=True)
+            while True:
+                temporary = self.root / TEMPORARY_FOLDER / uuid.uuid4().hex
+                tries_left -= 1
+                temporary.parent.mkdir(exist_ok=True)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    write(temporary)
+                    return move(temporary, path)
+                except FileNotFoundError:
+                    if not tries_left:
+                        raise
+                finally:
+                    temporary.unlink(missing_ok=True)
 
     def _remove_leftovers(self, before: datetime) -> None:
         temporary = self.root / TEMPORARY_FOLDER
@@ -354,19 +378,32 @@ def _open_first(paths: Sequence[Path]) -> BinaryIO | None:
     return None
 
 
-def _link(source: Path, path: Path) -> None:
-    """Make a file appear at another path, too; does nothing if there is none."""
+def _link(source: Path, path: Path) -> bool:
+    """Make a file appear at another path, too; returns whether there is one."""
     try:
         os.link(source, path)
     except FileNotFoundError:
-        return
+        return source.exists()
     except OSError:  # the file system has no links, or this user may not link
         content = _open_first([source])
-        if content is not None:
-            with content:
-                _write(content, path)
+        if content is None:
+            return False
+        with content:
+            _write(content, path)
+    return True
+
+
+def _link_if_absent(source: Path, path: Path) -> bool:
+    try:
+        os.link(source, path)
+    except FileExistsError:
+        if path.is_dir():
+            raise
+        return False
+    return True
 
 
 def _write(content: BinaryIO, path: Path) -> None:
+    content.seek(0)
     with path.open("wb") as file:
         shutil.copyfileobj(content, file)

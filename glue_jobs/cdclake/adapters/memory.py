@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from cdclake.model.metrics import Metric
     from cdclake.model.table import Item
-    from cdclake.ports import AcquiredLease, Clock
+    from cdclake.ports import AcquiredLease, Clock, OldVersion
 
 
 class ManualClock:
@@ -182,6 +182,20 @@ class MemoryStore:
     def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:  # noqa: ARG002 - there are no versions
         """See `ObjectStore.purge`."""
         return 0
+
+    def old_versions(self, prefix: str) -> Iterator[OldVersion]:  # noqa: ARG002 - there are no versions
+        """See `ObjectStore.old_versions`."""
+        return iter(())
+
+    def get_version(self, version: OldVersion) -> bytes | None:  # noqa: ARG002 - there are no versions
+        """See `ObjectStore.get_version`."""
+        return None
+
+    def delete_versions(self, versions: Sequence[OldVersion]) -> None:
+        """See `ObjectStore.delete_versions`."""
+
+    def remove_leftovers(self) -> None:
+        """See `ObjectStore.remove_leftovers`."""
 
     def _retained(self, key: str, retired_key: str) -> _Stored:
         stored = self._objects.get(key) or self._objects.get(retired_key)

@@ -40,10 +40,13 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import (
         CopySourceTypeDef,
         DeleteObjectsOutputTypeDef,
+        GetObjectRequestTypeDef,
         HeadObjectOutputTypeDef,
         ListObjectsV2RequestPaginateTypeDef,
         ObjectIdentifierTypeDef,
     )
+
+    from cdclake.ports import OldVersion
 
 DELETE_BATCH_KEYS = 1000
 """Maximum number of keys per DeleteObjects request."""
@@ -130,18 +133,22 @@ class S3Store:
         return s3_key_fault(key)
 
     def get(self, key: str) -> bytes | None:
-        """See `ObjectStore.get`. botocore repeats a request without a response, but none whose response breaks off."""
+        """See `ObjectStore.get`."""
         if self.key_fault(key):
             return None
-        with self._errors(key):
+        return self._get_repeatedly({"Bucket": self.bucket, "Key": key})
+
+    def _get_repeatedly(self, request: GetObjectRequestTypeDef) -> bytes | None:
+        """Repeat a request whose response breaks off; botocore repeats only one without a response."""
+        with self._errors(request["Key"]):
             for _ in range(_GET_TRIES - 1):
                 with suppress(IncompleteReadError, ResponseStreamingError):
-                    return self._get(key)
-            return self._get(key)
+                    return self._get(request)
+            return self._get(request)
 
-    def _get(self, key: str) -> bytes | None:
+    def _get(self, request: GetObjectRequestTypeDef) -> bytes | None:
         try:
-            return self._client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+            return self._client.get_object(**request)["Body"].read()
         except ClientError as error:
             if error_code(error) in _ABSENT_KEY:
                 return None
@@ -289,13 +296,28 @@ class S3Store:
 
     def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:
         """See `ObjectStore.purge`. Deletes markers after the data that they hide, so that no old data reappears."""
-        with self._errors(prefix):
-            hidden = [one for one in hidden_versions(self._client, self.bucket, prefix) if not is_protected(one["Key"])]
-        self._delete(hidden)
+        hidden = [one for one in self.old_versions(prefix) if not is_protected(one.key)]
+        self.delete_versions(hidden)
         with self._errors(prefix):
             markers = [one for one in delete_markers(self._client, self.bucket, prefix) if not is_protected(one["Key"])]
         self._delete(markers)
         return len(hidden)
+
+    def old_versions(self, prefix: str) -> Iterator[OldVersion]:
+        """See `ObjectStore.old_versions`."""
+        with self._errors(prefix):
+            yield from hidden_versions(self._client, self.bucket, prefix)
+
+    def get_version(self, version: OldVersion) -> bytes | None:
+        """See `ObjectStore.get_version`."""
+        return self._get_repeatedly({"Bucket": self.bucket, "Key": version.key, "VersionId": version.id})
+
+    def delete_versions(self, versions: Sequence[OldVersion]) -> None:
+        """See `ObjectStore.delete_versions`."""
+        self._delete([{"Key": version.key, "VersionId": version.id} for version in versions])
+
+    def remove_leftovers(self) -> None:
+        """See `ObjectStore.remove_leftovers`. A rule of the bucket removes the parts of incomplete uploads."""
 
     def _restore(self, key: str, retired_key: str, versions: ObjectVersions | None, copies: ObjectVersions) -> None:
         """Uncover the newest version, or copy the retired copy back.

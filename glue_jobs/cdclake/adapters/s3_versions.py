@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from cdclake.ports import OldVersion
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -58,12 +60,12 @@ def all_versions(client: S3Client, bucket: str, prefix: str) -> Iterator[list[Ob
         yield [{"Key": entry["Key"], "VersionId": entry["VersionId"]} for entry in entries]
 
 
-def hidden_versions(client: S3Client, bucket: str, prefix: str) -> Iterator[ObjectIdentifierTypeDef]:
+def hidden_versions(client: S3Client, bucket: str, prefix: str) -> Iterator[OldVersion]:
     """List all noncurrent versions with data, of objects whose keys begin with `prefix`."""
     for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
         for version in page.get("Versions", []):
             if not version["IsLatest"]:
-                yield {"Key": version["Key"], "VersionId": version["VersionId"]}
+                yield OldVersion(version["Key"], version["VersionId"], version["Size"])
 
 
 def delete_markers(client: S3Client, bucket: str, prefix: str) -> Iterator[ObjectIdentifierTypeDef]:
