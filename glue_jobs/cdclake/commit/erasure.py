@@ -228,6 +228,8 @@ def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_le
     for folder in (*folders, *(one.iceberg_prefix for one in layouts), layout.quarantine_folder):
         versions += store.purge(folder, lambda key: _change_of(layouts, key) > head)
         keep_alive()
+    versions += store.purge(layout.foreign_folder, lambda _: False)
+    store.remove_leftovers()
     return versions
 
 

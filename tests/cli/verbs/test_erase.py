@@ -75,7 +75,7 @@ def test_a_session_shows_first_then_erases(table: ErasableTable, cdclake: Any) -
     assert "Rows of shop.orders to erase (keys: 1)" in result.stdout
     assert "the raw bucket" not in result.stdout
     assert "Dry run: nothing was changed" in result.output
-    assert "- The raw bucket: a reload of the table brings the rows back" in result.output
+    assert "- The raw bucket, with earlier versions of its files: a reload" in result.output
     found = cdclake.record("erase", TABLE, *WHICH, "--dry-run")
     assert (found["done"], found["rows"], found["versions"], found["change_rows"]) == (False, 1, 2, 0)
     assert table.log.head() == 3

@@ -31,8 +31,10 @@ _LOCATIONS = (
     ("Tombstones", "tombstones", "tombstone_files", "rewritten"),
     ("Statistics of removed files", "", "manifests", "rewritten"),
     ("Quarantined rows", "bad_rows", "bad_rows_files", "rewritten"),
+    ("Files that a repair moved away", "foreign_rows", "foreign_files", "rewritten"),
     ("Raw bucket: full load", "full_load_rows", "full_load_files", "deleted, with the whole full load"),
     ("Raw bucket: changes", "change_rows", "change_files", "rewritten"),
+    ("Raw bucket: earlier versions", "raw_version_rows", "raw_versions", "deleted"),
 )
 """For each location: its name, its fields of `ErasureCounts` for rows (empty for none) and files, and the effect on the
 files."""
@@ -47,6 +49,9 @@ def erase(
         str, typer.Option(metavar="TEXT", help="Reason, kept in the change log: do not put personal data in it.")
     ],
     raw: Annotated[bool, typer.Option("--raw", help="Also remove the rows from the raw bucket.")] = False,
+    unread_rows: Annotated[
+        bool, typer.Option("--unread-rows", help="Also remove bad rows whose key cannot be read.")
+    ] = False,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     output: OutputOption = OutputFormat.TABLE,
@@ -71,7 +76,7 @@ def erase(
     warn_if_running(lake_table, out)
     with aws_environment(target):
         with progress(f"Searching the rows in {name}") as bar:
-            erasure = _erasure(target, lake_table, key, reason, bar, raw=raw)
+            erasure = _erasure(target, lake_table, key, reason, bar, raw=raw, unread_rows=unread_rows)
             counts, out_of_reach = erasing.preview(erasure)
         result = {"table": str(name), "done": False, "keys": len(erasure.keys.values), "change": None}
         if output is OutputFormat.TABLE:
@@ -83,7 +88,7 @@ def erase(
         if counts.anything:
             confirm(f"Permanently erase these rows from {name}?", yes=yes, output=output)
         with progress(f"Erasing rows of {name}") as bar:
-            erasure = _erasure(target, lake_table, key, reason, bar, raw=raw)
+            erasure = _erasure(target, lake_table, key, reason, bar, raw=raw, unread_rows=unread_rows)
             done = lake_table.change(lambda token: erasing.erase(erasure, token, lake_table.update_catalog))
     if output is OutputFormat.JSON:
         out.json_record({**result, **_to_json(done)})
@@ -95,7 +100,14 @@ def erase(
 
 
 def _erasure(
-    target: Target, lake_table: RegisteredTable, key: list[str], reason: str, bar: ProgressBar, *, raw: bool
+    target: Target,
+    lake_table: RegisteredTable,
+    key: list[str],
+    reason: str,
+    bar: ProgressBar,
+    *,
+    raw: bool,
+    unread_rows: bool,
 ) -> Erasure:
     from cdclake.adapters.filesystem import lake_filesystem
     from cdclake.cli.aws.services import connect
@@ -127,6 +139,7 @@ def _erasure(
         made_by=author(target),
         clock=lake_table.clock,
         progress=Progress(bar.count),
+        unread_rows_too=unread_rows,
     )
 
 
@@ -155,6 +168,7 @@ def _to_json(done: ErasureResult) -> dict[str, object]:
         "snapshots": done.snapshots,
         "object_versions": done.object_versions,
         "out_of_reach": list(done.out_of_reach),
+        "not_searched": {what: list(names) for what, names in done.not_searched.items()},
     }
 
 

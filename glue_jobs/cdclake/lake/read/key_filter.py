@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
 from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ from cdclake.lake.storage.keys import (
 )
 from cdclake.lake.storage.reader import batches_of
 from cdclake.lake.storage.types import cast_column
+from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.schema import BEFORE_PREFIX, MAX_DECIMAL_PRECISION
 from cdclake.model.snapshot import TombstoneFile
 
 if TYPE_CHECKING:
@@ -40,6 +43,10 @@ if TYPE_CHECKING:
 _WORD = r"(?<![0-9A-Za-z_]){}(?![0-9A-Za-z_])"
 _VALUE = re.compile(r"[0-9A-Za-z.:+-]+")
 """Characters of a value that is neither text nor binary. A timestamp may consist of two such words."""
+_QUOTED = re.compile(r'"([^"]*)"')
+_SEPARATORS = re.compile(r"(?<=\d)[ ,'\u00a0\u202f](?=\d{3}(?!\d))")
+_NOT_UTF8 = re.compile(r"\\x[0-9a-f]{2}")
+"""A byte that is not UTF-8, in a text of a bad row."""
 _BINARY = "binary"
 _EXAMPLE = '{"id": 5, "region": "EU"}'
 
@@ -96,11 +103,14 @@ class RowKeys:
     def _cast(self, i: int, kind: str) -> pa.Array:
         return _cast([value[i] for value in self.values], kind)
 
+    def typed(self, schema: Schema) -> list[pa.Array]:
+        """The key columns, in the types of the table's columns."""
+        columns = (schema.find(name) for name in self.names)
+        return [self._cast(i, column.type if column else "string") for i, column in enumerate(columns)]
+
     def by_column(self, schema: Schema) -> list[dict[str, Any]]:
         """The values of each key by column, in the column's type. A value stays text if no column has it."""
-        columns = [schema.find(name) for name in self.names]
-        kinds = (column.type if column else "string" for column in columns)
-        typed = (self._cast(i, kind).to_pylist() for i, kind in enumerate(kinds))
+        typed = (values.to_pylist() for values in self.typed(schema))
         return [dict(zip(self.names, key, strict=True)) for key in zip(*typed, strict=True)]
 
     def filter_for(self, shape: TableShape) -> KeyFilter | None:
@@ -133,26 +143,15 @@ class RowKeys:
             for k, values in enumerate(typed)
         )
 
-    def match_texts(self, row: Mapping[str, str | None], schema: Schema) -> bool:
-        """Whether a row of texts has one of the keys. Texts that do not fit the column's type are compared as text."""
+    def match_texts(self, row: Mapping[str, str | None], schema: Schema) -> bool | None:
+        """Whether a row of texts has one of the keys, now or before its change; None if its key cannot be read."""
         by_lower = {name.lower(): value for name, value in row.items()}
-        return any(
-            all(
-                self._equal(name, value, by_lower.get(name.lower()), schema)
-                for name, value in zip(self.names, values, strict=True)
-            )
-            for values in self.values
-        )
-
-    @staticmethod
-    def _equal(name: str, value: str, text: str | None, schema: Schema) -> bool:
-        column = schema.find(name)
-        if text is None or column is None or text == value:
-            return text == value
-        if column.type == _BINARY:
-            return text in _binary_texts(value)
-        first, second = _cast([value, text], column.type).to_pylist()
-        return first is not None and first == second
+        texts = [by_lower.get(name.lower()) for name in self.names]
+        before = [by_lower.get((BEFORE_PREFIX + name).lower()) for name in self.names]
+        keys = [texts, [old or new for old, new in zip(before, texts, strict=True)]] if any(before) else [texts]
+        kinds = [column.type if (column := schema.find(name)) else "string" for name in self.names]
+        found = [_is_key(values, key, kinds) for values in self.values for key in keys]
+        return True if True in found else None if None in found else False
 
 
 @dataclass(frozen=True)
@@ -206,6 +205,13 @@ class KeyFilter:
             for rows in batches_of(source, self.shape, columns, row_groups=self._row_group_filter)
         )
 
+    def last_position(self, source: pa.NativeFile, partition: Partition) -> str:
+        """Greatest position of a row of an open data file that has one of the keys; empty if there is none."""
+        columns = [*self.shape.key_columns_stored(), POSITION]
+        batches = batches_of(source, self.shape, columns, row_groups=self._row_group_filter)
+        positions = (pc.max(rows[POSITION].filter(self.mask(rows, partition))).as_py() for rows in batches)
+        return max(filter(None, positions), default="")
+
     def matching_rows(self, source: pa.NativeFile, shape: TableShape, partition: Partition) -> Iterator[pa.Table]:
         """The rows of an open data file that have one of the keys, with the shape's columns and types."""
         for rows in batches_of(source, shape, row_groups=self._row_group_filter):
@@ -243,8 +249,47 @@ def _binary_texts(hexadecimal: str) -> tuple[str, ...]:
     return value.hex(), value.hex().upper(), value.decode("utf-8", "backslashreplace")
 
 
+def _is_key(values: Sequence[str], texts: Sequence[str | None], kinds: Sequence[str]) -> bool | None:
+    """Whether texts are the values of a key; None if that is unknown, because a text is not a value of its column."""
+    found = [_equal(*one) for one in zip(values, texts, kinds, strict=True)]
+    return False if False in found else None if None in found else True
+
+
+def _equal(value: str, text: str | None, kind: str) -> bool | None:
+    if text is None:
+        return None
+    if kind == _BINARY:
+        return text in _binary_texts(value)
+    if text in _spellings(value):
+        return True
+    if kind == "string":
+        return None if _NOT_UTF8.search(text) else False
+    first, second = _cast([value, text], kind).to_pylist()
+    if second is None:
+        return True if _number(value) in _numbers(text) else None
+    return bool(first == second)
+
+
+def _spellings(value: str) -> set[str]:
+    """How a text may be written in a row that was not parsed: quoted, or in Latin-1 instead of UTF-8."""
+    latin = (value.encode(code, "replace").decode("utf-8", "backslashreplace") for code in ("latin-1", "cp1252"))
+    return {value, value.replace('"', '""'), value.replace('"', '\\"'), *latin}
+
+
+def _numbers(text: str) -> set[Decimal]:
+    """The numbers that a text may stand for: `5e0`, and `1,042` with separators of thousands."""
+    return {number for form in (text, _SEPARATORS.sub("", text)) if (number := _number(form)) is not None}
+
+
+def _number(text: str) -> Decimal | None:
+    try:
+        return Decimal(text.strip())
+    except InvalidOperation:
+        return None
+
+
 def _is_word_of(text: str, value: str, kind: str) -> bool:
-    forms = _binary_texts(value) if kind == _BINARY else (value,)
+    forms = _binary_texts(value) if kind == _BINARY else _spellings(value)
     return any(re.search(_WORD.format(re.escape(form)), text) for form in forms)
 
 
@@ -253,7 +298,9 @@ def _values_in(text: str, kind: str) -> set[object]:
     if kind in {"string", _BINARY}:
         return set()
     words = _VALUE.findall(text)
-    return {*_cast([*words, *map(" ".join, pairwise(words))], kind).to_pylist()} - {None}
+    numbers = (number for word in (*words, *_QUOTED.findall(text)) for number in _numbers(word))
+    plain = (format(one, "f") for one in numbers if one.is_finite() and abs(one.adjusted()) <= MAX_DECIMAL_PRECISION)
+    return {*_cast([*words, *map(" ".join, pairwise(words)), *plain], kind).to_pylist()} - {None}
 
 
 def _object(text: str, primary_key: Sequence[str]) -> dict[str, str]:

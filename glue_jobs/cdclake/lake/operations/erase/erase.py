@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.clean_up import has_leftovers
@@ -20,17 +21,18 @@ from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import check_files
 from cdclake.commit.takeover import take_over
 from cdclake.errors import ConfigurationError
-from cdclake.lake.operations.erase import data_files, manifests, quarantine, raw_files
+from cdclake.lake.operations.erase import data_files, foreign_files, manifests, quarantine, raw_files
 from cdclake.lake.operations.erase.raw_files import RawMatches
 from cdclake.model.change import ChangeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from cdclake.commit.log import ChangeLog
     from cdclake.lake.operations.erase.data_files import Matches
+    from cdclake.lake.operations.erase.foreign_files import ForeignFiles
     from cdclake.lake.operations.erase.progress import Progress
-    from cdclake.lake.operations.erase.quarantine import BadRowsFile
+    from cdclake.lake.operations.erase.quarantine import BadRows
     from cdclake.lake.operations.erase.raw_files import RawLocation
     from cdclake.lake.read.as_of import TableLocation
     from cdclake.lake.read.key_filter import RowKeys
@@ -54,6 +56,7 @@ class Erasure:
         made_by: Who requested it, for the change record.
         clock: Returns the current time in UTC.
         progress: Reports each step.
+        unread_rows_too: Whether to remove bad rows whose key cannot be read: they may have one of the keys.
     """
 
     location: TableLocation
@@ -65,6 +68,7 @@ class Erasure:
     made_by: str
     clock: Clock
     progress: Progress
+    unread_rows_too: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,10 +88,14 @@ class ErasureCounts:
         manifests: Manifests of an Iceberg table that may tell about such rows in files that no longer exist.
         bad_rows: Quarantined rows.
         bad_rows_files: Files of quarantined rows.
+        foreign_rows: Rows of files that a repair moved away.
+        foreign_files: Such files.
         full_load_rows: Rows of the full load's raw files.
         full_load_files: Raw files of the full load, to be deleted.
         change_rows: Rows of change files.
         change_files: Change files, to be rewritten.
+        raw_version_rows: Rows of earlier versions of raw files.
+        raw_versions: Such versions, to be deleted.
     """
 
     rows: int = 0
@@ -102,10 +110,14 @@ class ErasureCounts:
     manifests: int = 0
     bad_rows: int = 0
     bad_rows_files: int = 0
+    foreign_rows: int = 0
+    foreign_files: int = 0
     full_load_rows: int = 0
     full_load_files: int = 0
     change_rows: int = 0
     change_files: int = 0
+    raw_version_rows: int = 0
+    raw_versions: int = 0
 
     @property
     def anything(self) -> bool:
@@ -121,6 +133,7 @@ class ErasureResult:
         change: Number of its change; None if there was nothing to erase.
         touched: What was erased.
         out_of_reach: Places that it could not erase from, one sentence each.
+        not_searched: All files that such sentences count, by what they are; the sentences name some of them.
         snapshots: Number of rewritten snapshots.
         object_versions: Number of deleted noncurrent object versions.
     """
@@ -128,6 +141,7 @@ class ErasureResult:
     change: int | None
     touched: ErasureCounts
     out_of_reach: tuple[str, ...]
+    not_searched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     snapshots: int = 0
     object_versions: int = 0
 
@@ -142,10 +156,8 @@ def preview(erasure: Erasure) -> tuple[ErasureCounts, tuple[str, ...]]:
         LakeFilesError: A live file vanished or was overwritten.
     """
     _check_reason(erasure)
-    lake = erasure.log.snapshot(erasure.log.head())
-    raw = _search_raw(erasure, lake)
-    matches, bad_rows, removed = _search_lake(erasure, lake)
-    return _count(matches, bad_rows, removed, raw), _out_of_reach(erasure, lake, matches, raw)
+    found = _search(erasure, erasure.log.snapshot(erasure.log.head()))
+    return found.counts, found.out_of_reach
 
 
 def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], object] = lambda: None) -> ErasureResult:
@@ -166,15 +178,15 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
     _check_reason(erasure)
     log = erasure.log
     before = log.snapshot(_fence_off_other_runs(erasure, fencing_token))
-    raw = _search_raw(erasure, before)
+    found = _search(erasure, before)
+    raw = found.raw
     if raw:
         _prepare_raw(log, raw)
-    matches, bad_rows, removed = _search_lake(erasure, before)
-    touched, out_of_reach = _count(matches, bad_rows, removed, raw), _out_of_reach(erasure, before, matches, raw)
-    if not touched.anything:
-        return _complete(erasure, ErasureResult(None, touched, out_of_reach), before.change, update_catalog)
+    result = ErasureResult(None, found.counts, found.out_of_reach, found.not_searched)
+    if not found.counts.anything:
+        return _complete(erasure, result, before.change, update_catalog)
 
-    change = before.change + 1
+    change, matches = before.change + 1, found.matches
     replacement = data_files.rewrite(erasure.location, before, matches, erasure.run_id, erasure.progress)
     replacement = manifests.rewrite(erasure.location, log, before, matches, replacement, erasure.run_id)
     commit_erasure(
@@ -192,8 +204,9 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
     if raw and erasure.raw:  # after the commit, which makes releases stop using the old row numbers of these files
         raw_files.rewrite(erasure.raw, raw, erasure.progress)
     snapshots = rewrite_snapshots(log, change, replacement)
-    quarantine.rewrite(log.store, bad_rows)
-    return _complete(erasure, ErasureResult(change, touched, out_of_reach, snapshots), change, update_catalog)
+    quarantine.rewrite(log.store, found.bad_rows.files)
+    foreign_files.rewrite(log.store, found.foreign)
+    return _complete(erasure, replace(result, change=change, snapshots=snapshots), change, update_catalog)
 
 
 def _complete(
@@ -204,6 +217,8 @@ def _complete(
     if any(entries for _, entries in list_iceberg(log)):
         update_catalog()
     result = replace(result, object_versions=delete_unreferenced(log, head))
+    if erasure.raw:
+        erasure.raw.store.remove_leftovers()
     report_key = log.layout.erasure_key(head)
     if log.record(head).kind is ChangeKind.ERASURE and log.store.get(report_key) is None:
         result = replace(result, change=head)
@@ -243,14 +258,43 @@ def _require_place_of_history(log: ChangeLog, lake: Snapshot) -> None:
         require_place_of_history(log, ways_out(name) if lake.history else first)
 
 
-def _search_raw(erasure: Erasure, lake: Snapshot) -> RawMatches | None:
-    return raw_files.search(erasure.raw, lake, erasure.keys, erasure.progress) if erasure.raw else None
+@dataclass(frozen=True)
+class _Found:
+    """What a search found.
+
+    Attributes:
+        removed: Keys of manifests, see `manifests.search`.
+        raw: None if raw files stay.
+        out_of_reach, not_searched: See `ErasureResult`.
+    """
+
+    matches: Matches
+    bad_rows: BadRows
+    foreign: ForeignFiles
+    removed: list[str]
+    raw: RawMatches | None
+    out_of_reach: tuple[str, ...] = ()
+    not_searched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> ErasureCounts:
+        """Rows and files to erase."""
+        return _count(self)
 
 
-def _search_lake(erasure: Erasure, lake: Snapshot) -> tuple[Matches, list[BadRowsFile], list[str]]:
-    matches = data_files.search(erasure.location, erasure.log, lake.change, erasure.keys, erasure.progress)
-    bad_rows = quarantine.search(erasure.log, erasure.keys, lake.schema)
-    return matches, bad_rows, manifests.search(erasure.log, lake.change, erasure.keys)
+def _search(erasure: Erasure, lake: Snapshot) -> _Found:
+    log, keys, raw, unread_too = erasure.log, erasure.keys, None, erasure.unread_rows_too
+    if erasure.raw:
+        raw = raw_files.search(erasure.raw, lake, keys, erasure.progress, unread_too=unread_too)
+    found = _Found(
+        data_files.search(erasure.location, log, lake.change, keys, erasure.progress),
+        quarantine.search(log, keys, lake.schema, unread_too=unread_too),
+        foreign_files.search(log, lake, keys),
+        manifests.search(log, lake.change, keys),
+        raw,
+    )
+    not_searched = _not_searched(erasure, found)
+    return replace(found, out_of_reach=_out_of_reach(lake, found, not_searched), not_searched=not_searched)
 
 
 def _prepare_raw(log: ChangeLog, matches: RawMatches) -> None:
@@ -267,11 +311,12 @@ def _prepare_raw(log: ChangeLog, matches: RawMatches) -> None:
         log.mark_first_retained(first)
 
 
-def _count(matches: Matches, bad_rows: list[BadRowsFile], removed: list[str], raw: RawMatches | None) -> ErasureCounts:
+def _count(found: _Found) -> ErasureCounts:
+    matches, bad_rows = found.matches, found.bad_rows.files
     live = [match for match in matches.files if match.live and not match.in_history]
     versions = [match for match in matches.files if match.live and match.in_history]
     retired = [match for match in matches.files if not match.live]
-    raw = raw or RawMatches()
+    raw = found.raw or RawMatches()
     return ErasureCounts(
         rows=sum(match.rows for match in live),
         files=len(live),
@@ -282,38 +327,58 @@ def _count(matches: Matches, bad_rows: list[BadRowsFile], removed: list[str], ra
         gone_files=len(matches.missing),
         tombstones=sum(match.rows for match in matches.tombstones),
         tombstone_files=len(matches.tombstones),
-        manifests=len(removed),
+        manifests=len(found.removed),
         bad_rows=sum(file.rows for file in bad_rows),
         bad_rows_files=len(bad_rows),
+        foreign_rows=sum(found.foreign.rows.values()),
+        foreign_files=len(found.foreign.rows),
         full_load_rows=raw.full_load_rows,
         full_load_files=len(raw.full_load),
         change_rows=sum(len(match.rows) for match in raw.changes),
         change_files=len(raw.changes),
+        raw_version_rows=raw.version_rows,
+        raw_versions=len(raw.versions),
     )
 
 
-def _out_of_reach(erasure: Erasure, lake: Snapshot, matches: Matches, raw: RawMatches | None) -> tuple[str, ...]:
-    log = erasure.log
-    foreign = sum(1 for _ in log.store.list(log.layout.foreign_folder))
-    iceberg = sum(is_foreign_iceberg(one, entry.key) for one, found in list_iceberg(log) for entry in found)
+def _not_searched(erasure: Erasure, found: _Found) -> dict[str, tuple[str, ...]]:
+    """Files that may contain rows to erase, by what they are."""
+    log, raw = erasure.log, found.raw
+    iceberg = (entry.key for one, listed in list_iceberg(log) for entry in listed if is_foreign_iceberg(one, entry.key))
+    unread = found.bad_rows.unread | (raw.unread_rows if raw else Counter())  # quarantined rows are in raw files, too
+    files: dict[str, Iterable[str]] = {
+        "files with bad rows whose key cannot be read, and may be one of these; --unread-rows removes such rows": (
+            f"{name} ({rows})" for name, rows in sorted(unread.items())
+        ),
+        "files that a repair moved away and that cannot be searched": found.foreign.unread,
+        "files that other programs put among those of the Iceberg tables": iceberg,
+        "data files of earlier changes that lack a key column": found.matches.without_key,
+        "raw files that cannot be read": raw.unreadable if raw else (),
+        "files in the raw bucket's folder that are no raw files by their names": raw.unknown if raw else (),
+    }
+    named = ((what, tuple(names)) for what, names in files.items())
+    return {what: names for what, names in named if names}
+
+
+def _out_of_reach(lake: Snapshot, found: _Found, not_searched: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    raw = found.raw
     sentences = {
         "The source: while it has the rows, DMS may send them again.": True,
         "Copies outside the lake: exports, data that downstream jobs read, bucket replicas and backups, logs.": True,
-        "The raw bucket: a reload of the table brings the rows back. Use --raw to erase them there too.": raw is None,
+        "The raw bucket, with earlier versions of its files: a reload of the table may bring the rows back. Use --raw"
+        " to erase them there too.": raw is None,
         "Change records: they contain the partitions of the rows' files.": bool(lake.partition_key),
-        f"{foreign} files that other programs put among the data files, in {log.layout.foreign_folder}": foreign,
-        f"{iceberg} files that other programs put among those of the Iceberg tables, in {log.layout.iceberg_prefix} or"
-        f" {log.layout.history.iceberg_prefix}": iceberg,
-        f"{len(matches.without_key)} data files of earlier changes that lack a key column.": matches.without_key,
+        f"{raw.renamed if raw else 0} rows of raw files that change the key to another one: erase that key too.": (
+            raw and raw.renamed
+        ),
     }
-    if raw:
-        sentences |= {
-            f"{raw.renamed} rows of raw files that change the key to another one: erase that key too.": raw.renamed,
-            f"{len(raw.unreadable)} raw files that cannot be read: {', '.join(raw.unreadable[:MAX_NAMES])}": len(
-                raw.unreadable
-            ),
-        }
-    return tuple(sentence for sentence, applies in sentences.items() if applies)
+    counted = (f"{len(names)} {what}: {_some(names)}" for what, names in not_searched.items())
+    return (*(sentence for sentence, applies in sentences.items() if applies), *counted)
+
+
+def _some(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - MAX_NAMES} more, see the report" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more
 
 
 def _report(erasure: Erasure, result: ErasureResult) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.commit.erasure import replace_object
@@ -30,25 +32,48 @@ class BadRowsFile(NamedTuple):
     rest: bytes
 
 
-def search(log: ChangeLog, keys: RowKeys, schema: Schema) -> list[BadRowsFile]:
-    """Search the quarantine, including bad rows of changes that are no longer retained."""
-    files = []
+@dataclass
+class BadRows:
+    """Bad rows to erase, and those of which it is unknown.
+
+    Attributes:
+        files: Files with rows to erase.
+        unread: Number of rows that stay although their key cannot be read, by raw file.
+    """
+
+    files: list[BadRowsFile] = field(default_factory=list)
+    unread: Counter[str] = field(default_factory=Counter)
+
+
+def search(log: ChangeLog, keys: RowKeys, schema: Schema, *, unread_too: bool) -> BadRows:
+    """Search the quarantine, including bad rows of changes that are no longer retained.
+
+    Args:
+        unread_too: Whether to erase rows whose key cannot be read.
+    """
+    found = BadRows()
     for entry in log.store.list(log.layout.quarantine_folder):
-        content = log.store.get(entry.key) or b""
+        content, rest = log.store.get(entry.key) or b"", list[bytes]()
         lines = content.splitlines(keepends=True)
-        rest = [line for line in lines if not has_key(json.loads(line)["content"], keys, schema)]
+        for line in lines:
+            bad = json.loads(line)
+            matches = has_key(bad["content"], keys, schema)
+            if not (matches or (matches is None and unread_too)):
+                rest.append(line)
+                found.unread[bad["file"]] += matches is None
         if len(rest) < len(lines):
-            files.append(BadRowsFile(entry.key, len(lines) - len(rest), content, b"".join(rest)))
-    return files
+            found.files.append(BadRowsFile(entry.key, len(lines) - len(rest), content, b"".join(rest)))
+    return found
 
 
-def has_key(content: dict[str, str | None] | str, keys: RowKeys, schema: Schema) -> bool:
-    """Whether a bad row has one of the keys.
+def has_key(content: dict[str, str | None] | str, keys: RowKeys, schema: Schema) -> bool | None:
+    """Whether a bad row has one of the keys; None if its key cannot be read.
 
-    If its columns are unknown, the row counts as a match if all values of a key are words of its text.
+    If its columns are unknown, the row has a key if all values of it are words of its text. Otherwise its key cannot be
+    read, unless nothing is kept of the row.
     """
     if isinstance(content, str):
-        return keys.appear_in(content, schema)
+        return keys.appear_in(content, schema) or (None if content else False)
     return keys.match_texts(content, schema)
 
 

@@ -7,14 +7,18 @@ lake, a full load is needed only to roll back to a change before it.
 from __future__ import annotations
 
 import gzip
+from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from datetime import datetime, timezone
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import open_input
+from cdclake.adapters.filesystem import FetchedFile, open_input
 from cdclake.commit.erasure import overtaken, replace_object
 from cdclake.errors import InputError
 from cdclake.lake.operations.erase.quarantine import has_key
@@ -27,12 +31,19 @@ from cdclake.lake.storage.shape import TableShape
 from cdclake.model.due_files import is_loaded, pending_changes
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import MARKS, ROW_DIGITS
-from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
+from cdclake.model.rawfiles import (
+    TRANSACTIONS_NAME,
+    ListedObject,
+    RawFile,
+    RawFormat,
+    RawKind,
+    parse_raw_file,
+    transactions_prefix,
+)
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Container, Sequence
 
     from pyarrow.fs import FileSystem
 
@@ -41,7 +52,7 @@ if TYPE_CHECKING:
     from cdclake.lake.read.key_filter import RowKeys
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableName, TableSettings
-    from cdclake.ports import ObjectStore
+    from cdclake.ports import ObjectStore, OldVersion
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,11 @@ class RawMatches:
             late window since the last run, or `IgnoreFiles` covers them.
         pending: Relative keys of files that contain a row and are not in the lake yet.
         renamed: Number of rows that stay because they change the key of a row to another one.
-        unreadable: Relative keys of files that cannot be read.
+        unread_rows: Number of rows that stay although their key cannot be read, by relative key of the file.
+        versions: Earlier versions, and versions of deleted files, that contain rows.
+        version_rows: Number of rows to erase in them.
+        unreadable: Relative keys of files that cannot be read; those of versions also have a version id.
+        unknown: Keys of objects, and of versions, that are no raw files by their names.
     """
 
     full_load: list[RawFile] = field(default_factory=list)
@@ -97,7 +112,11 @@ class RawMatches:
     left_out: frozenset[str] = frozenset()
     pending: list[str] = field(default_factory=list)
     renamed: int = 0
+    unread_rows: Counter[str] = field(default_factory=Counter)
+    versions: list[OldVersion] = field(default_factory=list)
+    version_rows: int = 0
     unreadable: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
 
     @property
     def affected(self) -> tuple[str, ...]:
@@ -110,11 +129,20 @@ class RawMatches:
         return tuple(match.file.relative for match in self.changes if match.file.relative not in self.left_out)
 
 
-def search(raw: RawLocation, lake: Snapshot, keys: RowKeys, progress: Progress) -> RawMatches:
-    """Search all raw files of the table.
+class _FileMatches(NamedTuple):
+    """Rows of a raw file: numbers of those to erase, and counts, see `RawMatches`."""
+
+    rows: set[int]
+    renamed: int
+    unread: int
+
+
+def search(raw: RawLocation, lake: Snapshot, keys: RowKeys, progress: Progress, *, unread_too: bool) -> RawMatches:
+    """Search all raw files of the table, and their earlier versions.
 
     Args:
         lake: The table's newest snapshot.
+        unread_too: Whether to erase rows whose key cannot be read.
     """
     files = list_raw_files(raw.store, raw.prefix, raw.settings)
     full_load = [*files.full_load, *(file for file in files.ignored if file.kind is RawKind.FULL_LOAD)]
@@ -126,16 +154,18 @@ def search(raw: RawLocation, lake: Snapshot, keys: RowKeys, progress: Progress) 
         not_in_lake.update(file.relative for file in full_load)
     left_out = frozenset(file.relative for file in (*too_late, *ignored)) - {lake.watermark, *lake.applied_files}
     matches, fs = RawMatches(left_out=left_out), raw.fs.open()
+    find = partial(_matching_rows, raw, lake, keys, unread_too=unread_too)
     progress.expect("Searching raw files", len(full_load) + len(changes))
     for file in (*full_load, *changes):
         file.identity  # noqa: B018 - where listings lack ETags, computed once, here, before the file is read
         try:
-            rows, renamed = _matching_rows(fs, raw, file, lake, keys)
+            rows, renamed, unread = find(fs, file)
         except InputError:
             matches.unreadable.append(file.relative)
             progress.step()
             continue
         matches.renamed += renamed
+        matches.unread_rows.update({file.relative: unread} if unread else {})
         if rows and file.relative in not_in_lake:
             matches.pending.append(file.relative)
         if rows and file.kind is RawKind.FULL_LOAD:
@@ -143,19 +173,54 @@ def search(raw: RawLocation, lake: Snapshot, keys: RowKeys, progress: Progress) 
         elif rows:
             matches.changes.append(MatchedRawFile(file, frozenset(rows)))
         progress.step()
+    _search_versions(raw, fs, find, matches)
+    listed = chain.from_iterable(map(raw.store.list, _prefixes(raw)))
+    matches.unknown += [one.key for one in listed if one.size_bytes and parse_raw_file(one, raw.prefix) is None]
     return matches
 
 
+def _prefixes(raw: RawLocation) -> list[str]:
+    """Prefixes of all objects with rows of the table."""
+    cdc_path = raw.settings.cdc_path
+    transactions = [transactions_prefix(raw.prefix, cdc_path).removesuffix(TRANSACTIONS_NAME)] if cdc_path else []
+    return [raw.prefix, *transactions]
+
+
+def _search_versions(
+    raw: RawLocation, fs: FileSystem, find: Callable[[FileSystem, RawFile], _FileMatches], matches: RawMatches
+) -> None:
+    """Search earlier versions of raw files, and versions of deleted ones, but not of files that are rewritten."""
+    replaced = {file.key for file in (*matches.full_load, *(match.file for match in matches.changes))}
+    for version in chain.from_iterable(map(raw.store.old_versions, _prefixes(raw))):
+        if version.key in replaced or not version.size_bytes:
+            continue
+        entry = ListedObject(version.key, version.size_bytes, datetime.now(timezone.utc))
+        file = parse_raw_file(entry, raw.prefix)
+        name = f"{version.key} (version {version.id})"
+        content = raw.store.get_version(version) if file else None
+        if file is None:
+            matches.unknown.append(name)
+        elif content is not None:
+            try:
+                rows, _, unread = find(FetchedFile(fs, content), file)
+            except InputError:
+                matches.unreadable.append(name)
+                continue
+            matches.unread_rows.update({name: unread} if unread else {})
+            if rows:
+                matches.versions.append(version)
+                matches.version_rows += len(rows)
+
+
 def _matching_rows(
-    fs: FileSystem, raw: RawLocation, file: RawFile, lake: Snapshot, keys: RowKeys
-) -> tuple[set[int], int]:
-    """Numbers of the rows that have one of the keys, and the number of rows that change one of them to another key."""
+    raw: RawLocation, lake: Snapshot, keys: RowKeys, fs: FileSystem, file: RawFile, *, unread_too: bool
+) -> _FileMatches:
     spelled, settings = lake.schema.spelled, raw.settings
     shape = TableShape(lake.schema, spelled(settings.primary_key), spelled(settings.partition_key))
     key_filter = keys.filter_for(shape)
     if key_filter is None:
-        return set(), 0
-    matching, others = set[int](), set[int]()
+        return _FileMatches(set(), 0, 0)
+    matching, others, unread = set[int](), set[int](), 0
     for batch in read(fs, Slice(file, file.size_bytes), shape, raw.settings, raw.table):
         if KEY in batch.rows.schema.names and shape.primary_key == keys.names:
             batch_keys = batch.rows[KEY]
@@ -166,9 +231,13 @@ def _matching_rows(
         matching.update(numbers.filter(mask).to_pylist())
         # An update of a key yields a delete of the old key and an insert of the new one, both with the same number.
         others.update(numbers.filter(pc.invert(mask)).to_pylist())
-        bad_rows = (bad for bad in batch.bad_rows if has_key(bad.content, keys, lake.schema))
-        matching.update(bad.row for bad in bad_rows if bad.row is not None)
-    return matching - others, len(matching & others)
+        for bad in batch.bad_rows:
+            found = has_key(bad.content, keys, lake.schema)
+            if bad.row is not None and (found or (found is None and unread_too)):
+                matching.add(bad.row)
+            elif found is not False:
+                unread += 1
+    return _FileMatches(matching - others, len(matching & others), unread)
 
 
 def _numbers(positions: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -200,6 +269,7 @@ def rewrite(raw: RawLocation, matches: RawMatches, progress: Progress) -> None:
     raw.store.delete([file.key for file in matches.full_load])
     for file in matches.full_load:
         _purge(raw.store, file.key)
+    raw.store.delete_versions(matches.versions)
 
 
 def _require_unchanged(store: ObjectStore, files: Sequence[RawFile]) -> None:

@@ -1,0 +1,103 @@
+"""Finds rows in the files that a repair moved out of the table's folders, and removes them.
+
+Such a file may be one of cdclake's own: a run that lost its lease restored it, for example.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cdclake.adapters.filesystem import ParquetFile
+from cdclake.commit.erasure import replace_object
+from cdclake.lake.storage.keys import key_of, matches
+from cdclake.lake.storage.shape import TableShape
+from cdclake.lake.storage.types import cast_column
+from cdclake.model.schema import parse_partition_folder
+
+if TYPE_CHECKING:
+    from cdclake.commit.log import ChangeLog
+    from cdclake.lake.read.key_filter import RowKeys
+    from cdclake.model.snapshot import Snapshot
+    from cdclake.ports import ObjectStore
+
+
+@dataclass
+class ForeignFiles:
+    """Foreign files that contain rows to erase.
+
+    Attributes:
+        rows: Number of rows by key.
+        rest: The content without them, by key; empty for none.
+        content: The content by key.
+        unread: Keys of the files that cannot be searched: they are not Parquet, or lack a column of the keys.
+    """
+
+    rows: dict[str, int] = field(default_factory=dict)
+    rest: dict[str, bytes] = field(default_factory=dict)
+    content: dict[str, bytes] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
+
+
+def search(log: ChangeLog, lake: Snapshot, keys: RowKeys) -> ForeignFiles:
+    """Search the files."""
+    found = ForeignFiles()
+    for entry in log.store.list(log.layout.foreign_folder):
+        content = log.store.get(entry.key) or b""
+        try:
+            rows = ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+        except (pa.ArrowInvalid, OSError):
+            found.unread.append(entry.key)
+            continue
+        mask = _mask(entry.key, rows, lake, keys)
+        if mask is None:
+            found.unread.append(entry.key)
+        elif count := pc.sum(mask).as_py():
+            rest = rows.filter(pc.invert(mask))
+            found.rows[entry.key], found.content[entry.key] = count, content
+            found.rest[entry.key] = _written(rest) if rest.num_rows else b""
+    return found
+
+
+def _mask(key: str, rows: pa.Table, lake: Snapshot, keys: RowKeys) -> pa.Array | None:
+    """Whether each row has one of the keys; None if that is unknown."""
+    key_filter = keys.filter_for(TableShape(lake.schema, keys.names, ()))
+    columns = {name.lower(): i for i, name in enumerate(rows.column_names)}
+    folders = dict(filter(None, map(parse_partition_folder, key.split("/")[:-1])))
+    values = []
+    for name in keys.names:
+        column = lake.schema.find(name)
+        if name.lower() in columns:
+            raw = rows.column(columns[name.lower()]).combine_chunks()
+        elif name in folders:
+            raw = pa.repeat(pa.scalar(folders[name], pa.string()), rows.num_rows)
+        else:
+            return None
+        typed, bad = cast_column(raw, column.type if column else "string")
+        if bad:
+            return None
+        values.append(typed)
+    return matches(key_of(values), key_filter.keys) if key_filter else None
+
+
+def _written(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, store_schema=False)
+    return bytes(sink.getvalue())
+
+
+def rewrite(store: ObjectStore, files: ForeignFiles) -> None:
+    """Write the files without the rows, and delete those of which nothing is left.
+
+    Raises:
+        CommitConflictError: As `replace_object`.
+    """
+    for key, rest in files.rest.items():
+        if rest:
+            replace_object(store, key, rest, files.content[key])
+        else:
+            store.delete([key])

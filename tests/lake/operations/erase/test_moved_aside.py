@@ -1,0 +1,85 @@
+"""An erasure reaches everything that cdclake ever moved aside: foreign files, temporary files of killed processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cdclake.adapters.folder import TEMPORARY_FOLDER
+from cdclake.commit.table_files import compare, repair
+from cdclake.lake.operations.erase.erase import preview
+from tests.lake.operations.erase.erasable_table import (
+    COLUMNS,
+    SECRET_ID,
+    SECRET_NAME,
+    ErasableTable,
+    disable_compression,
+    objects_containing,
+    row,
+    secret,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = str(SECRET_ID)
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ErasableTable:
+    disable_compression(monkeypatch)
+    table = ErasableTable(tmp_path, COLUMNS)
+    table.load([row(1), secret()])
+    return table
+
+
+def test_temporary_files_of_killed_processes_are_removed_at_once(table: ErasableTable) -> None:
+    folders = (table.lake / TEMPORARY_FOLDER, table.raw / TEMPORARY_FOLDER)
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+        (folder / "half").write_bytes(SECRET_NAME.encode())
+    table.erase(KEY)
+    assert objects_containing(table, SECRET_ID, SECRET_NAME) == {}
+    table.erase(KEY, raw=True)
+    assert not (folders[1] / "half").exists()
+
+
+def move_away(table: ErasableTable, path: str, content: pa.Table | bytes) -> str:
+    """Put a foreign file among the data files, and let a repair move it; returns its key then."""
+    file = table.folder / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    else:
+        pq.write_table(content, file, compression="none")
+    log = table.log
+    repair(log, compare(log, log.snapshot(log.head()).all_files))
+    return log.layout.foreign_key(path)
+
+
+def test_rows_in_files_that_a_repair_moved_away_are_removed(table: ErasableTable) -> None:
+    rows = pa.table({"ID": [SECRET_ID, 7], "name": [SECRET_NAME, "seven"]})
+    some = move_away(table, "000000000009-00001.parquet", rows)
+    whole = move_away(table, "another.parquet", rows.slice(0, 1))
+    found, sentences = preview(table.erasure(KEY))
+    assert (found.foreign_rows, found.foreign_files) == (2, 2)
+    assert not any("moved away" in sentence for sentence in sentences)
+    assert table.erase(KEY).touched == found
+    assert objects_containing(table, SECRET_ID, SECRET_NAME) == {}
+    assert pq.read_table(table.lake / some).to_pylist() == [{"ID": 7, "name": "seven"}]
+    assert not (table.lake / whole).exists()
+
+
+def test_moved_files_that_cannot_be_searched_are_named(table: ErasableTable) -> None:
+    keys = [
+        move_away(table, "notes.txt.parquet", b"no Parquet"),
+        move_away(table, "other.parquet", pa.table({"name": [SECRET_NAME]})),
+        move_away(table, "text.parquet", pa.table({"id": ["one"]})),
+    ]
+    _, sentences = preview(table.erasure(KEY))
+    (sentence,) = [one for one in sentences if "moved away" in one]
+    assert all(key in sentence for key in keys)
+    assert sorted(keys) in map(sorted, table.erase(KEY).not_searched.values())
