@@ -35,11 +35,16 @@ def registered(name, *, active=True):
     return TARGET.installation.new_state(name).with_attributes(ActiveFlag=str(active).lower())
 
 
-def commit(log, rows, retired=(), quarantined=0, seconds=SECONDS, **fields):
+def commit(log, rows, retired=(), quarantined=0, suppressed=0, seconds=SECONDS, **fields):
     staged = LakeBuilder(log).stage(
         rows=rows,
         retired=retired,
-        books={"read_insert": rows + quarantined, "quarantined": quarantined},
+        books={
+            "read_insert": rows + quarantined,
+            "read_unknown": suppressed,
+            "quarantined": quarantined,
+            "suppressed": suppressed,
+        },
         bytes_read=2_000_000,
         bytes_added=1_500_000,
         seconds=seconds,
@@ -445,6 +450,7 @@ def test_json_is_one_object_for_each_table(changed, capsys):
             "seconds": 1.75,
             "drift": [],
             "missing_columns": [],
+            "suppressed": 0,
             "files": "0 of 0",
         }
     ]
@@ -484,6 +490,15 @@ def test_text_reports_quarantined_rows(capsys):
     remark = "shop.store, change 1, rows quarantined: 2. To show them: cdclake quarantine show shop.store\n"
     assert remark in capsys.readouterr().out
     assert not outcome.failed
+
+
+def test_text_reports_rows_of_erased_keys(capsys):
+    world = World([registered(STORE)])
+    world.works(STORE, rows=3, suppressed=2)
+    show(world.run(), OutputFormat.TABLE)
+    assert (
+        "shop.store, change 1, rows left out because their keys were erased after them: 2\n" in capsys.readouterr().out
+    )
 
 
 def test_text_reports_columns_that_updates_lack(capsys):

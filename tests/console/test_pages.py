@@ -128,7 +128,7 @@ def test_tables_without_changes_and_unregistered_tables_have_pages(browser: Brow
 def test_the_page_of_a_change_shows_its_books_phases_and_files(browser: Browser) -> None:
     text = browser.text("/tables/shop.orders/changes/9")
     assert "read insert 322 read update 180 read delete 22 read unknown 3 derived 0 total 527" in text
-    assert "applied 512 superseded 12 ignored 0 quarantined 3 total 527 ✓ balanced" in text
+    assert "applied 512 superseded 12 ignored 0 quarantined 3 suppressed 0 total 527 ✓ balanced" in text
     assert "rows before 312,010 replaced 0 restored 0 inserted 310 deleted -22 erased 0 total 312,298" in text
     assert text.count("✓ balanced") == 3
     assert "rewrite 2.0 s" in text

@@ -156,6 +156,7 @@ def check_clean(view: View) -> None:
         LAYOUT.first_retained_key,
         LAYOUT.cleaned_through_key,
         LAYOUT.files_checked_to_key,
+        LAYOUT.erasure_secret_key,
     }
     folders = (LAYOUT.table_prefix, LAYOUT.history.table_prefix)
     iceberg = (LAYOUT.iceberg_prefix, LAYOUT.history.iceberg_prefix)
@@ -163,7 +164,7 @@ def check_clean(view: View) -> None:
     present = {key for key in view.objects if key.startswith(iceberg)}
     assert sorted(present) == sorted(_iceberg_keys(remaining)), "an Iceberg table has other files than changes need"
     assert not [key for key in control if key.startswith(LAYOUT.staging_folder)], "staging is not empty"
-    assert sorted(control - known) == [], "the clean-up left unneeded objects"
+    assert sorted(control - known) == [], f"the clean-up left unneeded objects: {sorted(control - known)}"
 
 
 def _iceberg_keys(retained: Sequence[Snapshot]) -> set[str]:

@@ -9,10 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cdclake.commit.report import change_summaries
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.status import Health
 from cdclake.errors import CommitConflictError
+from cdclake.lake.operations.erase.erase import Erasure, erase
+from cdclake.lake.operations.erase.progress import Progress
 from cdclake.lake.operations.release import release
+from cdclake.lake.read.as_of import TableLocation
+from cdclake.lake.read.key_filter import RowKeys
 from cdclake.model.layout import LakeLayout
 from cdclake.model.metrics import Measure
 from cdclake.model.names import Attribute
@@ -48,6 +53,37 @@ def release_rows(orders: Orders, *names: str) -> dict[str, Any]:
         return release(run, names)
 
     return by_hand(orders).change(commit)
+
+
+def test_rows_of_an_erased_key_that_arrive_late_are_a_finding_until_it_is_acknowledged(orders: Orders):
+    orders.put(change_name(after(minutes=70)), "D,1,one\n")
+    orders.run()
+    one, root = orders.installation, orders.installation.root
+    log = one.log(PATH)
+    lake = log.snapshot(log.head())
+    erasure = Erasure(
+        location=TableLocation.at((root / LAKE).as_uri(), "shop.orders"),
+        log=log,
+        keys=RowKeys.parse(["1"], lake.primary_key, lake.schema),
+        raw=None,
+        run_id="erasure",
+        reason="request",
+        made_by="the officer",
+        clock=orders.clock,
+        progress=Progress(),
+    )
+    by_hand(orders).change(lambda token: erase(erasure, token))
+    orders.put(change_name(after(minutes=65)), "U,1,one again\nU,2,late\n")
+    status = orders.run()
+    assert status.health is Health.INCOMPLETE
+    assert "rows left out because their keys were erased after them: 1" in status.findings[0]
+    assert orders.rows() == {2: "late"}
+    assert next(change_summaries(log, log.head() - 1)).suppressed == 1
+    by_hand(orders).acknowledge(by_hand(orders).to_acknowledge())
+    assert orders.run().health is Health.UP_TO_DATE
+    orders.put(change_name(orders.clock()), "I,1,a customer again\n")
+    assert orders.run().findings == ()
+    assert orders.rows() == {1: "a customer again", 2: "late"}
 
 
 def put_columns(orders: Orders, minutes: float, **columns: object) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
     from cdclake.model.iceberg.table import IcebergFiles
     from cdclake.model.layout import LakeLayout
-    from cdclake.model.snapshot import DataFile, TombstoneFile
+    from cdclake.model.snapshot import DataFile, ErasedKeys, TombstoneFile
     from cdclake.ports import Clock, ObjectStore
 
 
@@ -91,6 +91,7 @@ def commit_erasure(
     *,
     raw_files: tuple[str, ...] = (),
     known_raw_files: Collection[str] = (),
+    erased: Iterable[ErasedKeys] = (),
     reason: str = "",
     made_by: str = "",
     keep_alive: KeepAlive = no_lease,
@@ -101,6 +102,7 @@ def commit_erasure(
         before: The table after its newest change.
         raw_files: Relative keys of the raw files to rewrite or delete.
         known_raw_files: The change files among them that the lake contains.
+        erased: `Snapshot.erased` after the change.
         reason: Why the rows are erased, as free text.
         made_by: The operator who asked for it.
 
@@ -108,7 +110,8 @@ def commit_erasure(
         CommitConflictError: Another run committed first; nothing was changed.
         LeaseLostError: Another run took over the table.
     """
-    after = remember_applied(replace(replacement.apply_to(before), change=before.change + 1), known_raw_files)
+    after = replace(replacement.apply_to(before), change=before.change + 1, erased=tuple(erased))
+    after = remember_applied(after, known_raw_files)
     live = {file.path for file in before.all_files}
     # New files of the past were never live. Recording them as retired lets a later clean-up delete them.
     new = [file for old, file in replacement.files.items() if file and file.path != old]

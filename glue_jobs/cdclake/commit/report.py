@@ -34,6 +34,7 @@ class ChangeSummary:
         phase_seconds: Duration of each phase.
         drift: Columns that changed at the source, as texts.
         missing_columns: Columns that some of the change files with updates lacked.
+        suppressed: Rows left out because their keys were erased after them.
     """
 
     change: int
@@ -56,6 +57,7 @@ class ChangeSummary:
     phase_seconds: Mapping[str, float]
     drift: tuple[str, ...] = ()
     missing_columns: tuple[str, ...] = ()
+    suppressed: int = 0
 
 
 def change_summaries(log: ChangeLog, after: int, through: int | None = None) -> Iterator[ChangeSummary]:
@@ -93,6 +95,7 @@ def change_summaries(log: ChangeLog, after: int, through: int | None = None) -> 
             phase_seconds=phases,
             drift=tuple(map(str, record.drift)),
             missing_columns=record.missing_columns,
+            suppressed=books.suppressed,
         )
 
 

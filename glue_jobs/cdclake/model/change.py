@@ -71,10 +71,10 @@ class Books:
     """The row counts of one change, which must balance.
 
     * `read_*` count rows of raw files by operation; a full-load row counts as an insert. `read_unknown` counts
-      quarantined rows without a known operation.
+      quarantined rows without a known operation, and suppressed rows.
     * `derived` counts deletes of old keys, which come from updates of keys, in addition to the rows read.
     * Each row read or derived is `applied`, `superseded` (an equal or later row of its key is known), `ignored` (a
-      table without a key accepts only inserts) or `quarantined`.
+      table without a key accepts only inserts), `quarantined` or `suppressed` (its key was erased after it).
     * Each applied row `inserted`, `updated` or `deleted` a row, or was `absent`: the delete of a row that does not
       exist.
     * `replaced` counts rows of whole data files that a reload or a rollback retired, `restored` rows of whole data
@@ -91,6 +91,7 @@ class Books:
     superseded: int = 0
     ignored: int = 0
     quarantined: int = 0
+    suppressed: int = 0
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
@@ -111,9 +112,9 @@ class Books:
         """The equations that must balance."""
         return (
             Balance(
-                "rows read + derived = applied + superseded + ignored + quarantined",
+                "rows read + derived = applied + superseded + ignored + quarantined + suppressed",
                 self._counts("read_insert", "read_update", "read_delete", "read_unknown", "derived"),
-                self._counts("applied", "superseded", "ignored", "quarantined"),
+                self._counts("applied", "superseded", "ignored", "quarantined", "suppressed"),
             ),
             Balance(
                 "applied = inserted + updated + deleted + absent",

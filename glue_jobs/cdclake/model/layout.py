@@ -250,6 +250,11 @@ class LakeLayout:
         """Folder for the quarantined rows of a change."""
         return f"{self.quarantine_folder}{change:0{CHANGE_DIGITS}d}-{run_id}/"
 
+    @property
+    def erasure_secret_key(self) -> str:
+        """Key of the object with the secret that keys the hashes of erased keys."""
+        return self.control_prefix + "erasure-secret"
+
     def erasure_key(self, change: int) -> str:
         """Key of the object that marks the erasure of a change as done, and lists what it touched."""
         return f"{self.control_prefix}erasures/{change:0{CHANGE_DIGITS}d}.json"

@@ -12,22 +12,29 @@ import json
 import shlex
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.iceberg.field_ids import NO_FIELD_IDS, FieldIds
 from cdclake.model.iceberg.table import IcebergFiles
 from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.rawfiles import RawKind, file_order
 from cdclake.model.schema import Schema
 from cdclake.model.stored_json import FORMAT, read_stored
+from cdclake.model.table import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from cdclake.model.rawfiles import RawFile
     from cdclake.model.table import TableName, TableSettings
 
 KeyValue = Union[int, str, None]
 """Bound of a key column as in JSON: an integer or text. None: unknown."""
+
+_ANY_ZONE = timedelta(days=1)
+"""Times in names of raw files are of any time zone."""
 
 _GZIP_LEVEL = 3
 """Level 9 takes ten times as long, for a fifth less."""
@@ -175,6 +182,53 @@ class History:
 
 
 @dataclass(frozen=True)
+class ErasedKeys:
+    """Keyed hashes of the keys of one erasure, by which older rows of these keys are recognized if they still arrive.
+
+    An erasure removes the tombstones of its keys too, so nothing else protects a key from a raw file that arrives late,
+    is read again after a rollback, or is loaded again.
+
+    Attributes:
+        change: Number of its change.
+        erased_utc: When it was made, ISO 8601.
+        columns: Columns of the keys.
+        secret_id: Identifies the secret of the hashes, but does not reveal it.
+        hashes: See `cdclake.lake.storage.keys.keyed_hashes`; ascending.
+        through: `file_order` of the last change file that the table contained; empty if it contained none.
+        last: Greatest position of an erased row or tombstone since the last full load, without marks; empty if none.
+        ordering: `Snapshot.ordering`: what `last` compares with.
+    """
+
+    change: int
+    erased_utc: str
+    columns: tuple[str, ...]
+    secret_id: str
+    hashes: tuple[str, ...]
+    through: str = ""
+    last: str = ""
+    ordering: str = ""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ErasedKeys:
+        """Inverse of `vars`."""
+        return cls(**{**data, "columns": tuple(data["columns"]), "hashes": tuple(data["hashes"])})
+
+    def is_later_than(self, file: RawFile, written_utc: datetime) -> bool:
+        """Whether the erasure is later than all rows of a raw file.
+
+        It is if the file was written before it, or sorts up to a file that the table contained. A direct change never
+        counts as older: an operator makes it now.
+
+        Args:
+            written_utc: When the file was written.
+        """
+        if file.direct:
+            return False
+        known = file.kind is RawKind.CHANGE and file.order <= self.through
+        return known or written_utc < datetime.fromisoformat(self.erased_utc)
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """The state of a lake table after a change.
 
@@ -210,6 +264,7 @@ class Snapshot:
             or that changes added while `MissingColumns` was `null`.
         field_ids: Of the columns in its files.
         iceberg: The manifests of its files; None if the table is no Iceberg table.
+        erased: Erased keys whose older rows may still arrive. A rollback keeps them.
     """
 
     change: int = 0
@@ -235,6 +290,7 @@ class Snapshot:
     added: Mapping[str, str] = field(default_factory=dict, hash=False)
     field_ids: FieldIds = NO_FIELD_IDS
     iceberg: IcebergFiles | None = None
+    erased: tuple[ErasedKeys, ...] = ()
 
     @property
     def all_files(self) -> tuple[DataFile, ...]:
@@ -261,6 +317,25 @@ class Snapshot:
     def deleted_rows(self) -> int:
         """Number of soft-deleted rows."""
         return sum(file.deleted for file in self.files)
+
+    def erased_still_needed(self, first_retained: int, *, keeps_deletes: bool) -> tuple[ErasedKeys, ...]:
+        """The erased keys of which older rows can still arrive, as for tombstones, or after a rollback.
+
+        Args:
+            first_retained: Number of the oldest change that a rollback can reach.
+            keeps_deletes: Whether the table remembers its deletes until the next full load.
+        """
+        window = max(self.horizon, file_order(self.floor))
+
+        def is_needed(erased: ErasedKeys) -> bool:
+            end_utc = datetime.fromisoformat(erased.erased_utc) + _ANY_ZONE
+            return (
+                first_retained < erased.change  # a rollback beyond the erasure would read older files again
+                or window <= max(erased.through, f"{end_utc:%Y%m%d-%H%M%S}")
+                or (keeps_deletes and self.full_load_utc <= end_utc.strftime(TableState.DATE_FORMAT))
+            )
+
+        return tuple(filter(is_needed, self.erased))
 
     def to_bytes(self) -> bytes:
         """Gzipped JSON; the same snapshot always gives the same bytes."""
@@ -292,6 +367,7 @@ class Snapshot:
         read["source"] = Schema.from_json(read["source"]) if read.get("source") else None
         read["field_ids"] = FieldIds(**read.get("field_ids", {}))
         read["iceberg"] = IcebergFiles.from_json(read["iceberg"]) if read.get("iceberg") else None
+        read["erased"] = tuple(ErasedKeys.from_json(one) for one in read.get("erased", ()))
         history = read.get("history")
         read["history"] = History.from_json(history) if history else None
         for name in ("primary_key", "partition_key", "applied_files", "full_load_files"):

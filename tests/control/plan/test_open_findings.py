@@ -14,7 +14,7 @@ NAME = TableName("shop", "order items")
 
 
 def test_findings_are_read_as_they_were_written():
-    found = OpenFindings(7, 3, ("note string added (change 7)",))
+    found = OpenFindings(7, 3, ("note string added (change 7)",), 2)
     assert OpenFindings.of({"LastFindings": str(found)}) == found
 
 
@@ -32,9 +32,9 @@ def test_only_the_policy_warn_keeps_drift_and_only_the_newest():
     assert found.drift[-1] == "c29 int added (change 29)"
 
 
-def test_quarantined_rows_add_up():
-    records = [change_record(n, books=Books(quarantined=n)) for n in (4, 5)]
-    assert OpenFindings(3, 1).after(records, SchemaPolicy.EVOLVE) == OpenFindings(5, 10)
+def test_quarantined_and_suppressed_rows_add_up():
+    records = [change_record(n, books=Books(quarantined=n, suppressed=1)) for n in (4, 5)]
+    assert OpenFindings(3, 1).after(records, SchemaPolicy.EVOLVE) == OpenFindings(5, 10, (), 2)
 
 
 @pytest.mark.parametrize("kind", ChangeKind)
@@ -44,8 +44,8 @@ def test_only_new_rows_of_the_source_cannot_empty_the_quarantine(kind: ChangeKin
 
 
 def test_every_text_names_the_command_that_acknowledges_it():
-    texts = OpenFindings(7, 1000, ("a", "b")).texts(NAME)
-    assert len(texts) == 2
+    texts = OpenFindings(7, 1000, ("a", "b"), 5).texts(NAME)
+    assert len(texts) == 3
     assert all("cdclake tables acknowledge 'shop.order items'" in text for text in texts)
     assert "1,000" in texts[0]
     assert OpenFindings(7).texts(NAME) == ()

@@ -137,6 +137,9 @@ def _omissions(name: TableName, change: ChangeSummary) -> Iterable[str]:
     if change.quarantined:
         command = f"cdclake quarantine show {name.typed}"
         yield f"{name}, change {change.change}, rows quarantined: {change.quarantined:,}. To show them: {command}"
+    if change.suppressed:
+        what = "rows left out because their keys were erased after them"
+        yield f"{name}, change {change.change}, {what}: {change.suppressed:,}"
     command = f"cdclake changes show {name.typed} {change.change}"
     for what, texts, separator in (
         ("columns changed at the source", change.drift, DRIFT_SEPARATOR),

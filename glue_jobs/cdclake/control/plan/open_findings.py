@@ -34,18 +34,21 @@ class OpenFindings:
         through: Number of the newest change that they account for.
         quarantined_rows: Quarantined rows that the table lacks.
         drift: Column changes at the source, under the policy `warn`.
+        suppressed_rows: Rows that were left out because their keys were erased after them.
     """
 
     through: int
     quarantined_rows: int = 0
     drift: tuple[str, ...] = ()
+    suppressed_rows: int = 0
 
     @classmethod
     def of(cls, item: Mapping[str, str]) -> OpenFindings | None:
         """The findings that an item holds; None if it has none, as an item of an earlier version."""
         try:
             data = json.loads(item.get(Attribute.LAST_FINDINGS, ""))
-            return cls(int(data["through"]), int(data["quarantined_rows"]), tuple(map(str, data["drift"])))
+            rows, drift = int(data["quarantined_rows"]), tuple(map(str, data["drift"]))
+            return cls(int(data["through"]), rows, drift, int(data.get("suppressed_rows", 0)))
         except (ValueError, TypeError, KeyError):
             return None
 
@@ -64,6 +67,7 @@ class OpenFindings:
             self,
             through=records[-1].change if records else self.through,
             quarantined_rows=self.quarantined_rows + sum(record.books.quarantined for record in records),
+            suppressed_rows=self.suppressed_rows + sum(record.books.suppressed for record in records),
             drift=(*self.drift, *(drift if policy is SchemaPolicy.WARN else ()))[-MAX_DRIFT_TEXTS:],
         )
 
@@ -75,6 +79,11 @@ class OpenFindings:
             texts.append(
                 f"quarantined rows that the table lacks: {self.quarantined_rows:,}. See cdclake quarantine show"
                 f" {name.typed}; release them after a correction, or do without them: {acknowledge}"
+            )
+        if self.suppressed_rows:
+            texts.append(
+                f"rows left out because their keys were erased after them: {self.suppressed_rows:,}. Their change files"
+                f" arrived late or were read again. If that is as it should be: {acknowledge}"
             )
         if self.drift:
             texts.append(

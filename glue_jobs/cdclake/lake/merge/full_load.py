@@ -132,12 +132,14 @@ def load_slices(task: Task, slices: Iterable[Slice], *, reading: Reading, bucket
     batches: list[pa.Table] = []
     bad_rows = BadRowCollector(settings.max_quarantined_rows)
     unnumbered = (replace(part, unnumbered=True, encoded=True) for part in slices)
-    for batch in read_all(raw, unnumbered, shape, settings, reading.table):
+    suppressed = 0
+    for batch in read_all(raw, unnumbered, shape, settings, reading.table, reading.suppression):
         bad_rows.add(batch.bad_rows)
         batches.append(batch.rows)
+        suppressed += batch.suppressed
     quarantine = bad_rows.write(lake, f"{locations.quarantine}read-{task.number:05d}.jsonl")
     rows = _concat(batches, shape)
-    stats = ReadStats(inserts=rows.num_rows, quarantine=quarantine)
+    stats = ReadStats(inserts=rows.num_rows, quarantine=quarantine, suppressed=suppressed)
     if quarantine.rows > settings.max_quarantined_rows:  # the change will be refused
         yield LoadedSlices(LoadResult(stats, ()))
         return

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cdclake.adapters.filesystem import FileSystemSpec
     from cdclake.lake.raw.reader import Slice
     from cdclake.lake.raw.rows import ReadBatch
+    from cdclake.lake.raw.suppression import Suppression
     from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.layout import LakeLayout
@@ -47,6 +48,7 @@ class ReadStats:
         samples: Some leading keys, ascending.
         by_range: Number of rows in each of the table's `HomeRanges`, if they were asked for; empty ranges are left out.
         quarantine: Bad rows.
+        suppressed: Number of rows of erased keys that were left out.
     """
 
     inserts: int = 0
@@ -57,6 +59,7 @@ class ReadStats:
     samples: tuple[KeyValue, ...] = ()
     by_range: Mapping[int, int] = field(default_factory=dict)
     quarantine: Quarantine = Quarantine()  # noqa: RUF009 - frozen
+    suppressed: int = 0
 
     @property
     def rows(self) -> int:
@@ -74,6 +77,7 @@ class ReadStats:
             samples,
             Counter(self.by_range) + Counter(other.by_range),
             self.quarantine + other.quarantine,
+            self.suppressed + other.suppressed,
         )
 
 
@@ -106,6 +110,7 @@ class Reading:
     shape: TableShape
     settings: TableSettings
     table: TableName
+    suppression: Suppression | None = None
 
 
 def read_slices(
@@ -143,7 +148,7 @@ def read_rows(task: Task, slices: Iterable[Slice], reading: Reading) -> Iterator
     pending: list[ReadBatch] = []
     pending_rows = pending_bytes = 0
     bad_rows = BadRowCollector(settings.max_quarantined_rows)
-    for batch in read_all(locations.raw.open(), slices, shape, settings, reading.table):
+    for batch in read_all(locations.raw.open(), slices, shape, settings, reading.table, reading.suppression):
         bad_rows.add(batch.bad_rows)
         pending.append(batch)
         pending_rows += batch.rows.num_rows
@@ -152,7 +157,7 @@ def read_rows(task: Task, slices: Iterable[Slice], reading: Reading) -> Iterator
             combined = _combine(pending)
             pending, pending_rows, pending_bytes = [], 0, 0  # so that their memory is free while others use the rows
             yield combined
-    if any(batch.rows.num_rows for batch in pending):
+    if any(batch.rows.num_rows or batch.suppressed for batch in pending):
         yield _combine(pending)
     quarantine = bad_rows.write(locations.lake.open(), f"{locations.quarantine}read-{task.number:05d}.jsonl")
     if quarantine.rows:
@@ -175,5 +180,6 @@ def _combine(batches: list[ReadBatch]) -> tuple[ReadStats, pa.Table]:
         deletes=deletes,
         derived=sum(batch.derived for batch in batches),
         memory_bytes=rows.nbytes,
+        suppressed=sum(batch.suppressed for batch in batches),
     )
     return stats, rows

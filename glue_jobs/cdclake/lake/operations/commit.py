@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.drift import ColumnDrift
     from cdclake.model.rawfiles import RawFile
-    from cdclake.model.snapshot import DataFile, History, Snapshot
+    from cdclake.model.snapshot import DataFile, ErasedKeys, History, Snapshot
 
 
 def _snapshot_after(
@@ -50,7 +50,16 @@ def _snapshot_after(
         history=result.history,
         added=shape.added if run.settings.keep_missing_columns else facts.added,
         field_ids=shape.with_field_ids(before.field_ids, before.schema).field_ids,
+        erased=_still_needed(run, facts),
     )
+
+
+def _still_needed(run: TableRun, lake: Snapshot) -> tuple[ErasedKeys, ...]:
+    """The erased keys of which older rows may still arrive after a change."""
+    if not lake.erased:
+        return ()
+    first, keeps = run.log.first_retained(), bool(run.settings.order_column) or lake.load_in_quarantine
+    return lake.erased_still_needed(first, keeps_deletes=keeps)
 
 
 def commit(
@@ -230,12 +239,13 @@ def _books(before: Snapshot, after: Snapshot, result: Result, kind: ChangeKind) 
         read_insert=result.read.inserts,
         read_update=result.read.updates,
         read_delete=result.read.deletes - result.read.derived,
-        read_unknown=result.read.quarantine.rows,
+        read_unknown=result.read.quarantine.rows + result.read.suppressed,
         derived=result.read.derived,
         applied=counts.applied - result.repeated,
         superseded=counts.superseded,
         ignored=counts.ignored,
         quarantined=result.read.quarantine.rows + result.repeated,
+        suppressed=result.read.suppressed,
         inserted=counts.inserted - result.repeated,
         updated=counts.updated,
         deleted=counts.deleted,

@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from cdclake.commit.ancestry import ancestry
-from cdclake.errors import ConfigurationError, OrderingError, SchemaDriftError, UnsentValueError
+from cdclake.errors import ConfigurationError, IntegrityError, OrderingError, SchemaDriftError, UnsentValueError
 from cdclake.lake.merge.read_changes import Locations
 from cdclake.lake.operations.engine import SMALL_CHANGE_BYTES, compute_change
 from cdclake.lake.operations.history import (
@@ -23,15 +23,16 @@ from cdclake.lake.operations.history import (
 )
 from cdclake.lake.operations.request import Request
 from cdclake.lake.raw.reader import fetch_raw_file, inspect_raw_file, read_raw
+from cdclake.lake.raw.suppression import Suppression
 from cdclake.lake.storage.key_ranges import without_key_ranges
-from cdclake.lake.storage.keys import with_leading_bounds
+from cdclake.lake.storage.keys import secret_id, with_leading_bounds
 from cdclake.lake.storage.partitions import convert_partition
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.change import ChangeKind
 from cdclake.model.drift import drift_text
 from cdclake.model.names import Attribute
 from cdclake.model.position import GREATEST_SEQUENCE, sequence_begin
-from cdclake.model.rawfiles import file_order
+from cdclake.model.rawfiles import RawKind, file_order
 from cdclake.model.schema import merge_schemas
 from cdclake.model.snapshot import LakeKeys
 from cdclake.model.table import SchemaPolicy
@@ -319,6 +320,7 @@ def compute(
     parts: Sequence[Slice],
     *,
     started: float,
+    ordering: str = "",
     loaded_utc: datetime | None = None,
     released_utc: datetime | None = None,
     sets_history_time: bool = True,
@@ -329,6 +331,7 @@ def compute(
         shape: Columns and keys after it.
         parts: Slices of raw files to read.
         started: When the run began to look for its rows, by `time.perf_counter`.
+        ordering: `Snapshot.ordering` after it.
         loaded_utc: For a full load, which replaces the table, the time since when its rows are valid; None for other
             changes.
         released_utc: Likewise for rows of the last full load that a release applies; None if there are none.
@@ -337,7 +340,7 @@ def compute(
 
     Raises:
         InputError: A raw file cannot be read, or too many of its rows are bad.
-        IntegrityError: The lake's files differ from the snapshot.
+        IntegrityError: The lake's files differ from the snapshot, or the secret of erased keys is missing.
         ConfigurationError: The settings require a history, but the table cannot have one.
     """
     seconds = {"list": round(time.perf_counter() - started, 3)}
@@ -367,6 +370,10 @@ def compute(
         released_utc=released_utc,
         sets_history_time=sets_history_time,
     )
+    suppression = _suppression(run, before, ordering)
+    if suppression:
+        released_load_utc = None if full_load else last_full_load_utc(before)
+        parts = [_with_erasures(part, suppression, released_load_utc) for part in parts]
     request = Request(
         table=run.layout.name,
         parts=tuple(parts),
@@ -381,11 +388,39 @@ def compute(
         full_load=full_load,
         outdated=frozenset(outdated),
         history=history,
+        suppression=suppression,
     )
     result = compute_change(backend, request)
     load = change if full_load else None
     after = history_after(before, shape, history, result.versions, load)
     return replace(result, history=after, seconds=seconds | result.seconds)
+
+
+def _suppression(run: TableRun, before: Snapshot, ordering: str) -> Suppression | None:
+    """Which rows to leave out, because their keys were erased; None if no erasure matters any more."""
+    if not before.erased:
+        return None
+    key = run.layout.erasure_secret_key
+    secret = run.log.store.get(key)
+    if secret is None or any(one.secret_id != secret_id(secret) for one in before.erased):
+        message = "The secret by which older rows of erased keys are recognized is missing or another one"
+        remedy = "Nothing was applied. Restore the object, or delete it and erase all these keys again"
+        raise IntegrityError(message, remedy=remedy, table=run.layout.name, file=key)
+    # Values of another ordering do not compare.
+    erased = (one if one.ordering == ordering else replace(one, last="") for one in before.erased)
+    return Suppression(secret, tuple(erased))
+
+
+def _with_erasures(part: Slice, suppression: Suppression, loaded_utc: datetime | None) -> Slice:
+    """A slice that knows which erasures are later than its file.
+
+    Args:
+        loaded_utc: When the last full load was written, of which rows may be released; its files may be corrected.
+    """
+    file, written_utc = part.file, part.file.modified_utc
+    if loaded_utc and file.kind is RawKind.FULL_LOAD:
+        written_utc = min(written_utc, loaded_utc)
+    return replace(part, erasures=suppression.later_than(file, written_utc))
 
 
 def _is_self_contained(file: DataFile, shape: TableShape) -> bool:

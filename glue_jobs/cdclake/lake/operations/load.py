@@ -197,7 +197,8 @@ def _compute_changes(
     require_accepted(run, drift.changes)
     require_rows_kept_keys(run, before, change)
     try:
-        result = compute(run, backend, before, change.shape, parts_to_read(change), started=started)
+        parts, ordering = parts_to_read(change), change.ordering
+        result = compute(run, backend, before, change.shape, parts, started=started, ordering=ordering)
     except UnsettledKeyError:
         if count >= len(due):
             raise

@@ -74,7 +74,9 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     parts = [Slice(file, file.size_bytes, only_rows=frozenset(bad_rows[file.relative])) for file in files]
     released_utc = _loaded_utc(before, raw)
     backend, shape = InProcessBackend(), change.shape
-    result = compute(run, backend, before, shape, parts, started=started, released_utc=released_utc)
+    result = compute(
+        run, backend, before, shape, parts, started=started, ordering=change.ordering, released_utc=released_utc
+    )
     load_rows_remain = any(_is_load(entry.raw_file) and entry.raw_file not in names for entry in entries)
     load_in_quarantine = load_rows_remain or bool(result.quarantine_keys)
     facts = replace(before, ordering=change.ordering, load_in_quarantine=load_in_quarantine)

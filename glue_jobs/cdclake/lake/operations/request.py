@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cdclake.lake.merge.read_changes import Locations, ReadStats
     from cdclake.lake.merge.tasks import Resolution, WriteResult
     from cdclake.lake.raw.reader import Slice
+    from cdclake.lake.raw.suppression import Suppression
     from cdclake.lake.scd2.tasks import HistoryPlan
     from cdclake.lake.storage.shape import TableShape
     from cdclake.lake.storage.tombstones import TombstonePlan
@@ -39,6 +40,7 @@ class Request:
         locations: Where to read and write.
         outdated: Indices of data files to rewrite even if none of their rows changes.
         history: How the history changes; None if the table keeps none.
+        suppression: Which rows to leave out, because their keys were erased; None for none.
     """
 
     table: TableName
@@ -54,6 +56,7 @@ class Request:
     full_load: bool
     outdated: frozenset[int]
     history: HistoryPlan | None = None
+    suppression: Suppression | None = None
 
     @property
     def inserts_all(self) -> bool:
@@ -63,7 +66,7 @@ class Request:
     @property
     def reading(self) -> Reading:
         """What tasks that read raw files need to know."""
-        return Reading(self.locations, self.shape, self.settings, self.table)
+        return Reading(self.locations, self.shape, self.settings, self.table, self.suppression)
 
 
 @dataclass(frozen=True)

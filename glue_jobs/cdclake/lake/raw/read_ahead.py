@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.raw.rows import RawRows, ReadBatch
+    from cdclake.lake.raw.suppression import Suppression
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.table import TableName, TableSettings
@@ -48,15 +49,24 @@ def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def read_all(
-    fs: FileSystem, parts: Iterable[Slice], shape: TableShape, settings: TableSettings, table: TableName
+    fs: FileSystem,
+    parts: Iterable[Slice],
+    shape: TableShape,
+    settings: TableSettings,
+    table: TableName,
+    suppression: Suppression | None = None,
 ) -> Iterator[ReadBatch]:
     """Read slices in order, see `reader.read`, which raises the same errors.
 
     Adjacent row groups of a file count as one slice. At most `READS_AHEAD` small files are in memory besides the
     current batch. Threads only fetch them: each call of Arrow waits until other threads let go of Python's lock.
+
+    Args:
+        suppression: Which rows to leave out; None for none.
     """
     for group in _groups(_read_raw_all(fs, parts, settings, table)):
-        yield from convert_together(group, shape, settings)
+        for batch in convert_together(group, shape, settings):
+            yield suppression.kept(batch, group[0][0], shape.schema) if suppression else batch
 
 
 def _groups(rows: Iterable[tuple[Slice, RawRows]]) -> Iterator[list[tuple[Slice, RawRows]]]:

@@ -57,6 +57,7 @@ class Slice:
         later_columns: Columns, in lower case, that the table had only after the file was written.
         unnumbered: Whether full-load rows get no file and row in their positions, as if already written to the lake.
         encoded: Whether repeated short texts, other than in keys, may stay dictionary-encoded.
+        erasures: See `Suppression.later_than`.
         fetched: The file in memory, if it was fetched already.
     """
 
@@ -70,6 +71,7 @@ class Slice:
     later_columns: frozenset[str] = frozenset()
     unnumbered: bool = False
     encoded: bool = False
+    erasures: tuple[int, ...] = ()
     fetched: FetchedFile | None = field(default=None, compare=False)
 
     def ends_before(self, other: Slice) -> bool:
@@ -242,7 +244,7 @@ def is_convertible_with(one: tuple[Slice, RawRows], other: tuple[Slice, RawRows]
 
 
 def _conversion(part: Slice) -> tuple[object, ...]:
-    return part.file.kind, part.file.format, part.later_columns, part.unnumbered, part.encoded
+    return part.file.kind, part.file.format, part.later_columns, part.unnumbered, part.encoded, part.erasures
 
 
 def read_raw(fs: FileSystem, part: Slice, settings: TableSettings, table: TableName | None = None) -> Iterator[RawRows]:

@@ -86,9 +86,12 @@ class ReadBatch:
     Attributes:
         rows: Rows in flight, see `TableShape.in_flight`.
         bad_rows: Rows that could not be converted.
-        derived: Number of rows that are not in the file: deletes of the old key, where an update changes the key.
+        derived: Number of rows that are not in the file: deletes of the old key, where an update changes the key. They
+            come last.
+        suppressed: Number of rows of the file that are left out, see `cdclake.lake.raw.suppression`.
     """
 
     rows: pa.Table
     bad_rows: tuple[BadRow, ...]
     derived: int
+    suppressed: int = 0

@@ -10,7 +10,11 @@ If a key column gets a wider type, the keys of tombstones are converted when the
 
 from __future__ import annotations
 
+import hmac
+import json
+import math
 from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,10 +22,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from cdclake.lake.storage.types import cast_exactly, text_depends_on_type, to_arrow, without_negative_zero
+from cdclake.lake.storage.types import (
+    cast_exactly,
+    from_arrow,
+    has_fraction,
+    text_depends_on_type,
+    to_arrow,
+    without_negative_zero,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +44,7 @@ UNSENT = "_unsent"
 """One character per source column, `1` if the change did not send it; empty if it sent all."""
 
 _DIGITS = 20
+_ID_DIGITS = 16
 _SIGN = np.uint64(1 << 63)
 _END = "\0"
 """Ends a column of a leading key. It sorts below all other characters, so that a text sorts before longer ones."""
@@ -230,6 +242,44 @@ def key_hashes(keys: pa.ChunkedArray) -> NDArray[np.uint64]:
         return integers
     texts = keys.cast(pa.string()).cast(pa.binary()).to_pylist()
     return np.fromiter(map(xxhash.xxh64_intdigest, texts), np.uint64, len(texts))
+
+
+def keyed_hashes(secret: bytes, columns: Sequence[pa.Array]) -> list[str | None]:
+    """HMAC-SHA-256 of each key, as hexadecimal digits, by which a key is recognized that is not stored; null for nulls.
+
+    It depends on the values alone: not on the columns' types, which may become wider, and not on how keys are encoded.
+
+    Args:
+        secret: The secret that keys the hashes.
+        columns: The key columns, at least one.
+    """
+    keys = zip(*map(_texts, columns), strict=True)
+    return [None if None in key else hmac.digest(secret, json.dumps(key).encode(), "sha256").hex() for key in keys]
+
+
+def secret_id(secret: bytes) -> str:
+    """Identifies a secret, but does not reveal it."""
+    return hmac.digest(secret, b"", "sha256").hex()[:_ID_DIGITS]
+
+
+def _texts(values: pa.Array) -> Iterable[str | None]:
+    """Values as text, equal numbers of any type as the same text."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if has_fraction(from_arrow(values.type) or ""):
+        return [None if value is None else _number_text(value) for value in values.to_pylist()]
+    texts: list[str | None] = comparable(values).cast(pa.string()).to_pylist()
+    return texts
+
+
+def _number_text(value: float | Decimal) -> str:
+    """The exact number without an exponent and final zeros."""
+    if not math.isfinite(value):
+        return str(float(value))
+    text = format(Decimal(value), "f")
+    if "." in text:
+        text = text.rstrip("0").removesuffix(".")
+    return "0" if text == "-0" else text
 
 
 def key_range(keys: pa.Array) -> tuple[KeyValue, KeyValue]:

@@ -56,7 +56,8 @@ def move_away(table: ErasableTable, path: str, content: pa.Table | bytes) -> str
     else:
         pq.write_table(content, file, compression="none")
     log = table.log
-    repair(log, compare(log, log.snapshot(log.head()).all_files))
+    change = log.head()
+    repair(log, change, compare(log, log.snapshot(change).all_files))
     return log.layout.foreign_key(path)
 
 

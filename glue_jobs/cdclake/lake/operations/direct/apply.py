@@ -19,6 +19,7 @@ from cdclake.model.change import ChangeKind
 from cdclake.model.direct import call_stamp, direct_file
 from cdclake.model.due_files import begin_after
 from cdclake.model.names import Attribute
+from cdclake.model.position import file_and_row
 from cdclake.model.rawfiles import file_order
 from cdclake.model.schema import DELETE, INSERT, UPDATE, Schema
 from cdclake.model.times import display_utc
@@ -104,7 +105,16 @@ def change_directly(run: TableRun, backend: Backend, change: DirectChange, water
             return DirectResult(absent=prepared.keys.absent)
         parts = _slices(run, before, prepared)
         sets_history_time = _sets(run.settings.history_time_column, change.op, rows)
-        result = compute(run, backend, before, shape, parts, started=started, sets_history_time=sets_history_time)
+        result = compute(
+            run,
+            backend,
+            before,
+            shape,
+            parts,
+            started=started,
+            ordering=before.ordering,
+            sets_history_time=sets_history_time,
+        )
         _check_applied(run, change.op, prepared.rows, result)
     except BaseException:
         _remove_staged(run, before)
@@ -182,7 +192,8 @@ def _slices(run: TableRun, before: Snapshot, prepared: Prepared) -> list[Slice]:
     now = run.clock()
     deletes = (file.newest for file in before.tombstones)
     applied = (file_order(before.watermark), *_last_direct(run, before))
-    stamp = call_stamp(now, [*applied, *deletes, *prepared.keys.newest])
+    erased = (file_and_row(one.last)[0] for one in before.erased if one.last)
+    stamp = call_stamp(now, [*applied, *deletes, *map(file_order, erased), *prepared.keys.newest])
     starts = accumulate((file.rows for file in prepared.files), initial=0)
     return [
         Slice(direct_file(file.key, stamp, file.size_bytes, now), file.size_bytes, first_row=start)

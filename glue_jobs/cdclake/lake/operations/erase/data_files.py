@@ -20,6 +20,8 @@ from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.tombstones import read_tombstone_file, write_tombstone_file
 from cdclake.lake.storage.writer import DataFileWriter
 from cdclake.model.layout import HISTORY, is_in_history, is_in_iceberg
+from cdclake.model.position import COLUMN as POSITION
+from cdclake.model.position import MARKS
 from cdclake.model.versions import MONTH, YEAR
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ class MatchedFile:
         live: Whether the newest snapshot has it, as a file of the table or of its history.
         shape: Shape to write its rows with.
         key_filter: Selects the rows to erase.
+        comparable: Whether its positions compare with those of changes to come: it is a file of the table, and of no
+            change before the last full load.
         rows: Number of rows to erase.
     """
 
@@ -48,6 +52,7 @@ class MatchedFile:
     live: bool
     shape: TableShape
     key_filter: KeyFilter
+    comparable: bool = False
     rows: int = 0
 
     @property
@@ -63,10 +68,11 @@ class MatchedFile:
 
 @dataclass(frozen=True)
 class MatchedTombstones:
-    """A file of tombstones that contains, or may contain, some to erase."""
+    """A file of tombstones that contains, or may contain, some to erase; `comparable` as for `MatchedFile`."""
 
     file: TombstoneFile
     key_filter: KeyFilter
+    comparable: bool = False
     rows: int = 0
 
 
@@ -79,12 +85,18 @@ class Matches:
         missing: Retired data files that no longer exist, but whose key bounds are still in snapshots.
         tombstones: Files of tombstones.
         without_key: Paths of data files that lack a key column and cannot be searched.
+        last: See `ErasedKeys.last`.
     """
 
     files: list[MatchedFile] = field(default_factory=list)
     missing: list[DataFile] = field(default_factory=list)
     tombstones: list[MatchedTombstones] = field(default_factory=list)
     without_key: list[str] = field(default_factory=list)
+    last: str = ""
+
+    def reach(self, position: str) -> None:
+        """Note the position of a row to erase."""
+        self.last = max(self.last, position.rstrip(MARKS))
 
 
 def search(location: TableLocation, log: ChangeLog, head: int, keys: RowKeys, progress: Progress) -> Matches:
@@ -111,24 +123,31 @@ def search(location: TableLocation, log: ChangeLog, head: int, keys: RowKeys, pr
             return
         with storage_errors(fs, candidate.path), source:
             rows = candidate.key_filter.count(source, file.partition)
+            is_wanted = rows and candidate.comparable
+            last = candidate.key_filter.last_position(source, file.partition) if is_wanted else ""
         if rows:
             with lock:
                 matches.files.append(replace(candidate, rows=rows))
+                matches.reach(last)
 
     progress.expect("Searching data files", len(candidates.files))
     in_parallel(search_file, candidates.files, progress.step)
     matches.files.sort(key=lambda match: match.path)
     for tombstones in candidates.tombstones:
-        mask = tombstones.key_filter.tombstone_mask(tombstones.file, read_tombstone_file(fs, tombstones.file.key))
+        remembered = read_tombstone_file(fs, tombstones.file.key)
+        mask = tombstones.key_filter.tombstone_mask(tombstones.file, remembered)
         if rows := pc.sum(mask).as_py() or 0:
             matches.tombstones.append(replace(tombstones, rows=rows))
+            if tombstones.comparable:
+                matches.reach(pc.max(remembered[POSITION].filter(mask)).as_py() or "")
     return matches
 
 
 def _candidates(log: ChangeLog, head: int, keys: RowKeys) -> Matches:
     """Files that may contain rows to erase, according to the snapshots."""
-    candidates, seen = Matches(), set[str]()
+    candidates, seen, newest = Matches(), set[str](), log.snapshot(head)
     for record, snapshot in retained_snapshots(log, head):
+        comparable = (snapshot.ordering, snapshot.full_load_utc) == (newest.ordering, newest.full_load_utc)
         staged = {file.path: file.staged_key for file in record.added}
         table = TableShape(snapshot.schema, snapshot.primary_key, snapshot.partition_key, field_ids=snapshot.field_ids)
         kinds: list[tuple[tuple[DataFile, ...], TableShape, KeyFilter | None]] = [
@@ -147,11 +166,12 @@ def _candidates(log: ChangeLog, head: int, keys: RowKeys) -> Matches:
                     candidates.without_key.append(file.path)
                 elif key_filter.may_match(file):
                     retained = RetainedFile(file, staged.get(file.path, "") if record.change == head else "")
-                    candidates.files.append(MatchedFile(retained, record.change == head, shape, key_filter))
+                    is_own = comparable and files is snapshot.files
+                    candidates.files.append(MatchedFile(retained, record.change == head, shape, key_filter, is_own))
         key_filter = kinds[0][2]
         for tombstones in snapshot.tombstones:
             if tombstones.key not in seen and key_filter and key_filter.may_match(tombstones):
-                candidates.tombstones.append(MatchedTombstones(tombstones, key_filter))
+                candidates.tombstones.append(MatchedTombstones(tombstones, key_filter, comparable))
             seen.add(tombstones.key)
     return candidates
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
+from secrets import token_bytes
 from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.clean_up import has_leftovers
@@ -23,7 +24,10 @@ from cdclake.commit.takeover import take_over
 from cdclake.errors import ConfigurationError
 from cdclake.lake.operations.erase import data_files, foreign_files, manifests, quarantine, raw_files
 from cdclake.lake.operations.erase.raw_files import RawMatches
+from cdclake.lake.storage.keys import keyed_hashes, secret_id
 from cdclake.model.change import ChangeKind
+from cdclake.model.rawfiles import file_order
+from cdclake.model.snapshot import ErasedKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from cdclake.ports import Clock
 
 MAX_NAMES = 20
+_SECRET_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -182,13 +187,25 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
     raw = found.raw
     if raw:
         _prepare_raw(log, raw)
+    secret = _secret(log)
+    usable = [one for one in before.erased if one.secret_id == secret_id(secret)]
     result = ErasureResult(None, found.counts, found.out_of_reach, found.not_searched)
-    if not found.counts.anything:
+    if not found.counts.anything and len(usable) == len(before.erased):
         return _complete(erasure, result, before.change, update_catalog)
 
     change, matches = before.change + 1, found.matches
     replacement = data_files.rewrite(erasure.location, before, matches, erasure.run_id, erasure.progress)
     replacement = manifests.rewrite(erasure.location, log, before, matches, replacement, erasure.run_id)
+    erased = ErasedKeys(
+        change=change,
+        erased_utc=erasure.clock().isoformat(timespec="seconds"),
+        columns=erasure.keys.names,
+        secret_id=secret_id(secret),
+        hashes=tuple(sorted(filter(None, {*keyed_hashes(secret, erasure.keys.typed(before.schema))}))),
+        through=file_order(before.watermark),
+        last=matches.last,
+        ordering=before.ordering,
+    )
     commit_erasure(
         log,
         before,
@@ -198,6 +215,7 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
         erasure.clock,
         raw_files=raw.affected if raw else (),
         known_raw_files=raw.applied if raw else (),
+        erased=[*usable, erased],
         reason=erasure.reason,
         made_by=erasure.made_by,
     )
@@ -207,6 +225,14 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
     quarantine.rewrite(log.store, found.bad_rows.files)
     foreign_files.rewrite(log.store, found.foreign)
     return _complete(erasure, replace(result, change=change, snapshots=snapshots), change, update_catalog)
+
+
+def _secret(log: ChangeLog) -> bytes:
+    """The secret of the hashes of erased keys, made by the first erasure."""
+    key = log.layout.erasure_secret_key
+    if log.store.get(key) is None:
+        log.store.put_if_absent(key, token_bytes(_SECRET_BYTES))
+    return log.store.get(key) or b""
 
 
 def _complete(
