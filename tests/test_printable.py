@@ -55,7 +55,8 @@ def test_the_text_of_an_error_hides_nothing() -> None:
     error = BadRowError("A row is wrong", remedy="Correct it", table=name, file="x\x1b[2J")
     assert str(error) == "A row is wrong (table shop.a\\u202eb, file x\\x1b[2J). Correct it"
     assert error_line(error) == f"BadRowError: {error}"
-    assert error_line(FileNotFoundError("x\u202ey")) == "FileNotFoundError: x\\u202ey"
+    missing = FileNotFoundError(2, "No such file", "x\u202ey")
+    assert error_line(missing) == "FileNotFoundError: [Errno 2] No such file: 'x\\u202ey'"
     assert json.loads(json.dumps(error.to_json()))["details"]["table"] == str(name), "programs get the exact name"
 
 

@@ -444,16 +444,16 @@ _UNDO = (
         "watermark-stays-when-rows-go-back",
         "undo",
         "commit/undo.py",
-        "after = replace(after, change=head + 1, field_ids=ids)",
-        "after = replace(after, change=head + 1, field_ids=ids, watermark=before.watermark)",
+        "after = replace(after, change=head + 1, field_ids=ids, erased=",
+        "after = replace(after, change=head + 1, field_ids=ids, watermark=before.watermark, erased=",
         ("tests/commit/test_undo.py",),
     ),
     Fault(
         "table-turned-off-after-its-rollback",
         "undo",
         "control/admin/table_admin.py",
-        "            if pause:\n"
-        "                self.states.set_attributes(self.state.path, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE})\n"
+        "            if settings:\n"
+        "                self.states.set_attributes(self.state.path, settings)\n"
         "            self.states.record_run(self.state.path, {Attribute.LAST_LISTED_UTC: Sentinel.NONE})\n"
         "            record = apply_undo(\n"
         "                self.log,\n"
@@ -535,7 +535,7 @@ _ERASE_FAULTS = (
         "bad-rows-stay",
         "erase",
         "lake/operations/erase/erase.py",
-        "    quarantine.rewrite(log.store, bad_rows)\n",
+        "    quarantine.rewrite(log.store, found.bad_rows.files)\n",
         "",
         (_ERASE,),
     ),
