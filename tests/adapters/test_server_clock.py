@@ -12,8 +12,9 @@ import boto3
 import pytest
 
 from cdclake.adapters import aws as aws_clients
-from cdclake.adapters.aws import MAX_SKEW, ServerClock, machine_time
+from cdclake.adapters.aws import ServerClock, machine_time
 from cdclake.adapters.memory import ManualClock
+from cdclake.model.times import MAX_CLOCK_DIFFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +94,18 @@ def test_the_time_after_a_request_needs_one_request_at_most() -> None:
     assert len(requests) == 1
 
 
+def test_a_service_that_does_not_name_its_time_is_asked_once() -> None:
+    service, requests = Service(timedelta(hours=2)), list[int]()
+
+    def ask() -> None:
+        requests.append(1)
+        service.answer(date="")
+
+    for _ in range(3):
+        assert service.clock.after(ask) == service.machine()
+    assert len(requests) == 1
+
+
 def test_a_clock_that_is_set_right_meanwhile_is_found_right_with_the_next_response() -> None:
     service = Service(timedelta(hours=2))
     service.answer()
@@ -138,7 +151,7 @@ def test_a_clock_that_is_off_is_logged_once_with_both_times(
 
 
 def test_a_small_difference_is_corrected_and_not_reported() -> None:
-    service = Service(MAX_SKEW - timedelta(seconds=2))
+    service = Service(MAX_CLOCK_DIFFERENCE - timedelta(seconds=2))
     service.answer()
     assert abs(service.clock() - service.time()) <= AGREES
     assert service.clock.fault == ""

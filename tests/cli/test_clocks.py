@@ -25,7 +25,8 @@ def machine_is_off(monkeypatch):
     def off(skew):
         monkeypatch.setattr(server_clock, "_machine", lambda: now() + skew)
 
-    for name, value in (("heard", False), ("skew", timedelta()), ("report", server_clock.report)):
+    unheard = {"heard": False, "_asked": False, "skew": timedelta(), "report": server_clock.report}
+    for name, value in unheard.items():
         monkeypatch.setattr(server_clock, name, value)
     return off
 

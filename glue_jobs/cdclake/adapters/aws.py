@@ -29,7 +29,7 @@ from botocore.utils import parse_timestamp
 
 from cdclake import __version__, logs
 from cdclake.errors import CdclakeError, ConfigurationError, RetryableError
-from cdclake.model.times import display_utc
+from cdclake.model.times import MAX_CLOCK_DIFFERENCE, display_utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 Client = TypeVar("Client")
 
-MAX_SKEW = timedelta(minutes=1)
-"""A clock that is further off is reported."""
 _AGREES = timedelta(seconds=2)
 """The header has whole seconds. A clock within this of AWS's is taken as it is, because it is more exact."""
 _LONGEST_TRIP = timedelta(seconds=5)
@@ -118,6 +116,7 @@ class ServerClock:
     def __init__(self, machine: Clock = machine_time) -> None:
         self._machine = machine
         self._sent = local()
+        self._asked = False
         self.heard = False
         self.skew = timedelta()
         self.report: Callable[[str], object] = log.warning
@@ -127,7 +126,7 @@ class ServerClock:
         return self._machine() - self.skew
 
     def after(self, request: Callable[[], object]) -> datetime:
-        """The current time; sends a request first if there was no response yet.
+        """The current time; sends a request first if there was no response yet, and none again if that does not help.
 
         Args:
             request: Sends any request through a watched client.
@@ -135,14 +134,15 @@ class ServerClock:
         Raises:
             As `request`.
         """
-        if not self.heard:
+        if not (self.heard or self._asked):
+            self._asked = True
             request()
         return self()
 
     @property
     def fault(self) -> str:
         """That the machine's clock is off, with both times, for people; empty if it is right."""
-        if abs(self.skew) <= MAX_SKEW:
+        if abs(self.skew) <= MAX_CLOCK_DIFFERENCE:
             return ""
         seconds = round(self.skew.total_seconds())
         off = f"{abs(seconds):,} seconds {'ahead of' if seconds > 0 else 'behind'}"

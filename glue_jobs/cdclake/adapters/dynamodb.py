@@ -17,7 +17,6 @@ from botocore.exceptions import ClientError, WaiterError
 
 from cdclake.adapters.aws import Remedies, error_code, translated_errors
 from cdclake.adapters.state_rules import (
-    REQUEST_TOLERANCE,
     acquired_lease,
     check_outcome,
     check_settings,
@@ -29,7 +28,7 @@ from cdclake.adapters.state_rules import (
 from cdclake.errors import RetryableError
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.table import LONGEST_LEASE, TableState
-from cdclake.model.times import iso_utc
+from cdclake.model.times import MAX_CLOCK_DIFFERENCE, iso_utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -195,7 +194,7 @@ class DynamoState:
 
     def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
         """See `StateStore.request_work`."""
-        stale, latest = (iso_utc(now - timedelta(seconds=stale_after_seconds)), iso_utc(now + REQUEST_TOLERANCE))
+        stale, latest = (iso_utc(now - timedelta(seconds=stale_after_seconds)), iso_utc(now + MAX_CLOCK_DIFFERENCE))
         values: dict[str, UniversalAttributeValueTypeDef] = {":now": {"S": iso_utc(now)}}
         condition = no_request_pending_since(stale, latest)
         return self._update(path, "SET #WorkRequestedUtc = :now", values, condition).applied

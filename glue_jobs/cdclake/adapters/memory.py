@@ -9,7 +9,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Callable, NamedTuple, Union
 
 from cdclake.adapters.state_rules import (
-    REQUEST_TOLERANCE,
     acquired_lease,
     check_outcome,
     check_settings,
@@ -23,7 +22,7 @@ from cdclake.model.layout import s3_key_fault
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject, one_level
 from cdclake.model.table import TableState
-from cdclake.model.times import iso_utc
+from cdclake.model.times import MAX_CLOCK_DIFFERENCE, iso_utc
 from cdclake.ports import JobRun, JobState
 
 if TYPE_CHECKING:
@@ -250,7 +249,7 @@ class MemoryState:
         stale = iso_utc(now - timedelta(seconds=stale_after_seconds))
         with self._lock:
             item = self._registered(path)
-            if stale < item.get(Attribute.WORK_REQUESTED_UTC, "") <= iso_utc(now + REQUEST_TOLERANCE):
+            if stale < item.get(Attribute.WORK_REQUESTED_UTC, "") <= iso_utc(now + MAX_CLOCK_DIFFERENCE):
                 return False
             item[Attribute.WORK_REQUESTED_UTC] = iso_utc(now)
             return True

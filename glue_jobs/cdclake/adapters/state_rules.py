@@ -32,10 +32,6 @@ WRITTEN_BY_STORE = frozenset(
 _NAME = re.compile(r"\w+", re.ASCII)
 
 
-REQUEST_TOLERANCE = timedelta(minutes=1)
-"""How much the clocks of those who request work may differ."""
-
-
 def has_lease(item: Mapping[str, str], holder: str, token: int) -> bool:
     """Whether this holder acquired the lease with this token, and neither released nor lost it since."""
     held = item.get(Attribute.LEASE_HOLDER), item.get(Attribute.FENCING_TOKEN)

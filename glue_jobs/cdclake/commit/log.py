@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from cdclake import logs
@@ -16,6 +16,7 @@ from cdclake.model.layout import HISTORY_SUFFIX
 from cdclake.model.names import Attribute
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table import TableName
+from cdclake.model.times import MAX_CLOCK_DIFFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 
 CONCURRENT_READS = 16
-MAX_CLOCK_DIFFERENCE = timedelta(minutes=1)
-"""A change whose writer's clock is further behind the change before says so."""
 _logger = logs.bind(__name__)
 
 

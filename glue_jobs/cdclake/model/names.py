@@ -178,9 +178,9 @@ class Attribute:
     LEASE_HOLDER = "LeaseHolder"
     """Run that may write the table until `LeaseExpiresUtc`; absent when free."""
     LEASE_EXPIRES_UTC = "LeaseExpiresUtc"
-    """When the lease expires."""
+    """When the lease expires. A lease that ends more than ten minutes from now counts as expired."""
     FENCING_TOKEN = "FencingToken"
-    """Counts leases: a later holder has a greater number."""
+    """Counts leases: a later holder has a greater number, also than any in the lake."""
     WORK_REQUESTED_UTC = "WorkRequestedUtc"
     """An event asked for a run that has not yet listed the raw files; absent if none is waiting."""
 

@@ -27,7 +27,7 @@ from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import MAX_STAMP_AHEAD, file_order, stamp_time
 from cdclake.model.snapshot import LakeKeys, Snapshot
 from cdclake.model.table import TableState
-from cdclake.model.times import display_stored
+from cdclake.model.times import MAX_CLOCK_DIFFERENCE, display_stored
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from cdclake.model.due_files import Pending
     from cdclake.model.rawfiles import RawFile, RawFiles
 
-MAX_CLOCK_DIFFERENCE = timedelta(minutes=1)
-"""An item whose last listing is further in the future is wrong."""
 NO_CHANGE_EXPECTED = timedelta(days=1)
 """How long after its full load a table may be without changes until that is a finding."""
 
