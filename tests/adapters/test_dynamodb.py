@@ -130,6 +130,15 @@ def test_a_retry_acquires_the_lease_if_the_response_was_lost(
     assert registered.renew_lease(PATH, "a", token, clock(), 60)
 
 
+def test_a_retry_raises_the_token_if_the_response_was_lost(
+    client: DynamoDBClient, registered: DynamoState, clock: ManualClock
+) -> None:
+    token = registered.acquire_lease(PATH, "a", clock(), 60).token
+    Faults(client, "UpdateItem").lose_response()
+    assert registered.raise_token(PATH, "a", token, 5_000)
+    assert registered.renew_lease(PATH, "a", 5_000, clock(), 60)
+
+
 def test_a_retry_releases_the_lease_if_the_response_was_lost(
     client: DynamoDBClient, registered: DynamoState, clock: ManualClock
 ) -> None:

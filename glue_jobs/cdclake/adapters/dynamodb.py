@@ -232,7 +232,8 @@ class DynamoState:
         """See `StateStore.raise_token`."""
         greater: dict[str, UniversalAttributeValueTypeDef] = {":raised": {"N": str(raised)}}
         conditions = (lease_has(token), lease_is_held_by(holder))
-        return self._update(path, "SET #FencingToken = :raised", greater, *conditions).applied
+        outcome = self._update(path, "SET #FencingToken = :raised", greater, *conditions)
+        return outcome.applied or has_lease(outcome.item, holder, raised)  # the first response may have been lost
 
     def clear_request(self, path: str) -> None:
         """See `StateStore.clear_request`."""
