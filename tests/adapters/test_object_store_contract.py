@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from threading import Barrier
@@ -515,6 +516,7 @@ def test_removing_leftovers_disturbs_no_writer(store: ObjectStore) -> None:
         done = [pool.submit(write_all, write) for write in writers]
         while not all(one.done() for one in done):
             store.remove_leftovers()
+            time.sleep(0.002)  # a loop without pauses would leave the writers no time
         for one in done:
             one.result()
     assert len(keys(store)) == 61

@@ -37,7 +37,7 @@ MAX_ETAGS = 100_000
 """Number of files whose ETags a process remembers."""
 _CHUNK_BYTES = 1024**2
 _TICK_NS = 2 * 10**9
-_TRIES = 100
+_TRIES = 20
 MAX_NAME_BYTES = 255
 """Of the usual file systems of Linux, macOS and Windows."""
 TEMPORARY_LIFETIME = timedelta(days=1)
