@@ -160,7 +160,7 @@ def _parquet_facts(schema: pa.Schema, footer: Footer) -> ParquetFacts:
         version=footer.version,
         codecs=frozenset(chunk.codec for chunk in chunks),
         encodings=frozenset(encoding for chunk in chunks for encoding in chunk.encodings),
-        has_statistics=any(chunk.has_statistics for chunk in chunks),
+        has_statistics=any(value is not None for chunk in chunks for value in chunk.extremes),
         group_rows=tuple(group.rows for group in footer.row_groups),
         timestamp_units=frozenset(column.type.unit for column in schema if pa.types.is_timestamp(column.type)),
         required=tuple(column.name for column in schema if not column.nullable),

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 FILES = {Tier.QUICK: 0, Tier.TEST: 2_000, Tier.ALL: 6_000, Tier.THOROUGH: 200_000}[TIER]
 PER_PROCESS = 500
-SECONDS_PER_FILE = 60
+PROCESS_SECONDS = 300
+"""On an idle machine it takes 5."""
 
 
 class Result(NamedTuple):
@@ -41,29 +42,30 @@ def results(first: int, count: int, salt: str) -> Iterator[Result]:
     """Read damaged files in child processes. One that ends a process is a result, and the next process goes on."""
     end = first + count
     while first < end:
-        command = [
-            sys.executable,
-            "-m",
-            "tests.lake.raw.mutated_files",
-            str(first),
-            str(min(PER_PROCESS, end - first)),
-            salt,
-        ]
-        path = os.pathsep.join([str(ROOT / "glue_jobs"), str(ROOT)])
-        limit = SECONDS_PER_FILE * PER_PROCESS / 20
-        child = subprocess.run(
-            command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, timeout=limit, check=False
-        )
-        lines = [json.loads(line) for line in child.stdout.splitlines()]
+        lines, why = _in_child(first, min(PER_PROCESS, end - first), salt)
         for line in lines:
             if "end" in line:
                 yield Result(line["end"], line["kind"], line["outcome"], line["wrong"])
-        if not lines or "begin" in lines[-1]:
-            assert lines, child.stderr.decode()
-            first = lines[-1]["begin"]
-            kind = mutation(first, salt)[0].name.split()[0]
-            yield Result(first, kind, "process ended", f"exit {child.returncode}: {child.stderr.decode()[-500:]}")
-        first = (lines[-1].get("end") or first) + 1 if "end" in lines[-1] else first + 1
+        (last,) = (value for name, value in lines[-1].items() if name in ("begin", "end"))
+        if "begin" in lines[-1]:
+            yield Result(last, mutation(last, salt)[0].name.split()[0], "process ended", why)
+        first = last + 1
+
+
+def _in_child(first: int, count: int, salt: str) -> tuple[list[dict[str, Any]], str]:
+    """The lines of a child process, at least one, and why it ended."""
+    command = [sys.executable, "-m", "tests.lake.raw.mutated_files", str(first), str(count), salt]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "glue_jobs"), str(ROOT)])}
+    try:
+        child = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, timeout=PROCESS_SECONDS, check=False
+        )
+        output, why = child.stdout, f"exit {child.returncode}: {child.stderr.decode()[-500:]}"
+    except subprocess.TimeoutExpired as error:
+        output, why = error.stdout or b"", f"still busy after {PROCESS_SECONDS} seconds"
+    lines = [json.loads(line) for line in output.splitlines()]
+    assert lines, why
+    return lines, why
 
 
 @pytest.mark.parametrize("seed", seeds(), ids=lambda seed: seed.name)

@@ -68,7 +68,7 @@ def read_footer(fs: FileSystem, key: str, key_columns: Sequence[str] = ()) -> tu
         schema, file = schema_and_footer(source)
         starts = accumulate((group.rows for group in file.row_groups), initial=0)
         return schema, tuple(
-            RowGroup(i, start, group.size_bytes, group.memory_bytes, _key_range(group, schema, key_columns))
+            RowGroup(i, start, group.size_bytes, group.memory_bytes, _key_range(file, group, schema, key_columns))
             for i, (group, start) in enumerate(zip(file.row_groups, starts, strict=False))
         )
 
@@ -116,19 +116,23 @@ def open_parquet(
     )
 
 
-def _key_range(group: footer.RowGroup, schema: pa.Schema, key_columns: Sequence[str]) -> tuple[KeyValue, KeyValue]:
-    return key_range_of_columns([_column_range(group, schema, name) for name in key_columns])
+def _key_range(
+    file: footer.Footer, group: footer.RowGroup, schema: pa.Schema, key_columns: Sequence[str]
+) -> tuple[KeyValue, KeyValue]:
+    return key_range_of_columns([_column_range(file, group, schema, name) for name in key_columns])
 
 
-def _column_range(group: footer.RowGroup, schema: pa.Schema, name: str) -> tuple[KeyValue, KeyValue]:
+def _column_range(
+    file: footer.Footer, group: footer.RowGroup, schema: pa.Schema, name: str
+) -> tuple[KeyValue, KeyValue]:
     indices = [i for i, column in enumerate(schema.names) if column.lower() == name.lower()]
     if len(indices) != 1 or len(group.columns) != len(schema.names):
         return None, None
-    kind, chunk = schema.field(indices[0]).type, group.columns[indices[0]]
-    if chunk.minimum is None or chunk.maximum is None or not any(is_kind(kind) for is_kind in _ORDERED_TYPES):
+    kind, (low, high) = schema.field(indices[0]).type, file.extremes(group, indices[0])
+    if low is None or high is None or not any(is_kind(kind) for is_kind in _ORDERED_TYPES):
         return None, None
     try:
-        return key_range(comparable(_from_plain([chunk.minimum, chunk.maximum], kind)))
+        return key_range(comparable(_from_plain([low, high], kind)))
     except (ValueError, OverflowError):  # not UTF-8, or too large for the type: the rows are bad
         return None, None
 

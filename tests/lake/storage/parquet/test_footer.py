@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,10 @@ COLUMNS = {
 }
 
 
+NESTED = b"\x29\xfc\xe8\x07" + b"\x35\0\x18\x01x\x15\x02\0" * 1000 + b"\x16\0\x19\x0c\0"
+"""Metadata of 1,000 columns, each of which is within the one before, and of no rows."""
+
+
 def footer(content: bytes) -> Footer:
     return footer_of(pa.BufferReader(content))
 
@@ -91,12 +96,12 @@ def test_a_footer_says_what_pyarrow_says(columns: list[str], options: dict[str, 
             )
             statistics = column.statistics
             has_extremes = statistics is not None and statistics.has_min_max
-            assert (chunk.minimum is not None, chunk.maximum is not None) == (has_extremes, has_extremes)
+            assert [value is not None for value in found.extremes(group, i)] == [has_extremes] * 2
 
 
 def test_the_extremes_of_a_column_are_its_plain_bytes():
-    (group,) = footer(written(pa.table({name: COLUMNS[name] for name in ("i8", "u32", "text", "day")}))).row_groups
-    assert [(chunk.minimum, chunk.maximum) for chunk in group.columns] == [
+    found = footer(written(pa.table({name: COLUMNS[name] for name in ("i8", "u32", "text", "day")})))
+    assert [found.extremes(found.row_groups[0], i) for i in range(4)] == [
         ((-3).to_bytes(4, "little", signed=True), b"\x05\0\0\0"),
         (b"\x03\0\0\0", b"\xff\xff\xff\xff"),
         (b"a", b"b"),
@@ -132,6 +137,7 @@ def test_a_footer_that_makes_pyarrow_end_the_process_is_refused():
         (b"PAR1" + bytes(99) + b"\xff\xff\xff\x7fPAR1", "longer than the file"),
         (b"PAR1" + b"\x15" + b"\x01\0\0\0PAR1", "ends too early"),
         (b"PAR1" + bytes(99) + b"\x09\0\0\0PARE", "encrypted"),
+        (b"PAR1" + NESTED + len(NESTED).to_bytes(4, "little") + b"PAR1", "nested too deeply"),
         (b"PAR1" + b"\0" + b"\x01\0\0\0PAR1", "it lacks a list"),
     ],
 )
@@ -154,6 +160,15 @@ def test_row_groups_that_do_not_have_the_rows_of_the_file_are_refused_as_rows_wo
         content[at : at + 3] = b"\x16\x94\x01"  # 74
     with pytest.raises(pa.ArrowInvalid, match="more or fewer values than its row group has rows"):
         footer(bytes(content))
+
+
+def test_metadata_of_many_row_groups_take_little_memory():
+    content = written(pa.table({f"c{number}": range(100) for number in range(20)}), row_group_size=1)
+    tracemalloc.start()
+    assert len(footer(content).row_groups) == 100
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 2_000_000  # 2,000 column chunks, which as a tree of objects take 8 MB
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _TAIL_BYTES = 1 << 16
 """So much is read at once: most footers are shorter."""
+_MAX_BYTES = 64 << 20
+"""Some 500,000 column chunks: it takes 10 seconds to read them."""
+_MAX_DEPTH = 64
 _KNOWN_BYTES = 1 << 14
 """Most bytes of a footer that is kept in memory."""
 _MAGIC, _MAGIC_OF_ENCRYPTED = b"PAR1", b"PARE"
@@ -60,9 +63,8 @@ class ColumnChunk(NamedTuple):
         size_bytes: Compressed size.
         memory_bytes: Uncompressed size.
         has_dictionary: Whether it begins with a dictionary page.
-        has_statistics: Whether the footer has a smallest or largest value of it.
-        minimum: The smallest value, as plain bytes; None if the footer has none that is sure to be the smallest.
-        maximum: The largest value, likewise.
+        extremes: Smallest and largest value as plain bytes, and again in the order of the column's type; None where the
+            footer has none.
     """
 
     codec: str
@@ -71,9 +73,7 @@ class ColumnChunk(NamedTuple):
     size_bytes: int
     memory_bytes: int
     has_dictionary: bool
-    has_statistics: bool
-    minimum: bytes | None
-    maximum: bytes | None
+    extremes: tuple[bytes | None, bytes | None, bytes | None, bytes | None]
 
 
 class RowGroup(NamedTuple):
@@ -102,12 +102,23 @@ class Footer(NamedTuple):
 
     Attributes:
         version: Version of the format: `1.0` or `2.6`.
+        has_order: Of each column chunk, whether the footer says that extremes follow the order of its type.
+        has_old_order: Of each column chunk, whether they would also without that.
         arrow: The same footer, to open the file with.
     """
 
     version: str
     row_groups: tuple[RowGroup, ...]
+    has_order: tuple[bool, ...]
+    has_old_order: tuple[bool, ...]
     arrow: pq.FileMetaData
+
+    def extremes(self, group: RowGroup, column: int) -> tuple[bytes | None, bytes | None]:
+        """Smallest and largest value of a column chunk, as plain bytes; None if none is sure to be that."""
+        low, high, low_in_order, high_in_order = group.columns[column].extremes
+        if self.has_order[column]:
+            return low_in_order, high_in_order
+        return (low, high) if self.has_old_order[column] else (None, None)
 
 
 class _Leaf(NamedTuple):
@@ -118,15 +129,13 @@ class _Leaf(NamedTuple):
         value_bytes: Length of a plain value; 0: any.
         definition_levels: How many of it and the columns around it may be null or are repeated.
         repetition_levels: How many are repeated.
-        is_ordered: Whether the footer says that its extremes follow the order of its type.
-        is_signed: Whether its type is none of unsigned numbers.
+        is_signed: Whether it has signed numbers. Before the format had orders, extremes followed theirs.
     """
 
     kind: int
     value_bytes: int
     definition_levels: int
     repetition_levels: int
-    is_ordered: bool
     is_signed: bool
 
 
@@ -148,6 +157,9 @@ def footer_of(source: pa.NativeFile) -> Footer:
     needed = int.from_bytes(tail[-_END_BYTES : -len(_MAGIC)], "little") + _END_BYTES
     if needed > size - len(_MAGIC):
         raise damaged("it is longer than the file")
+    if needed > _MAX_BYTES:
+        message = f"its metadata is longer than {_MAX_BYTES >> 20} MB"
+        raise pa.ArrowInvalid(message)
     tail = tail[-needed:] if needed <= len(tail) else _last_bytes(source, size, needed)
     facts = _known_facts if needed <= _KNOWN_BYTES else _facts
     return Footer(*facts(tail[:-_END_BYTES], size), pq.read_metadata(pa.BufferReader(tail)))
@@ -158,35 +170,42 @@ def _last_bytes(source: pa.NativeFile, size: int, length: int) -> bytes:
     return data
 
 
-def _facts(data: bytes, file_bytes: int) -> tuple[str, tuple[RowGroup, ...]]:
-    file = decode(data)
-    return "1.0" if file.get((1, I32)) == 1 else "2.6", _row_groups(file, file_bytes)
+_Facts = tuple[str, tuple[RowGroup, ...], tuple[bool, ...], tuple[bool, ...]]
+
+
+def _facts(data: bytes, file_bytes: int) -> _Facts:
+    """The fields of a `Footer`, without the last."""
+    leaves: list[_Leaf] = []
+
+    def converted(before: Struct, group: Struct) -> RowGroup:
+        leaves.extend(() if leaves else _leaves(before))
+        return _row_group(group, leaves)
+
+    file = decode(data, 4, converted)
+    leaves.extend(() if leaves else _leaves(file))
+    groups: tuple[RowGroup, ...] = tuple(_list(file, 4, STRUCT))
+    if sum(group.rows for group in groups) != _count(file, 3, I64):
+        raise damaged("its row groups do not have as many rows as the file")
+    if sum(group.size_bytes for group in groups) > file_bytes:
+        raise damaged("its row groups are longer than the file")
+    orders = [(1, STRUCT) in order for order in _list(file, 7, STRUCT)] if (7, LIST) in file else []
+    has_order = tuple(number < len(orders) and orders[number] for number in range(len(leaves)))
+    version = "1.0" if file.get((1, I32)) == 1 else "2.6"
+    return version, groups, has_order, tuple(leaf.is_signed for leaf in leaves)
 
 
 _known_facts = lru_cache(256)(_facts)
 """A change reads each of its files twice: its columns, and its rows."""
 
 
-def _row_groups(file: Struct, file_bytes: int) -> tuple[RowGroup, ...]:
-    leaves = list(_leaves(file))
-    groups = tuple(_row_group(group, leaves) for group in _structs(file, 4))
-    if sum(group.rows for group in groups) != _count(file, 3, I64):
-        raise damaged("its row groups do not have as many rows as the file")
-    if sum(group.size_bytes for group in groups) > file_bytes:
-        raise damaged("its row groups are longer than the file")
-    return groups
-
-
 def _leaves(file: Struct) -> Iterator[_Leaf]:
     """The columns without parts, in order. The schema is a tree, depth first: each element counts its children."""
-    is_ordered = [(1, STRUCT) in order for order in _structs(file, 7)] if (7, LIST) in file else []
     around = [(1, 0, 0)]  # of each element that is not complete: children to come, and levels of definition, repetition
-    number = 0
-    for element in _structs(file, 2):
+    for element in _list(file, 2, STRUCT):
         while around and not around[-1][0]:
             around.pop()
-        if not around:
-            raise damaged("a column is outside of the schema")
+        if not around or len(around) > _MAX_DEPTH:
+            raise damaged("a column is outside of the schema, or nested too deeply")
         to_come, definition, repetition = around.pop()
         around.append((to_come - 1, definition, repetition))
         is_root = len(around) == 1
@@ -204,14 +223,13 @@ def _leaves(file: Struct) -> Iterator[_Leaf]:
         if length is None:
             raise damaged("a column has an unknown type")
         is_signed = element[6, I32] not in _UNSIGNED if (6, I32) in element else (10, STRUCT) not in element
-        yield _Leaf(kind, length, definition, repetition, number < len(is_ordered) and is_ordered[number], is_signed)
-        number += 1
+        yield _Leaf(kind, length, definition, repetition, is_signed and kind in (_INT32, _INT64))
     if any(to_come for to_come, *_ in around):
         raise damaged("the schema lacks a column")
 
 
 def _row_group(group: Struct, leaves: Sequence[_Leaf]) -> RowGroup:
-    chunks, rows = _structs(group, 1), _count(group, 3, I64)
+    chunks, rows = _list(group, 1, STRUCT), _count(group, 3, I64)
     if len(chunks) != len(leaves):
         raise damaged("a row group has more or fewer columns than the schema")
     columns = []
@@ -228,14 +246,10 @@ def _column_chunk(chunk: Struct, leaf: _Leaf) -> ColumnChunk:
     facts: Struct = chunk[3, STRUCT]
     if facts.get((1, I32)) != leaf.kind:
         raise damaged("a column has two types")
-    extremes = _extremes(facts, leaf)
-    _check_level_counts(facts, leaf)
     codec = _count(facts, 4, I32)
     if codec >= len(_CODECS):
         raise damaged("a column has an unknown compression")
-    low, high = (6, 5) if leaf.is_ordered else (2, 1)
-    # Before the format had orders, extremes followed that of signed numbers, whatever the type.
-    is_sure = leaf.is_ordered or (leaf.kind in (_INT32, _INT64) and leaf.is_signed)
+    _check_level_counts(facts, leaf)
     return ColumnChunk(
         codec=_CODECS[codec],
         encodings=tuple(_encoding(number) for number in _list(facts, 2, I32)),
@@ -243,19 +257,17 @@ def _column_chunk(chunk: Struct, leaf: _Leaf) -> ColumnChunk:
         size_bytes=_count(facts, 7, I64),
         memory_bytes=_count(facts, 6, I64),
         has_dictionary=(11, I64) in facts,
-        has_statistics=bool(extremes),
-        minimum=extremes.get(low) if is_sure else None,
-        maximum=extremes.get(high) if is_sure else None,
+        extremes=_extremes(facts.get((12, STRUCT), {}), leaf),
     )
 
 
-def _extremes(facts: Struct, leaf: _Leaf) -> dict[int, bytes]:
-    """Smallest and largest values of a column chunk, by their number in the format."""
-    statistics: Struct = facts.get((12, STRUCT), {})
-    extremes = {number: statistics[number, BINARY] for number in (1, 2, 5, 6) if (number, BINARY) in statistics}
-    if leaf.value_bytes and any(len(value) != leaf.value_bytes for value in extremes.values()):
-        raise damaged("a column's smallest or largest value is not of its type")
-    return extremes
+def _extremes(statistics: Struct, leaf: _Leaf) -> tuple[bytes | None, bytes | None, bytes | None, bytes | None]:
+    """`ColumnChunk.extremes`."""
+    low, high, low_in_order, high_in_order = (statistics.get((number, BINARY)) for number in (2, 1, 6, 5))
+    for value in (low, high, low_in_order, high_in_order):
+        if leaf.value_bytes and value is not None and len(value) != leaf.value_bytes:
+            raise damaged("a column's smallest or largest value is not of its type")
+    return low, high, low_in_order, high_in_order
 
 
 def _check_level_counts(facts: Struct, leaf: _Leaf) -> None:
@@ -270,10 +282,6 @@ def _check_level_counts(facts: Struct, leaf: _Leaf) -> None:
 
 def _encoding(number: int) -> str:
     return _ENCODINGS[number] if 0 <= number < len(_ENCODINGS) else _UNKNOWN
-
-
-def _structs(fields: Struct, number: int) -> list[Struct]:
-    return _list(fields, number, STRUCT)
 
 
 def _list(fields: Struct, number: int, kind: int) -> list[Any]:

@@ -5,6 +5,8 @@ https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.m
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -31,14 +33,22 @@ _LONGEST_VARINT_BITS = 70
 _MAX_BITS = {I16: 15, I32: 31, I64: 63}
 
 
-def decode(data: bytes) -> Struct:
+Convert = Callable[[Struct, Struct], object]
+
+
+def decode(data: bytes, long_list: int = 0, convert: Convert | None = None) -> Struct:
     """Decode the struct that some bytes begin with. What its fields mean is not needed.
+
+    Args:
+        long_list: Number of a field that is a long list of structs.
+        convert: Makes of each of them what to keep, given the fields before and the struct: as a tree of objects, they
+            take much more memory than as bytes.
 
     Raises:
         pa.ArrowInvalid: The bytes are damaged.
     """
     try:
-        return _struct(data, 0, 0)[0]
+        return _struct(data, 0, 0, long_list, convert)[0]
     except IndexError:
         raise damaged("it ends too early") from None
 
@@ -56,7 +66,7 @@ def damaged(what: str) -> pa.ArrowInvalid:
 # end of the bytes it raises IndexError.
 
 
-def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
+def _struct(data: bytes, at: int, depth: int, long_list: int = 0, convert: Convert | None = None) -> tuple[Struct, int]:
     fields: Struct = {}
     number = 0
     while head := data[at]:
@@ -68,6 +78,8 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
         kind = head & 15
         if kind in (TRUE, FALSE):
             fields[number, TRUE] = kind == TRUE
+        elif convert and kind == LIST and number == long_list:
+            fields[number, kind], at = _list(data, at, depth, partial(convert, fields))
         else:
             fields[number, kind], at = _value(data, at, kind, depth)
     return fields, at + 1
@@ -97,14 +109,14 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     raise damaged("it has a value of an unknown type")
 
 
-def _list(data: bytes, at: int, depth: int) -> tuple[List, int]:
+def _list(data: bytes, at: int, depth: int, convert: Callable[[Struct], object] | None = None) -> tuple[List, int]:
     head, at = data[at], at + 1
     size, at = (head >> 4, at) if head >> 4 < _LONG_LIST else _varint(data, at)
     _require_within(data, at, size)
     values = []
     for _ in range(size):
         value, at = _value(data, at, head & 15, depth)
-        values.append(value)
+        values.append(convert(value) if convert and head & 15 == STRUCT else value)
     return List(head & 15, values), at
 
 
