@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,10 +11,12 @@ import pytest
 from cdclake.control.jobs.arguments import parse_item
 from cdclake.control.jobs.entry import StoppedError
 from cdclake.control.run.lease import LEASE_SECONDS
+from cdclake.control.run.spark_batch import report_failure, run_batch
 from cdclake.errors import BadRowError, RetryableError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.ports import JobRun, JobState
-from tests.control.world import LAKE_PREFIX, RAW, raising
+from tests.builders import ended
+from tests.control.world import LAKE, LAKE_PREFIX, RAW, raising
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -186,6 +189,48 @@ def test_a_table_at_which_the_service_gives_up_run_after_run_counts_as_deadly_an
     world.process_all(*PATHS)
     assert ends(world) == {"a": "SUCCEEDED", "b": "FAILED", "c": "SUCCEEDED"}
     assert "DeadlyFileError" in item(world, B)[Attribute.LAST_ERROR]
+
+
+def test_a_table_at_which_a_worker_dies_gets_a_run_of_its_own_that_finds_the_file(world: World):
+    def worker_dies(job: str, arguments: Mapping[str, str]) -> JobRun | None:
+        """Spark reports that, and goes on; the run of the table alone reads the file itself."""
+        if Argument.BATCH not in arguments:
+            return None
+        world.broken.clear()
+        load = world.load_one
+
+        def load_or_report(job: str, table: Mapping[str, str]) -> dict[str, object]:
+            if table[Argument.PREFIX].endswith("/b/"):
+                raise ZeroDivisionError("Python worker exited unexpectedly")
+            return load(job, table)
+
+        key = arguments[Argument.BATCH].partition(f"s3://{LAKE}/")[2]
+        error = run_batch(world.lake, key, partial(load_or_report, job), lambda: True)["error"]
+        world.broken, world.deadly_file = {B: MemoryError("killed")}, LOAD
+        return ended(str(error))
+
+    world.instead = worker_dies
+    world.process_all(*PATHS)
+    assert ends(world) == {"a": "SUCCEEDED", "b": "FAILED", "c": "SUCCEEDED"}
+    assert prefixes(world) == ["", "b"]
+    assert "DeadlyFileError" in item(world, B)[Attribute.LAST_ERROR]
+    assert f"file {LOAD}" in item(world, B)[Attribute.LAST_ERROR]
+
+
+def test_a_table_with_a_defect_has_the_error_of_its_own_run_with_its_files(world: World):
+    def defective(job: str, arguments: Mapping[str, str]) -> JobRun | None:
+        if Argument.BATCH in arguments:
+            return None
+        key = arguments[Argument.PROGRESS].partition(f"s3://{LAKE}/")[2]
+        report_failure(world.lake, key, arguments, ZeroDivisionError("a defect"))
+        return ended("ZeroDivisionError: a defect")
+
+    world.instead = defective
+    world.process_all(B)
+    assert prefixes(world) == ["b", "b"]
+    error = item(world, B)[Attribute.LAST_ERROR]
+    assert error.startswith("JobRunError: DMSCDC_LoadInitial failed for this table: ZeroDivisionError: a defect")
+    assert f"file {LOAD}" in error
 
 
 def test_a_table_that_killed_a_run_shares_none_of_the_controllers_runs(world: World):

@@ -54,6 +54,7 @@ def test_progress_without_kinds_of_errors_can_be_read(lake: MemoryStore):
     assert progress == BatchProgress({"raw/shop/b/": "BadRowError: Op is X"})
     outcome = batch_outcome(JOB_LOAD_INITIAL, ends(JobState.FAILED), ("raw/shop/b/",), progress)
     assert isinstance(outcome.failed["raw/shop/b/"], JobRunError)
+    assert outcome.defects == ("raw/shop/b/",)
 
 
 def test_a_defect_is_reported_and_the_next_table_begins_if_the_job_can_continue(lake: MemoryStore):

@@ -20,7 +20,7 @@ from cdclake import logs
 from cdclake.control.jobs.entry import StoppedError, failures_line
 from cdclake.control.run.job_polling import PollPolicy
 from cdclake.control.run.lease import Lease
-from cdclake.control.run.spark_runs import SparkRuns, run_error
+from cdclake.control.run.spark_runs import Death, SparkRuns, run_error
 from cdclake.control.run.table_work import Ports, TableReport, TableWork, read_state
 from cdclake.control.run.trigger import trigger_tables
 from cdclake.errors import LeaseHeldError, LeaseLostError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from cdclake.control.run.spark_runs import BatchOutcome
+    from cdclake.errors import CdclakeError
 
 __all__ = ["Ports", "TableReport", "process_table", "process_tables"]
 
@@ -195,17 +196,23 @@ class _Run:
             if outcome is None:
                 return
             for path, error in outcome.failed.items():
-                due[path].fail(error)
+                if path in outcome.defects:
+                    self._record_death(job, due[path], Death(path, began=True, reported=True), error)
+                else:
+                    due[path].fail(error)
             self._each([due[path] for path in outcome.succeeded], lambda table: table.sync_after_job(job))
             given_up = given_up + 1 if len(outcome.not_reached) == len(due) else 0
             tables = [due[path] for path in outcome.not_reached]
-            death, error = outcome.death, run_error(job, outcome.run)
+            death, end = outcome.death, run_error(job, outcome.run)
             if death and (death.path not in outcome.not_reached or given_up == MAX_SPARK_RUNS):
-                self._each([due[death.path]], partial(TableWork.record_death, job=job, death=death, error=error))
+                self._record_death(job, due[death.path], death, end)
                 tables, given_up = [table for table in tables if table.path != death.path], 0
             elif given_up == MAX_SPARK_RUNS:
                 for table in tables:
-                    table.fail(error)
+                    table.fail(end)
+
+    def _record_death(self, job: str, table: TableWork, death: Death, error: CdclakeError) -> None:
+        self._each([table], partial(TableWork.record_death, job=job, death=death, error=error))
 
     def _run_once(self, job: str, tables: Sequence[TableWork]) -> BatchOutcome | None:
         """Run a Spark job; None if it failed for all its tables, which are closed."""

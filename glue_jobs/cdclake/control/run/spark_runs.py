@@ -38,11 +38,14 @@ class Death(NamedTuple):
         path: Path of the table. A run for one table may also have died before it began.
         began: Whether it is known that the run had begun with the table.
         file: The raw file that it was reading, relative; empty if it is not known.
+        reported: Whether the run itself went on, and reported an error that is none of cdclake's: a defect, or that a
+            worker of Spark died.
     """
 
     path: str
     began: bool
     file: str = ""
+    reported: bool = False
 
 
 class BatchOutcome(NamedTuple):
@@ -52,6 +55,7 @@ class BatchOutcome(NamedTuple):
         run: The run, after its end.
         succeeded: Tables that succeeded.
         failed: Errors of the tables that failed.
+        defects: Those of them whose error is none of cdclake's, see `Death.reported`.
         not_reached: Tables that the run did not reach, through no fault of theirs.
         death: Where it died, or where the service gave it up: then that table is among those not reached. None if it
             did not die, or nobody knows where.
@@ -62,6 +66,7 @@ class BatchOutcome(NamedTuple):
     failed: Mapping[str, CdclakeError] = {}
     not_reached: tuple[str, ...] = ()
     death: Death | None = None
+    defects: tuple[str, ...] = ()
 
 
 class SparkRuns:
@@ -152,16 +157,21 @@ def batch_outcome(job: str, run: JobRun, paths: tuple[str, ...], progress: Batch
         return BatchOutcome(run, succeeded=paths)
     done = progress.done if progress else {}
     succeeded = tuple(path for path in paths if done.get(path) == "")
-    failed = {path: _table_error(job, run, progress, path) for path in paths if progress and done.get(path)}
+    failed: dict[str, CdclakeError] = {
+        path: _table_error(job, run, progress, path) for path in paths if progress and done.get(path)
+    }
+    defects = tuple(path for path in failed if progress and path not in progress.errors)
     left = tuple(path for path in paths if path not in done)
     death = Death(progress.at, began=True, file=progress.file) if progress and progress.at in left else None
     if run.state is JobState.GIVEN_UP:
-        return BatchOutcome(run, succeeded, failed, left, death)
+        return BatchOutcome(run, succeeded, failed, left, death, defects)
     if run.state is JobState.FAILED and len(paths) == 1:
         death = None if run.detail == _TIMEOUT or not left else death or Death(paths[0], began=False)
     if run.state is JobState.FAILED and death:
-        return BatchOutcome(run, succeeded, failed, tuple(path for path in left if path != death.path), death)
-    return BatchOutcome(run, succeeded, {**failed, **{path: run_error(job, run) for path in left}})
+        left = tuple(path for path in left if path != death.path)
+        return BatchOutcome(run, succeeded, failed, left, death, defects)
+    failed.update({path: run_error(job, run) for path in left})
+    return BatchOutcome(run, succeeded, failed, defects=defects)
 
 
 def _table_error(job: str, run: JobRun, progress: BatchProgress, path: str) -> CdclakeError:

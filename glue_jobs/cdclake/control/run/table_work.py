@@ -291,11 +291,11 @@ class TableWork:
         started.outcome = run.detail or run.state.value
         self._log.info("%s ended as %s", job, started.outcome, extra={"started": run.run_id})
 
-    def record_death(self, job: str, death: Death, error: JobRunError) -> None:
+    def record_death(self, job: str, death: Death, error: CdclakeError) -> None:
         """Record that a Spark run died at this table. If it is not the first, the table had it for itself, and fails.
 
         Args:
-            error: How the run ended.
+            error: How the run ended, or what it reported.
         """
         assert self._round is not None
         known = self._round.state.deaths
@@ -308,8 +308,10 @@ class TableWork:
         if known:
             self.fail(self._deadly(job, death, error))
 
-    def _deadly(self, job: str, death: Death, error: JobRunError) -> DeadlyFileError:
+    def _deadly(self, job: str, death: Death, error: CdclakeError) -> CdclakeError:
         where = {**self._raw_files(job, death.file), **error.details}
+        if death.reported:
+            return JobRunError(error.message, remedy=error.remedy or "Read its log", **where)
         at = "while it read a raw file" if death.file else "at this table"
         message = f"A Spark run died {at}, after another had died at this table: {error.message}"
         remedy = (
