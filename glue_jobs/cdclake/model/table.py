@@ -367,7 +367,7 @@ class TableState:
     def deaths(self) -> int:
         """Number of Spark runs that died at the table since a good run."""
         text = self.item.get(Attribute.LAST_DEATHS, "")
-        return int(text) if text.isdigit() else 0
+        return int(text) if text.isdecimal() else 0
 
     @property
     def acknowledged_change(self) -> int:

@@ -173,13 +173,16 @@ def check_not_ahead(state: TableState, layout: LakeLayout, change: int, *, adopt
     """
     loaded = state.last_full_load_utc.strftime(TableState.DATE_FORMAT)
     if state.last_change > change:
-        what, taken_over = f"change {state.last_change}", ""
+        what, attribute, taken_over = f"change {state.last_change}", Attribute.LAST_CHANGE_ID, ""
     elif change == 0 and loaded != Sentinel.NEVER_LOADED and not adopts:
-        what = f"a full load of {loaded}"
+        what, attribute = f"a full load of {loaded}", Attribute.LAST_FULL_LOAD_DATE
         taken_over = f"If other jobs made the table, cdclake adopt {state.name.typed} takes it over. "
     else:
         return
-    message = f"The state table has {what} of {state.name}, but the newest change in the lake is {change or 'none'}"
+    message = (
+        f"The state table has {what} of {state.name} ({attribute}), but the newest change in the lake is"
+        f" {change or 'none'}"
+    )
     remedy = f"Check the lake bucket and prefix of the job. {taken_over}{ways_back(layout)}"
     raise IntegrityError(message, remedy=remedy)
 
