@@ -233,7 +233,9 @@ def test_the_remedy_for_a_lost_lake_can_be_followed(cdclake, store, state):
         lake.delete_object(Bucket="cdclake-lake", Key=version["Key"], VersionId=version["VersionId"])
     lake.put_object(Bucket="cdclake-raw", Key="shop/store/LOAD00000001.csv", Body=b"1\n")
     error = " ".join(cdclake("status", "--table", "shop.store").stderr.split())
-    assert "The state table has change 3 of shop.store (LastChangeId), but the newest change in the lake is none" in error
+    assert (
+        "The state table has change 3 of shop.store (LastChangeId), but the newest change in the lake is none" in error
+    )
     (command,) = re.findall(r"cdclake (tables reset shop\.store)", error)
     dry = cdclake.ok(*command.split(), "--dry-run")
     assert "change 3" in dry.stdout

@@ -229,7 +229,9 @@ def test_a_table_with_a_defect_has_the_error_of_its_own_run_with_its_files(world
     world.process_all(B)
     assert prefixes(world) == ["b", "b"]
     error = item(world, B)[Attribute.LAST_ERROR]
-    assert error.startswith("JobRunError: DMSCDC_LoadInitial failed for this table: ZeroDivisionError: a defect")
+    assert error.startswith(
+        "JobRunError: DMSCDC_LoadInitial failed for this table: ZeroDivisionError: an unexpected error"
+    )
     assert f"file {LOAD}" in error
 
 
