@@ -214,7 +214,7 @@ def test_an_item_of_before_a_rollback_does_not_apply_again_what_was_undone(world
         hourly(world)
     assert world.applied == []
     assert not world.state().active
-    assert status(world)[0] is Health.INACTIVE
+    assert status(world)[0] is Health.ROLLED_BACK
     activate(world)
     hourly(world)
     assert world.applied == CHANGES[1:3]

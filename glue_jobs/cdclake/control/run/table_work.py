@@ -469,12 +469,13 @@ class TableWork:
             ConfigurationError: Always, so that an operator sees it.
         """
         self._keep_alive()
-        self._states.set_attributes(self.path, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE})
+        off = {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE, Attribute.LAST_OFF_BY_ROLLBACK: Sentinel.ACTIVE}
+        self._states.set_attributes(self.path, off)
         name = self._layout.name
         message = f"Change {rollback} rolled {name} back and turned it off. Its item, which was on, is older than that"
         remedy = (
             f"The table is off again, and nothing was applied. To let runs apply the due files: cdclake tables activate"
-            f" {name.typed}"
+            f" {name.typed}; to leave it off: cdclake tables pause {name.typed}"
         )
         raise ConfigurationError(message, remedy=remedy)
 
