@@ -81,6 +81,8 @@ def chaotic_round(fleet: Fleet, number: int) -> None:
     if number == 4:
         fleet.lake_folder(fleet.tables[FOREIGN_FILE]).mkdir(parents=True, exist_ok=True)
         (fleet.lake_folder(fleet.tables[FOREIGN_FILE]) / "foreign.parquet").write_bytes(b"foreign content")
+    if number == 5:  # whatever was drawn, a change is due that meets the foreign file
+        keys.append(fleet.write_changes(fleet.tables[FOREIGN_FILE], f"20240305-{hour:02d}0009{number:03d}.parquet"))
     events = keys + random.sample(keys, len(keys) // 4)
     random.shuffle(events)
     fleet.run_hourly()
