@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from cdclake.ports import AcquiredLease
 
 CONDITION_FAILED = "ConditionalCheckFailedException"
+"""The error code. botocore's class of that name does not do: threads that share a new client may each create one."""
 MAX_KEY_BYTES = 2048
 """Of a partition key. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
-"""The error code. botocore's class of that name does not do: threads that share a new client may each create one."""
 _NAME = re.compile(r"#(\w+)")
 _NUMBERS = frozenset({Attribute.FENCING_TOKEN})
 """Attributes stored as numbers."""

@@ -82,12 +82,12 @@ def _publish(
         *(partial(store.begin_restoring, layout.data_key(path), layout.retired_key(path)) for path in restored),
         *(partial(store.begin_retiring, layout.data_key(path), layout.retired_key(path)) for path in retired),
     ]
-    moves = list(filter(None, in_parallel(lambda call: fence.around(call), calls, keep_alive)))
+    moves = list(filter(None, fence.around_all(calls, keep_alive)))
     if copied or restored:
         fence.check()
-    in_parallel(lambda restore: fence.around(restore), moves[: len(restored)], keep_alive)
+    fence.around_all(moves[: len(restored)], keep_alive)
     publish_iceberg(log, record, snapshot)
-    in_parallel(lambda retire: fence.around(retire), moves[len(restored) :], keep_alive)
+    fence.around_all(moves[len(restored) :], keep_alive)
     later_seconds = {**seconds, "publish": round(time.perf_counter() - started, 3)}
     log.mark_published(record.change, later_seconds)
     with ThreadPoolExecutor(2) as pool:  # they may fail: the next run repeats them
@@ -130,6 +130,14 @@ class Fence:
         """Make a call, after `check_if_due`."""
         self.check_if_due()
         return call()
+
+    def around_all(self, calls: Iterable[Callable[[], Result]], keep_alive: KeepAlive) -> list[Result]:
+        """Make calls, several at a time, each as `around`."""
+
+        def make(call: Callable[[], Result]) -> Result:
+            return self.around(call)
+
+        return in_parallel(make, calls, keep_alive)
 
     def check_if_due(self) -> None:
         """`check`, unless the last look was just now."""

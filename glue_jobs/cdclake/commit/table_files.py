@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MAX_NAMES = 3
 FILES_PER_CHECK = 5000
 """A run compares at most so many objects of a table's folders, which takes five requests."""
+RECORDS_PER_READ = 256
 _HADOOP_FOLDER_MARK = "_$folder$"
 _AFTER_ALL_KEYS = chr(sys.maxunicode)
 
@@ -123,12 +124,14 @@ def _differences(log: ChangeLog, known: Mapping[str, int], entries: Iterable[Lis
     foreign = [path for path in listed.keys() - known.keys() if not is_in_iceberg(path)]
     if any(map(is_in_history, foreign)) and has_namesake(log):  # they are its files
         foreign = [path for path in foreign if not is_in_history(path)]
-    missing = known.keys() - listed.keys()
-    stale, retired = _retired_by(log, foreign), _retired_by(log, missing)
-    layout = log.layout
-    hidden = {path for path in retired if log.store.is_retained(layout.data_key(path), layout.retired_key(path))}
+    missing, layout = known.keys() - listed.keys(), log.layout
+    retired = _retired_by(log, {*foreign, *missing}).keys()
+    stale = retired - missing
+    hidden = {
+        path for path in retired & missing if log.store.is_retained(layout.data_key(path), layout.retired_key(path))
+    }
     return Differences(
-        foreign=tuple(sorted(set(foreign) - stale.keys())),
+        foreign=tuple(sorted(set(foreign) - stale)),
         vanished=tuple(sorted(missing - hidden)),
         overwritten=tuple(sorted(path for path in known.keys() & listed.keys() if known[path] != listed[path])),
         stale=tuple(sorted(stale)),
@@ -137,12 +140,18 @@ def _differences(log: ChangeLog, known: Mapping[str, int], entries: Iterable[Lis
 
 
 def _retired_by(log: ChangeLog, paths: Collection[str]) -> dict[str, ChangeRecord]:
-    """The last change that retired each path, of those that a change did. Names of data files are used once."""
+    """The last change that retired each path, of those that a change did. Names of data files are used once.
+
+    Reads many records at a time: a file of another program is found in none.
+    """
     found: dict[str, ChangeRecord] = {}
-    records = log.newest_first(log.head()) if paths else ()
-    for record in records:
-        found.update({path: record for path in record.retired if path in paths and path not in found})
-        if len(found) == len(paths):
+    left = set(paths)
+    for last in range(log.head() if left else 0, 0, -RECORDS_PER_READ):
+        for record in reversed(log.records(max(1, last - RECORDS_PER_READ + 1), last)):
+            here = left.intersection(record.retired)
+            found.update(dict.fromkeys(here, record))
+            left -= here
+        if not left:
             break
     return found
 

@@ -1,6 +1,6 @@
 """Finds rows in the files that a repair moved out of the table's folders, and removes them.
 
-Such a file may be one of cdclake's own: a run that lost its lease restored it, for example.
+Such a file may be a copy of the table's rows.
 """
 
 from __future__ import annotations
