@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
+
 from tests.aws_strict.conftest import BUCKET
 
 if TYPE_CHECKING:
@@ -60,3 +63,13 @@ def test_a_write_during_suspended_versioning_replaces_only_the_version_null(s3: 
 
 def test_moto_alone_discards_all_versions(kind_s3: S3Client):
     assert contents(kind_s3) == [("null", b"suspended again")]
+
+
+def test_a_listing_succeeds_while_another_request_deletes_a_version(s3: S3Client):
+    for key in ("a", "b"):
+        s3.put_object(Bucket=BUCKET, Key=key, Body=b"1")
+    # moto removes a version from its list first, and then the list.
+    versions = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[BUCKET].keys.getlist("a")
+    version = versions.pop()
+    assert [listed["Key"] for listed in s3.list_objects_v2(Bucket=BUCKET)["Contents"]] == ["b"]
+    versions.append(version)

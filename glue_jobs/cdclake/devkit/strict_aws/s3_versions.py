@@ -17,7 +17,8 @@ _SUSPENDED = "Suspended"
 
 def _of_current_objects(list_objects: Callable[..., Any]) -> Callable[..., Any]:
     def list_current(backend: S3Backend, bucket: FakeBucket, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  moto's
-        current = {name: key for name, key in bucket.keys.items() if not isinstance(key, FakeDeleteMarker)}
+        newest = {name: bucket.keys.get(name) for name in tuple(bucket.keys)}  # None: another request deletes it now
+        current = {name: key for name, key in newest.items() if key and not isinstance(key, FakeDeleteMarker)}
         return list_objects(backend, SimpleNamespace(keys=current), *args, **kwargs)
 
     return list_current
