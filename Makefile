@@ -34,8 +34,11 @@ test: $(VENV)/.test-ready ## Run these checks, and also tests with Spark, the em
 	@$(MAKE) --no-print-directory --jobs=4 check tests-test
 
 test-all: $(VENV)/.test-ready ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (under 25 minutes)
-	@$(MAKE) --no-print-directory --jobs=4 check tests-all
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target docs sample-db synth deploy-local ORDERS=5000
+	@$(MAKE) --no-print-directory --jobs=2 tests-all beside-tests-all
+
+# One after the other, beside the tests: these often wait for processes that they started.
+beside-tests-all:
+	@for target in check docs synth sample-db deploy-local; do $(MAKE) --no-print-directory $$target ORDERS=5000 || exit; done
 
 thorough: $(VENV)/.test-ready ## Run what a release needs: all tests with new and many more examples, faults at every call, and put into the product; Spark 4.1 (hours)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest -v -n 2 --dist loadgroup --hypothesis-show-statistics -p tests.aws_strict.summary

@@ -18,6 +18,7 @@ from cdclake.adapters.memory import ManualClock
 from cdclake.devkit.local.environment import QUICK_JAVA
 from cdclake.devkit.strict_aws import strict
 from cdclake.devkit.strict_aws.s3_conditions import note_arrival
+from tests.in_memory import use_memory
 from tests.servers import mariadb, postgresql
 from tests.tiers import TIER, Tier, mark_by_fixtures, mark_samples, refuse_unmarked_starts, tier_of
 
@@ -44,6 +45,7 @@ LONGEST = (
 
 # Spark's JVM uses only its quick compiler, also in commands that tests start: no test runs long enough for the other.
 os.environ["SPARK_SUBMIT_OPTS"] = QUICK_JAVA
+use_memory()
 
 # The time of an example depends more on the machine than on the code. Only thorough runs draw new examples each time.
 EXAMPLES = {Tier.QUICK: 20, Tier.TEST: 50, Tier.ALL: 100, Tier.THOROUGH: 1_000}

@@ -13,7 +13,7 @@ from tests.e2e.fleet import Fleet
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 TABLES, ROUNDS, CALM_ROUNDS = 50, 10, 4
 TRUNCATED, WRONG_KEY, FOREIGN_FILE = 7, 19, 33

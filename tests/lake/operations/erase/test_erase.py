@@ -142,14 +142,16 @@ def test_the_preview_equals_the_report_which_contains_no_values(in_folder: Erasa
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(test=1)
+@pytest.mark.parametrize("first_call", range(1, 6))
 def test_the_next_erasure_completes_one_that_crashed_at_any_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_call: int
 ) -> None:
     disable_compression(monkeypatch)
     folders = (tmp_path / f"{number}" for number in count())
     original = ErasableTable(next(folders), COLUMNS)
     states = fill_with_changes(original)
-    deaths = (Death(call, carried_out=call % 2 == 0) for call in count(1))
+    deaths = (Death(call, carried_out=call % 2 == 0) for call in count(first_call, 5))
     for death in deaths:
         table = copied(original, next(folders))
         table.death = death
@@ -172,12 +174,16 @@ def test_the_next_erasure_completes_one_that_crashed_at_any_step(
 
 
 @pytest.mark.slow
-def test_an_erasure_that_pauses_past_its_lease_undoes_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.sampled(test=1)
+@pytest.mark.parametrize("first_call", [1, 4, 7])
+def test_an_erasure_that_pauses_past_its_lease_undoes_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_call: int
+) -> None:
     disable_compression(monkeypatch)
     folders = (tmp_path / f"{number}" for number in count())
     original = ErasableTable(next(folders), COLUMNS)
     states = fill_with_changes(original)
-    for call in count(1, 3):
+    for call in count(first_call, 9):
         table = copied(original, next(folders))
         paused = table.erasure(KEY)
         store = PausingStore(paused.log.store, call, lambda: table.erase(KEY, "1"))  # noqa: B023 - used at once
