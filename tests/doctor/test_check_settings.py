@@ -11,7 +11,7 @@ import pytest
 
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import open_store
-from cdclake.doctor.check_settings import RawReader, check_columns_exist
+from cdclake.doctor.check_settings import RawReader, check_columns
 from cdclake.errors import ConfigurationError
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
@@ -37,7 +37,7 @@ def put(folder: Path, name: str, *columns: str) -> None:
 def check(folder: Path, lake: Snapshot = NO_LAKE, **attributes: str) -> None:
     state = TableState.new("raw", "shop/", "orders/").with_attributes(**attributes)
     raw = RawReader(open_store(folder.as_uri()), lambda: lake_filesystem(folder.as_uri()).open())
-    check_columns_exist(raw, state, attributes, NOW, lake)
+    check_columns(raw, state, attributes, NOW, lake)
 
 
 @pytest.mark.parametrize(
@@ -113,3 +113,22 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "shop" / "orders" / LOAD).write_bytes(b"no Parquet")
     with pytest.raises(ConfigurationError, match=f"cannot be checked.*{LOAD}.*--unchecked"):
         check(tmp_path, PrimaryKey="id")
+
+
+LOADED = Snapshot(change=1, schema=Schema((Column("id", "int"), Column("name", "string"))))
+
+
+def test_a_schema_must_declare_what_a_csv_file_has_as_text_and_the_lake_as_another_type(tmp_path: Path) -> None:
+    put(tmp_path, "LOAD00000001.csv", "id", "name")
+    with pytest.raises(ConfigurationError, match=r"does not declare id, which is string.*Declare it as int, or reload"):
+        check(tmp_path, LOADED, Schema="null")
+    with pytest.raises(ConfigurationError, match=r"does not declare id"):
+        check(tmp_path, LOADED, Schema="name string")
+    check(tmp_path, LOADED, Schema="id bigint")
+    check(tmp_path, LOADED, PrimaryKey="name")
+    check(tmp_path, Snapshot(), Schema="null")
+
+
+def test_types_of_parquet_files_need_no_declaration(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, "name")
+    check(tmp_path, LOADED, Schema="null")

@@ -23,8 +23,21 @@ def test_a_schema_attribute_is_read_in_order_with_normalized_types() -> None:
     assert Schema.from_json(schema.to_json()) == schema
 
 
+def test_a_quoted_name_may_contain_what_separates_columns() -> None:
+    schema = Schema(tuple(Column(name, "int") for name in ("a, b", "c (d, e)", "f`g", " h", "(", "i,", "j")))
+    assert parse_columns(schema.declaration) == schema
+    assert parse_columns("`a, b` int, (c int").names == ["a, b", "(c"]
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, unique_by=str.lower))
+def test_every_schema_has_a_declaration_that_is_read_as_it(names: list[str]) -> None:
+    schema = Schema(tuple(Column(name, "decimal(4,2)") for name in names))
+    assert parse_columns(schema.declaration) == schema
+
+
 @pytest.mark.parametrize(
-    "text", ["id", "id int,", "id blob8", "id int, ID int", "price decimal(50,2)", "p decimal(2,5)"]
+    "text",
+    ["`id int", "`a`b int", "id", "id int,", "id blob8", "id int, ID int", "price decimal(50,2)", "p decimal(2,5)"],
 )
 def test_an_invalid_schema_attribute_is_a_clear_error(text: str) -> None:
     with pytest.raises(ConfigurationError):

@@ -39,6 +39,10 @@ _ALIASES = {
 _DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+),(\d+)\)")
 _LENGTH = re.compile(r"(?:var)?char\(\d+\)")
 MAX_DECIMAL_PRECISION = 38
+_PARTS = re.compile(r"((?:`[^`]*`|\([^()]*\)|[^,])*),", re.DOTALL)
+"""A column of the Schema attribute up to the comma that ends it: one neither in a quoted name nor in parentheses."""
+_PART = re.compile(r"\s*(`(?:[^`]|``)+`|[^\s`]+)\s+(.+?)\s*", re.DOTALL)
+_PLAIN_NAME = re.compile(r"[^\s`,()]+")
 
 _ESCAPED = frozenset({*map(chr, range(0x20)), "\x7f", *"\"#%'*/:=?\\{[]^"})
 _ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
@@ -82,6 +86,11 @@ class Schema:
         """`[[name, type], ...]`."""
         return [[c.name, c.type] for c in self.columns]
 
+    @property
+    def declaration(self) -> str:
+        """The text of the Schema attribute, see `parse_columns`."""
+        return ", ".join(f"{_quoted(column.name)} {column.type}" for column in self)
+
     @classmethod
     def from_json(cls, columns: list[list[str]]) -> Schema:
         """Inverse of `to_json`."""
@@ -113,20 +122,28 @@ def parse_type(text: str) -> str:
 def parse_columns(text: str) -> Schema:
     """Read `id int, fullname string, price decimal(10,2)`.
 
+    A name with a space, comma or parenthesis is between backquotes, and a backquote in it is doubled, as in Spark.
+
     Raises:
         ConfigurationError: A part is not `name type`, or a name occurs twice.
     """
     columns = []
-    for part in re.split(r",(?![^()]*\))", text):
-        match = re.fullmatch(r"\s*(`[^`]+`|\S+)\s+(.+?)\s*", part)
+    for part in _PARTS.findall(f"{text},"):
+        match = _PART.fullmatch(part)
         if not match:
             message = f"'{part.strip()}' in Schema is not a column name and a type"
-            raise ConfigurationError(message, remedy="Write it as in: id int, name string")
-        columns.append(Column(match[1].strip("`"), parse_type(match[2])))
+            remedy = "Write it as in: id int, name string, `odd, name` string"
+            raise ConfigurationError(message, remedy=remedy)
+        name = match[1][1:-1].replace("``", "`") if match[1].startswith("`") else match[1]
+        columns.append(Column(name, parse_type(match[2])))
     schema = Schema(tuple(columns))
     if len({name.lower() for name in schema.names}) != len(columns):
         raise ConfigurationError("Schema names a column twice", remedy="Correct the Schema attribute")
     return schema
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def decimal_parts(kind: str) -> tuple[int, int] | None:
@@ -160,6 +177,12 @@ def wider_type(left: str, right: str) -> str | None:
     return f"decimal({precision},{scale})" if precision <= MAX_DECIMAL_PRECISION else None
 
 
+def clashes(known: Schema, incoming: Schema) -> dict[str, str]:
+    """The known type of each incoming column, by its name, whose type has no common type with it."""
+    columns = ((column, known.find(column.name)) for column in incoming)
+    return {now.name: was.type for now, was in columns if was and wider_type(was.type, now.type) is None}
+
+
 def _integer_as_decimal(kind: str) -> tuple[int, int] | None:
     digits = _INTEGER_DIGITS.get(kind)
     return (digits, 0) if digits else None
@@ -187,7 +210,7 @@ def merge_schemas(lake: Schema, incoming: Schema, file: str) -> Schema:
         kind = wider_type(known.type, column.type)
         if kind is None:
             message = f"Column {known.name} is {known.type} in the lake and {column.type} in a raw file"
-            remedy = "Set the column's type in the Schema attribute, fix it at the source, or reload the table"
+            remedy = f"Declare it as {known.type} in the Schema attribute, fix it at the source, or reload the table"
             raise SchemaMismatchError(message, remedy=remedy, column=known.name, file=file)
         merged[column.name.lower()] = Column(known.name, kind)
     return Schema(tuple(merged.values()))

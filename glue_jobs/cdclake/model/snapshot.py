@@ -20,7 +20,7 @@ from cdclake.model.iceberg.field_ids import NO_FIELD_IDS, FieldIds
 from cdclake.model.iceberg.table import IcebergFiles
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import RawKind, file_order
-from cdclake.model.schema import Schema
+from cdclake.model.schema import Column, Schema, clashes
 from cdclake.model.stored_json import FORMAT, read_stored
 from cdclake.model.table import TableState
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.table import TableName, TableSettings
 
+RELOAD = f"{Attribute.LAST_FULL_LOAD_DATE}={Sentinel.NEVER_LOADED}"
+"""The setting that makes the next run load a table again."""
 KeyValue = Union[int, str, None]
 """Bound of a key column as in JSON: an integer or text. None: unknown."""
 
@@ -427,11 +429,42 @@ class LakeKeys(NamedTuple):
         for attribute, was, is_now in zip(attributes, self, now):
             if was.lower() != is_now.lower():
                 message = f"The lake table was created with {attribute} '{was}', but the settings now have '{is_now}'"
-                reload = f"{Attribute.LAST_FULL_LOAD_DATE}={Sentinel.NEVER_LOADED}"
-                command = f"cdclake tables set {name.typed} --set"
-                back, new = (shlex.quote(f"{attribute}={value or Sentinel.NONE}") for value in (was, is_now))
+                back, new = (f"{attribute}={value or Sentinel.NONE}" for value in (was, is_now))
                 remedy = (
-                    f"Set it back ({command} {back}), or reload the table with it ({command} {new}"
-                    f" --set {shlex.quote(reload)})"
+                    f"Set it back ({_set_command(name, back)}), or reload the table with it"
+                    f" ({_set_command(name, new, RELOAD)})"
                 )
                 raise ConfigurationError(message, remedy=remedy, table=name)
+
+
+def check_declared_types(lake: Snapshot, settings: TableSettings, name: TableName, *, reloads: bool = False) -> None:
+    """Refuse a Schema with a type that has no common type with that of the lake table, whose columns never narrow.
+
+    Args:
+        reloads: Whether the table is loaded again, which replaces the types of the table, but not those of its history.
+
+    Raises:
+        ConfigurationError: Names the first such column.
+    """
+    declared = settings.schema or Schema()
+    history = lake.history.schema if settings.history and lake.history else Schema()
+    for known, where in ((history, "its history"), (Schema() if reloads else lake.schema, "the lake table")):
+        clashing = clashes(known, declared)
+        if not clashing:
+            continue
+        column = next(column for column in declared if column.name in clashing)
+        was = clashing[column.name]
+        message = f"{Attribute.SCHEMA} declares {column.name} as {column.type}, and in {where} it is {was}"
+        kept = Schema(tuple(Column(each.name, clashing.get(each.name, each.type)) for each in declared))
+        new = [f"{Attribute.SCHEMA}={declared.declaration}", RELOAD]
+        new += [f"{Attribute.HISTORY}=false"] if known is history else []
+        without = " and without its history" if known is history else ""
+        remedy = (
+            f"Declare it as {was} ({_set_command(name, f'{Attribute.SCHEMA}={kept.declaration}')}), or reload the table"
+            f" with the new type{without} ({_set_command(name, *new)})"
+        )
+        raise ConfigurationError(message, remedy=remedy, table=name)
+
+
+def _set_command(name: TableName, *settings: str) -> str:
+    return " ".join([f"cdclake tables set {name.typed}", *(f"--set {shlex.quote(setting)}" for setting in settings)])

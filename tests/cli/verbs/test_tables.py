@@ -227,6 +227,13 @@ def test_another_key_of_a_loaded_table_is_refused_unless_it_is_loaded_again(cdcl
     assert cdclake(*arguments, "--set", "LastFullLoadDate=1900-01-01 00:00:00").exit_code == 0
 
 
+def test_a_type_that_a_loaded_table_cannot_have_is_refused_unless_it_is_loaded_again(cdclake, store, state):
+    arguments = ("tables", "set", "shop.store", "--schema", "id string", "--primary-key", "id", "--unchecked")
+    assert "Schema declares id as string, and in the lake table it is bigint" in cdclake.refused(*arguments)
+    assert state.get(STORE).item.get(Attribute.SCHEMA, "null") == "null"
+    cdclake.ok(*arguments, "--set", "LastFullLoadDate=1900-01-01 00:00:00")
+
+
 def test_the_remedy_for_a_lost_lake_can_be_followed(cdclake, store, state):
     lake = boto3.client("s3")
     for version in lake.list_object_versions(Bucket="cdclake-lake")["Versions"]:

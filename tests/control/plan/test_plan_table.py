@@ -293,3 +293,13 @@ def test_a_key_changed_by_hand_is_refused_before_a_run_unless_the_table_is_loade
         planned(changed, **{CHANGE_1: 1})
     assert planned(table(PrimaryKey="id", LastChangeId="1", **keys), **{CHANGE_1: 1}).incremental
     assert planned(changed.with_attributes(LastFullLoadDate="1900-01-01 00:00:00"), **{"LOAD00000001.csv": 1}).full_load
+
+
+def test_a_type_changed_by_hand_is_refused_before_a_run_unless_the_table_is_loaded_again():
+    lake = Snapshot(change=1, schema=SCHEMA, primary_key=("id",))
+    state = table(PrimaryKey="id", Schema="id string", LastChangeId="1", LastFullLoadDate="2024-03-05 10:00:00")
+    listing = [ListedObject(PREFIX + name, 10, T0 + timedelta(seconds=1)) for name in ("LOAD00000001.csv", CHANGE_1)]
+    with pytest.raises(ConfigurationError, match="declares id as string, and in the lake table it is bigint"):
+        plan_table(state, raw_files(listing[1:], PREFIX), NOW, lake)
+    again = state.with_attributes(LastFullLoadDate="1900-01-01 00:00:00")
+    assert plan_table(again, raw_files(listing, PREFIX), NOW, lake).full_load

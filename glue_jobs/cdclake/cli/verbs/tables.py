@@ -353,7 +353,8 @@ def _change(
             lake = log.snapshot(log.head())
         after = checked_settings(before, attributes, lake)
         if lake and not unchecked:
-            _check_columns(target, after, attributes.keys(), lake)
+            reloads = attributes.get(Attribute.LAST_FULL_LOAD_DATE) == Sentinel.NEVER_LOADED
+            _check_columns(target, after, attributes.keys(), lake, reloads=reloads)
     states = []
     for before in found:
         if register:
@@ -362,13 +363,15 @@ def _change(
     output_for(output).records("Tables", _COLUMNS, [_state_record(after) for after in states])
 
 
-def _check_columns(target: Target, state: TableState, changed: Collection[str], lake: Snapshot) -> None:
+def _check_columns(
+    target: Target, state: TableState, changed: Collection[str], lake: Snapshot, *, reloads: bool
+) -> None:
     from cdclake.adapters.filesystem import lake_filesystem
     from cdclake.cli.aws.environment import aws_environment
     from cdclake.cli.aws.services import connect
-    from cdclake.doctor.check_settings import RawReader, check_columns_exist
+    from cdclake.doctor.check_settings import RawReader, check_columns
 
     with aws_environment(target):
         services = connect(target)
         raw = RawReader(services.raw, lambda: lake_filesystem(target.raw_bucket).open())
-        check_columns_exist(raw, state, changed, services.clock(), lake)
+        check_columns(raw, state, changed, services.clock(), lake, reloads=reloads)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.snapshot import LakeKeys
+from cdclake.model.snapshot import LakeKeys, check_declared_types
 from cdclake.model.table import TableSettings
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def checked_settings(before: TableState, attributes: Mapping[str, str], lake: Sn
     """The state of a table with changed settings.
 
     Args:
-        lake: The lake table, to refuse other keys than it was created with, unless the same call resets the date of the
-            full load; None: they are not checked.
+        lake: The lake table, to refuse other keys than it was created with, and types that it cannot have, unless the
+            same call resets the date of the full load; None: they are not checked.
 
     Raises:
         ConfigurationError: The new settings are invalid.
@@ -61,8 +61,11 @@ def checked_settings(before: TableState, attributes: Mapping[str, str], lake: Sn
     if attributes != _OFF:  # a table with invalid settings can be turned off
         _refuse_invalid(after, attributes)
     keys = LakeKeys.of(lake) if lake else None
-    if keys and attributes.get(Attribute.LAST_FULL_LOAD_DATE) != Sentinel.NEVER_LOADED:
+    reloads = attributes.get(Attribute.LAST_FULL_LOAD_DATE) == Sentinel.NEVER_LOADED
+    if keys and not reloads:
         keys.check(after.settings, after.name)
+    if lake:
+        check_declared_types(lake, after.settings, after.name, reloads=reloads)
     return after
 
 

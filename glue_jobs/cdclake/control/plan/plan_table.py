@@ -25,7 +25,7 @@ from cdclake.errors import ConfigurationError, IntegrityError, RawFilesLostError
 from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, pending_changes, window_begin
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import MAX_STAMP_AHEAD, file_order, stamp_time
-from cdclake.model.snapshot import LakeKeys, Snapshot
+from cdclake.model.snapshot import LakeKeys, Snapshot, check_declared_types
 from cdclake.model.table import TableState
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE, display_stored
 
@@ -129,6 +129,8 @@ def _plan_files(
         keys = LakeKeys.of(lake) if lake else LakeKeys.parse(state.item.get(Attribute.LAST_KEYS, ""))
         if keys:
             keys.check(state.settings, state.name)
+    if lake:
+        check_declared_types(lake, state.settings, state.name, reloads=bool(loads))
     work = _due_files(state, known, loads, files.changes, lake)
     if lake and is_same_load(state, loads):
         _check_applied_files(state, lake, work.base, files)
