@@ -9,7 +9,7 @@ from cdclake.doctor.clocks import find_clock_shift, usual_offset
 from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.fixes import change_sequence_rule, s3_settings, tables_set
 from cdclake.doctor.infer import clock_offsets, timestamp_column
-from cdclake.lake.raw.normalize import SEQUENCE_COLUMN
+from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN
 from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:

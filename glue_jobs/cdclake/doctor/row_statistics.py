@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.lake.raw.normalize import SEQUENCE_COLUMN
+from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN
 from cdclake.lake.storage.keys import KEY
 from cdclake.lake.storage.types import as_text
 from cdclake.model.position import ARRIVED, file_and_row

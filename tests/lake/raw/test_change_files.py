@@ -252,6 +252,64 @@ def test_a_source_column_named_like_a_before_image_is_refused(tmp_path: Path, na
     assert caught.value.details == {"file": file, "row": 2, "column": name}
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("Op", ["buy", "sell"]),
+        ("Op", ["I", "D"]),
+        ("Op", ["I", None]),
+        ("Op", ["I", ""]),
+        ("Op", [1, 2]),
+        ("Op", [b"I", b"\xff"]),
+        ("AR_H_CHANGE_SEQ", [None, "7"]),
+        ("ar_h_change_seq", [7, 8]),
+        ("AR_H_STREAM_POSITION", ["", "mysql:1"]),
+        ("AR_H_OPERATION", ["INSERT", "sell"]),
+    ],
+    ids=str,
+)
+def test_a_source_column_of_a_full_load_named_like_one_of_dms_is_refused(
+    tmp_path: Path, name: str, values: list[object]
+) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
+    with pytest.raises(SchemaMismatchError, match="whose values the lake would lose") as caught:
+        table.read_file("LOAD00000001.parquet", pa.table({"id": [1, 2], name: values}))
+    assert caught.value.details["column"] == name
+
+
+def test_columns_that_dms_adds_to_full_loads_are_read(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
+    columns: dict[str, list[object]] = {
+        "Op": ["I", "I"],
+        "id": [1, 2],
+        "AR_H_CHANGE_SEQ": ["", None],
+        "AR_H_STREAM_POSITION": ["", None],
+        "AR_H_OPERATION": ["INSERT", ""],
+        "AR_H_TIMESTAMP": ["2024-03-05 10:15:00", ""],
+    }
+    batch = table.read_file("LOAD00000001.parquet", pa.table(columns))
+    assert batch.rows.select(["id", "Op"]).to_pylist() == [{"id": 1, "Op": "I"}, {"id": 2, "Op": "I"}]
+
+
+def test_a_source_column_of_a_full_load_in_csv_named_like_one_of_dms_is_refused(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
+    with pytest.raises(SchemaMismatchError, match="Column Op has a value in a full load"):
+        table.read_file("LOAD00000001.csv", b"id,Op\n1,I\n2,sell\n")
+    declared = persons(tmp_path / "declared", Schema="id int, name string, Op string")
+    with pytest.raises(SchemaMismatchError, match="Column Op has a value in a full load"):
+        declared.read_file("LOAD00000002.csv", b"1,a,buy\n")
+
+
+@pytest.mark.parametrize("file", ["20240305-101500123.parquet", "20240305-101500123.csv"])
+def test_an_operation_that_is_not_the_first_column_of_a_change_file_is_one_of_the_source(
+    tmp_path: Path, file: str
+) -> None:
+    table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
+    content = pa.table({"id": [1], "Op": ["D"]}) if file.endswith("parquet") else b"id,Op\n1,D\n"
+    with pytest.raises(SchemaMismatchError, match="Op of a change file is not the first"):
+        table.read_file(file, content)
+
+
 def test_a_source_column_in_csv_named_like_a_before_image_is_refused(tmp_path: Path) -> None:
     table = persons(tmp_path, Schema=f"{DECLARED}, BI_score int", CsvNoSupValue="?")
     table.load_file(LOAD, b'1,a,\n2,b,""\n3,c,NULL\n4,d,?\n')

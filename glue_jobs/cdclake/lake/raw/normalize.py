@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import InputError, OrderingError, SchemaMismatchError
+from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN, check_added_columns, without_image
 from cdclake.lake.raw.ordering import order_values, unsortable_text
 from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows, ReadBatch
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, row_keys
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.table import TableSettings
 
-SEQUENCE_COLUMN = "AR_H_CHANGE_SEQ"
 MAX_ENCODED_BYTES = 32
 """Columns with a longer text are decoded: limits on the bytes of row groups count encoded texts as their index."""
 _TEXT = pa.string()
@@ -103,7 +103,7 @@ def normalize_together(
 def _converted(rows: _Rows, later_columns: frozenset[str], *, numbered: bool) -> ReadBatch:
     rows.read_columns()
     rows.read_operations()
-    rows.refuse_images_of_inserts()
+    rows.refuse_source_columns()
     rows.mark_unsent()
     rows.require_keys()
     positions = rows.positions(numbered=numbered)
@@ -193,25 +193,14 @@ class _Rows:
         self._fault(_where(pc.invert(known)), BadRowKind.OPERATION, reason, OP_COLUMN)
         self._columns[OP_COLUMN] = operations
 
-    def refuse_images_of_inserts(self) -> None:
-        """Refuse a source column that is named like a before image: DMS sends none with full loads and inserts.
+    def refuse_source_columns(self) -> None:
+        """Refuse columns of the source that are named like those that DMS adds.
 
         Raises:
-            SchemaMismatchError: Such a column has a value there.
+            SchemaMismatchError: There is one.
         """
         inserts = pc.fill_null(pc.equal(self._columns[OP_COLUMN], INSERT), False)
-        for name, values in zip(self._raw.columns.schema.names, self._raw.columns.columns, strict=True):
-            if not name.startswith(BEFORE_PREFIX):
-                continue
-            found = _where(pc.and_(inserts, pc.invert(self._without_image(values))))
-            if found:
-                message = (
-                    f"Column {name} has a value in a full load or an insert. DMS sends before images only with updates,"
-                    " so this is a column of the source"
-                )
-                remedy = "Nothing of it was applied. Rename the column with a DMS mapping rule, and reload the table"
-                row = int(self._raw.numbers[found[0]]) + 1
-                raise SchemaMismatchError(message, remedy=remedy, file=self._file.relative, row=row, column=name)
+        check_added_columns(self._raw, inserts, self._file, self._settings.csv)
 
     def mark_unsent(self) -> None:
         """Mark what updates did not send: columns that the file lacks, and nulls that mean it."""
@@ -410,16 +399,8 @@ class _Rows:
             return None
         values = self._raw.columns.column(before)
         is_other = pc.fill_null(pc.not_equal(self._columns[OP_COLUMN], UPDATE), True)
-        absent = pc.or_(is_other, self._without_image(values))
+        absent = pc.or_(is_other, without_image(values, self._file, self._settings.csv))
         return self._cast(pc.if_else(absent, pa.scalar(None, values.type), values), before, column.type)
-
-    def _without_image(self, values: pa.Array) -> pa.Array:
-        """Where a column of before images has none."""
-        if not self._is_csv:
-            return values.is_null()
-        # DMS writes an empty field for a missing before image, whatever the null text is.
-        empty = {"", self._settings.csv.no_sup_value or ""}
-        return pc.or_(values.is_null(), pc.is_in(values, value_set=pa.array([text.encode() for text in empty])))
 
     def to_batch(self, positions: pa.Array, old_keys: dict[str, pa.Array]) -> ReadBatch:
         """Return the good rows, followed by deletes of old keys, and the bad rows."""

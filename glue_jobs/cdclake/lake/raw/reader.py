@@ -15,7 +15,8 @@ import pyarrow as pa
 from cdclake.adapters.filesystem import FetchedFile
 from cdclake.errors import ConfigurationError, InputError, SchemaMismatchError, UnreadableFileError, without_values
 from cdclake.lake.raw import csv, parquet
-from cdclake.lake.raw.normalize import SEQUENCE_COLUMN, normalize, normalize_together, order_type
+from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN
+from cdclake.lake.raw.normalize import normalize, normalize_together, order_type
 from cdclake.lake.raw.ordering import order_kind
 from cdclake.lake.raw.rows import REWRITE_OR_IGNORE
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT
@@ -356,11 +357,13 @@ def _check_names(raw: pa.Schema, file: RawFile) -> None:
         SchemaMismatchError: The lake cannot have a column of such a name.
     """
     seen: set[str] = set()
-    for name in raw.names:
+    for number, name in enumerate(raw.names):
         if is_reserved(name) and name != OP_COLUMN:
             fault = f"Column {name} of a raw file has a name that is reserved by cdclake"
         elif name.lower() in seen:
             fault = f"Column {name} of a raw file appears twice; names ignore case"
+        elif name == OP_COLUMN and number and file.kind is RawKind.CHANGE:
+            fault = f"Column {name} of a change file is not the first, as DMS's own is, so it is a column of the source"
         elif not name.strip() or _CONTROL_CHARACTER.search(name):
             fault = "A column of a raw file has an empty name, or one with control characters"
         else:
