@@ -14,7 +14,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdclake.adapters import aws
@@ -31,7 +31,9 @@ from cdclake.lake.operations.table_run import TableRun
 from cdclake.lake.read.as_of import RetainedFile, TableLocation
 from cdclake.lake.read.dataframe import frame, quoted, read_table
 from cdclake.lake.read.history_dataframe import read_history
+from cdclake.lake.spark.session import active_session
 from cdclake.lake.spark.spark_backend import SparkBackend
+from cdclake.lake.spark.workers_python import check_python
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.schema import DELETE, INSERT, UPDATE
@@ -40,7 +42,7 @@ from cdclake.model.table import TableName, TableSettings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from cdclake.lake.operations.direct.apply import ReadInput
     from cdclake.model.change import ChangeRecord
@@ -82,7 +84,8 @@ class LakeTable:
         raw_bucket: Bucket that DMS writes to. It is not read, but is part of the table's key in the state table.
         raw_prefix: Folder of the schemas in that bucket, which is also part of the key.
         state_table: DynamoDB table that contains the state.
-        spark: The Spark session; by default the active one, or a new one.
+        spark: The Spark session; by default the active one, or a new one whose workers run this Python if they are on
+            this machine.
         user: Author of changes, for the change records; by default `CDCLAKE_USER`, else the identity that AWS reports.
         states: State store to use instead of a DynamoDB table.
         clock: Returns the current time in UTC; by default that of AWS, or of this machine if nothing is on AWS.
@@ -254,7 +257,9 @@ class LakeTable:
 
     @cached_property
     def _spark(self) -> SparkSession:
-        return self._spark_argument or SparkSession.builder.getOrCreate()
+        session = self._spark_argument or active_session()
+        check_python(session.sparkContext)
+        return session
 
     @cached_property
     def _states(self) -> StateStore:

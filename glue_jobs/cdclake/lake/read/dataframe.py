@@ -21,6 +21,7 @@ from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.lake.spark.backend import balanced_groups
 from cdclake.lake.spark.task_errors import SparkTask
+from cdclake.lake.spark.workers_python import check_python
 from cdclake.lake.storage.reader import as_full_load
 from cdclake.lake.storage.shape import TableShape, conform, is_deleted
 from cdclake.lake.storage.types import arrow_schema
@@ -150,6 +151,7 @@ def scan_frame(
         scans: The files; may be empty.
         constants: Names and types of the scans' constants.
     """
+    check_python(spark.sparkContext)
     groups = scan_groups(scans, spark.sparkContext.defaultParallelism)
     read = partial(_read_files, location=location, schema=schema, groups=groups, constants=arrow_schema(constants))
     numbers = spark.range(len(groups), numPartitions=max(1, len(groups)))  # one task per group

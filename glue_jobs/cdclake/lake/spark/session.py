@@ -9,6 +9,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from cdclake.lake.spark.spark_backend import SparkBackend
+from cdclake.lake.spark.workers_python import choose_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,15 @@ def spark_backend() -> SparkBackend:
     return SparkBackend(SparkContext.getOrCreate())
 
 
+def active_session() -> SparkSession:
+    """The active Spark session, or a new one whose workers run this Python if they are on this machine."""
+    is_new = SparkContext._active_spark_context is None
+    session = SparkSession.builder.getOrCreate()
+    if is_new:
+        choose_python(session.sparkContext)
+    return session
+
+
 @contextmanager
 def local_session(name: str) -> Iterator[SparkSession]:
     """Run Spark on all cores of this machine, in UTC, until the `with` block ends."""
@@ -34,6 +44,7 @@ def local_session(name: str) -> Iterator[SparkSession]:
     for setting, value in _SETTINGS.items():
         builder = builder.config(setting, value)
     session = builder.getOrCreate()
+    choose_python(session.sparkContext)
     try:
         yield session
     finally:

@@ -18,6 +18,7 @@ from typing import Any
 
 from cdclake import errors
 from cdclake.lake.spark.worker import start_tasks_quickly
+from cdclake.lake.spark.workers_python import error_of_python
 
 _MARK = "cdclake-error:"
 _NO_ROOM = os.strerror(errno.ENOSPC)
@@ -54,6 +55,9 @@ def raising_task_errors() -> Iterator[None]:
         if encoded is None and _NO_ROOM in text:  # Spark itself writes what it shuffles
             raise errors.disk_full_error(_NO_ROOM) from error
         if encoded is None:
+            wrong_python = error_of_python(text)
+            if wrong_python:
+                raise wrong_python from error
             raise
         data = json.loads(encoded[1])
         kind: type[errors.CdclakeError] = getattr(errors, data["kind"])
