@@ -17,6 +17,7 @@ from cdclake.lake.raw.reader import Inspection, Slice, inspect_raw_file, read_er
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.rawfiles import RawFormat, RawKind
+from cdclake.model.schema import UNTYPED, Column, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -180,7 +181,8 @@ def _read_rows(
     keys = tuple(name for name in settings.primary_key if facts.has(name))
     order = settings.order_column if facts.has(settings.order_column) else ""
     readable = replace(settings, primary_key=keys, order_column=order, unique_checks="")
-    shape = TableShape(inspection.schema, keys, ())
+    columns = (Column(one.name, "string" if one.type == UNTYPED else one.type) for one in inspection.schema)
+    shape = TableShape(Schema(tuple(columns)), keys, ())
     rows = 0
     for part in inspection.parts or (Slice(facts.file, 0),):
         for raw in read_raw(fs, part, readable, table):

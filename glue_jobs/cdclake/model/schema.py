@@ -21,6 +21,8 @@ INSERT, UPDATE, DELETE = "I", "U", "D"
 BEFORE_PREFIX = "BI_"
 ADDED_PREFIXES = ("AR_H_", BEFORE_PREFIX)
 """Prefixes of columns that DMS's mapping rules add."""
+UNTYPED = "null"
+"""Stands for the type of a column of raw files or input rows that has none, because all its values are null."""
 INTEGER_TYPES = ("tinyint", "smallint", "int", "bigint")
 _INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _PLAIN_TYPES = frozenset({*INTEGER_TYPES, "boolean", "float", "double", "string", "binary", "date", "timestamp"})
@@ -157,8 +159,10 @@ def wider_type(left: str, right: str) -> str | None:
 
     A number and text have no common type: a number column never silently becomes text.
     """
-    if left == right:
+    if left == right or right == UNTYPED:
         return left
+    if left == UNTYPED:
+        return right
     pair = {left, right}
     if pair <= set(INTEGER_TYPES):
         return max(left, right, key=INTEGER_TYPES.index)

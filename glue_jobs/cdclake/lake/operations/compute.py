@@ -22,6 +22,7 @@ from cdclake.lake.operations.history import (
     plan_history,
 )
 from cdclake.lake.operations.request import Request
+from cdclake.lake.operations.untyped_columns import with_types
 from cdclake.lake.raw.reader import fetch_raw_file, inspect_raw_file, read_raw
 from cdclake.lake.raw.suppression import Suppression
 from cdclake.lake.storage.key_ranges import without_key_ranges
@@ -129,7 +130,7 @@ def inspect_changes(run: TableRun, before: Snapshot, files: Sequence[RawFile]) -
         OrderingError: The files order their rows by another kind of value than the table.
     """
     is_small = sum(file.size_bytes for file in files) <= SMALL_CHANGE_BYTES  # then the driver reads the rows, too
-    inspections = inspect_raw_files(run, files, fetches=is_small)
+    inspections = with_types(run, before, files, inspect_raw_files(run, files, fetches=is_small))
     known = base_schema(run, before, reloads=False)
     shape = table_shape(run, merged_schema(known, files, inspections), before, inspections)
     require_same_keys(run, before)

@@ -25,6 +25,7 @@ from cdclake.lake.operations.compute import (
     table_shape,
 )
 from cdclake.lake.operations.history import base_schema
+from cdclake.lake.operations.untyped_columns import with_types
 from cdclake.model.change import ChangeKind
 from cdclake.model.drift import incremental_drift, reload_drift
 from cdclake.model.due_files import (
@@ -83,7 +84,7 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
         return _no_change(run, before, "this full load is in the lake already")
 
     _identify(full_load)
-    inspections = inspect_raw_files(run, full_load)
+    inspections = with_types(run, before, full_load, inspect_raw_files(run, full_load))
     shape = table_shape(run, merged_schema(base_schema(run, before, reloads=True), full_load, inspections), Snapshot())
     loaded = merged_schema(Schema(), full_load, inspections)
     drift = reload_drift(before, loaded, full_load[0].relative)

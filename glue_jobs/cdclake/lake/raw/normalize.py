@@ -462,7 +462,9 @@ def order_type(name: str, raw_type: pa.DataType, settings: TableSettings) -> str
     declared = settings.schema.find(name) if settings.schema else None
     if declared is not None:
         return declared.type
-    return "string" if pa.types.is_binary(raw_type) else from_arrow(raw_type) or "string"
+    if pa.types.is_binary(raw_type) or pa.types.is_null(raw_type):
+        return "string"
+    return from_arrow(raw_type) or "string"
 
 
 def _old_key_deletes(rows: pa.Table, old_keys: dict[str, pa.Array]) -> pa.Table:

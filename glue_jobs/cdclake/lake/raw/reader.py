@@ -87,7 +87,7 @@ class Inspection:
     """The columns and slices of a raw file.
 
     Attributes:
-        schema: The source's columns in lake types, without operation and added columns.
+        schema: The source's columns in lake types, or `UNTYPED`, without operation and added columns.
         parts: Slices for tasks to read: one per Parquet row group, one for a CSV file.
         ordering: What orders the rows of a change file: `file name`, `AR_H_CHANGE_SEQ` or `column <name>`. If the lake
             does not store that column, the kind of its values follows. Empty for a full load.

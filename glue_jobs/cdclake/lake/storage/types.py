@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import SchemaMismatchError
-from cdclake.model.schema import INTEGER_TYPES, Column, Schema, decimal_parts
+from cdclake.model.schema import INTEGER_TYPES, UNTYPED, Column, Schema, decimal_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,7 @@ _FROM_ARROW = {
     pa.large_string(): "string",
     pa.large_binary(): "binary",
     pa.date64(): "date",
-    pa.null(): "string",
+    pa.null(): UNTYPED,
 }
 
 
@@ -71,7 +71,7 @@ def to_arrow(kind: str) -> pa.DataType:
 
 
 def from_arrow(kind: pa.DataType) -> str | None:
-    """Lake type for a raw Arrow type; None if there is none (lists, structs, maps)."""
+    """Lake type for a raw Arrow type, or `UNTYPED`; None if there is none (lists, structs, maps)."""
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})" if kind.precision <= 38 and kind.scale >= 0 else None
     if pa.types.is_timestamp(kind):
@@ -95,7 +95,7 @@ def is_convertible(raw: pa.DataType, kind: str) -> bool:
     if pa.types.is_dictionary(raw):
         return is_convertible(raw.value_type, kind)
     source = "time" if pa.types.is_time(raw) else from_arrow(raw) or ""
-    if kind in (source, "string") or source in ("string", "binary"):
+    if kind in (source, "string") or source in ("string", "binary", UNTYPED):
         return True
     pair = {"decimal" if decimal_parts(each) else each for each in (source, kind)}
     return any(pair <= kinds for kinds in _CONVERTIBLE)

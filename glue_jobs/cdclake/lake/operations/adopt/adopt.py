@@ -22,7 +22,7 @@ from cdclake.lake.storage.partitions import partition_column, partition_text
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.due_files import begin_after, pending_changes
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.schema import Column, Schema, partition_folder
+from cdclake.model.schema import UNTYPED, Column, Schema, partition_folder
 from cdclake.model.snapshot import DataFile, Snapshot
 from cdclake.model.table import TableState
 from cdclake.raw_listing import list_raw_files
@@ -155,7 +155,7 @@ def _partition_columns(source: AdoptionSource, newest: RawFile | None) -> tuple[
     columns = []
     for name in settings.partition_key:
         column = schema.find(name)
-        if column is None:
+        if column is None or column.type == UNTYPED:
             message = f"The type of the partition column {name} is unknown, because the newest raw file lacks it"
             remedy = f"Declare all columns with their types in the {Attribute.SCHEMA} attribute, including {name}"
             raise ConfigurationError(message, remedy=remedy, table=source.state.name)

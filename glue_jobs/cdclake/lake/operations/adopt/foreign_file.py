@@ -17,7 +17,7 @@ from cdclake.lake.storage.reader import open_parquet
 from cdclake.lake.storage.types import from_arrow, to_arrow
 from cdclake.model.layout import LakeLayout
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.schema import OP_COLUMN, Column, Schema, merge_schemas, parse_partition_folder
+from cdclake.model.schema import OP_COLUMN, UNTYPED, Column, Schema, merge_schemas, parse_partition_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,4 +147,4 @@ def _lake_type(kind: pa.DataType, physical: str) -> str | None:
     lake = from_arrow(kind)
     if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
         return lake
-    return lake if lake and to_arrow(lake) == kind else None
+    return lake if lake and lake != UNTYPED and to_arrow(lake) == kind else None

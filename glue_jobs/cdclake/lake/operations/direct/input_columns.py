@@ -10,7 +10,7 @@ from cdclake.lake.raw.reader import RESERVED_COLUMNS, RESERVED_PREFIX, is_reserv
 from cdclake.lake.spark.backend import is_spark_dataframe
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.schema import ADDED_PREFIXES, DELETE, OP_COLUMN, UPDATE, Column, Schema, parse_type
+from cdclake.model.schema import ADDED_PREFIXES, DELETE, OP_COLUMN, UNTYPED, UPDATE, Column, Schema, parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _IGNORED = frozenset({OP_COLUMN.lower(), POSITION})
 """Columns that reads of a lake table return besides the source's columns."""
-_SPARK_ONLY = {"timestamp_ntz": "timestamp", "void": "string"}
+_SPARK_ONLY = {"timestamp_ntz": "timestamp", "void": UNTYPED}
 
 
 class InputColumn(NamedTuple):
     """A column of input rows.
 
     Attributes:
-        kind: Its lake type; None if the lake does not support its values.
+        kind: Its lake type, or `UNTYPED`; None if the lake does not support its values.
         input_type: Its type as Spark or Arrow names it.
     """
 
@@ -44,7 +44,8 @@ def input_columns(rows: InputRows) -> list[list[InputColumn]]:
 
 def _spark_column(name: str, spark_type: str) -> InputColumn:
     try:
-        return InputColumn(name, parse_type(_SPARK_ONLY.get(spark_type, spark_type)), spark_type)
+        kind = _SPARK_ONLY.get(spark_type, spark_type)
+        return InputColumn(name, kind if kind == UNTYPED else parse_type(kind), spark_type)
     except ConfigurationError:  # not a lake type
         return InputColumn(name, None, spark_type)
 
@@ -96,7 +97,7 @@ def infer_schema(rows: InputRows, declared: Schema) -> Schema:
         declared: The columns that the table's settings declare; empty if they declare none.
 
     Raises:
-        RefusedChangeError: A column has a reserved name or an unsupported type.
+        RefusedChangeError: A column has a reserved name, an unsupported type, or no type, because it has no values.
     """
     if declared:
         return declared
@@ -111,7 +112,12 @@ def infer_schema(rows: InputRows, declared: Schema) -> Schema:
             reserved = ", ".join(sorted(RESERVED_COLUMNS))
             remedy = f"Choose a name other than {reserved}, without the prefix {RESERVED_PREFIX} and those of DMS"
             raise RefusedChangeError("A column has a reserved name", remedy=remedy, column=column.name)
-        columns.setdefault(lower, Column(column.name, column.kind))
+        if columns.get(lower, Column("", UNTYPED)).type == UNTYPED:
+            columns[lower] = Column(column.name, column.kind)
+    untyped = next((column.name for column in columns.values() if column.type == UNTYPED), None)
+    if untyped is not None:
+        message = "A column of a new table has no type, because it has no values"
+        raise RefusedChangeError(message, remedy="Cast it to its type, or leave it out", column=untyped)
     return Schema(tuple(columns.values()))
 
 
