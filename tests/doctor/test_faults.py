@@ -347,6 +347,19 @@ def test_rows_delivered_twice_are_found(tmp_path: Path) -> None:
         assert report.findings[-1].file == again
 
 
+def test_rows_delivered_twice_are_no_note_if_the_history_doubles_them(tmp_path: Path) -> None:
+    for name, names, item, code in (
+        ("sequences", GOOD, {}, Code.DELIVERED_TWICE),
+        ("column", without("HeaderColumns"), {"OrderColumn": "ts"}, Code.DELIVERED_TWICE_IN_HISTORY),
+    ):
+        raw = RawFolder(tmp_path / name, dict(names))
+        raw.fill()
+        made = raw.change(*[("I", row(2_000 + i)) for i in range(12)])
+        raw.now += MINUTE
+        raw.put(change_path(raw.settings, raw.now), raw.file(made).read_bytes())
+        assert one_finding(raw, raw.attributes(History="true", **item)).code is code
+
+
 def test_two_tasks_that_write_one_table_are_found(raw: RawFolder) -> None:
     raw.fill()
     first = raw.changes(*[("I", row(3_000 + i)) for i in range(3)])

@@ -30,7 +30,7 @@ def check_order(evidence: Evidence) -> Iterator[Finding]:
     if not ordered:
         yield from _clocks(evidence)
     yield from _two_writers(evidence)
-    yield from _delivered_twice(evidence, ordered=ordered)
+    yield from _delivered_twice(evidence, sequenced=sequenced, ordered=ordered)
 
 
 def _ordering_column(evidence: Evidence, *, ordered: bool) -> Iterator[Finding]:
@@ -89,18 +89,23 @@ def _two_writers(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(Code.TWO_WRITERS, text, fix, file=second)
 
 
-def _delivered_twice(evidence: Evidence, *, ordered: bool) -> Iterator[Finding]:
+def _delivered_twice(evidence: Evidence, *, sequenced: bool, ordered: bool) -> Iterator[Finding]:
     pairs = [*_shared_sequences(evidence.statistics.files)] or [*_equal_files(evidence, evidence.statistics.files)]
     if not pairs:
         return
     rows = sum(count for _, _, count in pairs)
     first, second, _ = pairs[0]
     text = f"{counted(rows, 'row')} in {counted(len(pairs), 'pair')} of files, for example this one and {first}"
+    rule = change_sequence_rule(evidence.name)
     if ordered and evidence.settings.primary_key:
-        yield Finding(Code.DELIVERED_TWICE, text, "No action needed", file=second)
+        if sequenced or not evidence.settings.history:
+            yield Finding(Code.DELIVERED_TWICE, text, "No action needed", file=second)
+        else:
+            fix = "Add this mapping rule to the task, then reload the table"
+            yield Finding(Code.DELIVERED_TWICE_IN_HISTORY, text, fix, rule, second)
     else:
         fix = "Set PrimaryKey if it is not set, and add this mapping rule to the task"
-        yield Finding(Code.DELIVERED_TWICE_NO_ORDER, text, fix, change_sequence_rule(evidence.name), second)
+        yield Finding(Code.DELIVERED_TWICE_NO_ORDER, text, fix, rule, second)
 
 
 def _shared_sequences(files: dict[str, FileStatistics]) -> Iterator[tuple[str, str, int]]:

@@ -52,6 +52,7 @@ class Code(str, Enum):
     LOCAL_TIME_NAMES = "local-time-names"
     TWO_WRITERS = "two-writers"
     DELIVERED_TWICE = "delivered-twice"
+    DELIVERED_TWICE_IN_HISTORY = "delivered-twice-in-history"
     DELIVERED_TWICE_NO_ORDER = "delivered-twice-no-order"
     KEY_CHANGE_LOST = "key-change-lost"
     NO_BEFORE_IMAGE = "no-before-image"
@@ -225,6 +226,11 @@ KINDS = {
     ),
     Code.DELIVERED_TWICE: Kind(
         _NOTE, "the same rows arrived in two files", "a task was resumed; positions make the repeated rows harmless"
+    ),
+    Code.DELIVERED_TWICE_IN_HISTORY: Kind(
+        _WARNING,
+        "the same rows arrived in two files, and the table has a History but no AR_H_CHANGE_SEQ",
+        "a task was resumed; the table is right, but the history has each repeated version twice",
     ),
     Code.DELIVERED_TWICE_NO_ORDER: Kind(
         _WARNING,

@@ -243,6 +243,18 @@ def test_rows_delivered_again_with_their_sequences_change_nothing(table: Table) 
     assert {one.row["id"]: one.row["name"] for one in table.rows()} == {2: "a", 3: "b"}
 
 
+def test_the_delete_of_the_older_row_delivered_again_does_not_delete_the_row_that_arrived(table: Table) -> None:
+    table.item["History"] = "true"
+    table.columns = pa.schema([*PERSONS, ("AR_H_CHANGE_SEQ", pa.string())])
+    rows = sequenced([("I", 1, "a", None), ("I", 2, "b", None), ("U", 2, "a", 1), ("D", 2, "b", None)])
+    for hour, part in enumerate((rows, rows[3:], rows[1:], rows), 1):
+        table.write_key_changes(f"20240305-1{hour}1500000.parquet", part)
+        table.load_incremental()
+        assert live(table) == {2: "a"}
+        found = [(one.row["name"], one.operation) for one in versions(table, ("id",)) if one.row["id"] == 2]
+        assert found == [("b", "insert"), ("a", "update"), ("a", "update")]
+
+
 def test_a_shift_delivered_again_without_sequences_is_refused(table: Table) -> None:
     insert(table, LOADED)
     apply(table, FIRST, SHIFT)

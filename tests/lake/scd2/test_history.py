@@ -286,6 +286,56 @@ def test_times_come_from_the_column_then_the_change_sequence_then_the_file(table
     ]
 
 
+SEQUENCED = [
+    *[("I", row(1, "a")), ("I", row(2, "z")), ("U", row(1, "b"))],
+    *[("D", row(1)), ("D", row(2)), ("U", row(1, "b"))],
+]
+
+
+def put_sequenced(table: Table, file: int, start: int, end: int, **other_values: Any) -> None:
+    """Write rows of `SEQUENCED` with their change sequences, as a task does that sends rows again."""
+    rows = [
+        {"Op": op, **values, **other_values, "AR_H_CHANGE_SEQ": f"2024031012000{number}00{number:019}"}
+        for number, (op, values) in enumerate(SEQUENCED)
+    ]
+    columns = pa.schema([("Op", pa.string()), *COLUMNS, ("AR_H_CHANGE_SEQ", pa.string())])
+    table.put(f"20240310-12010{file}000.parquet", pa.Table.from_pylist(rows[start:end], columns))
+
+
+@pytest.mark.sampled(quick=2)
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (2, 1, 0), (1, 0, 2), (1, 2, 0)])
+@pytest.mark.parametrize("runs", [1, 3])
+def test_rows_that_a_resumed_task_sends_again_make_no_second_version(
+    table: Table, order: tuple[int, ...], runs: int
+) -> None:
+    parts = [(0, 4), (1, 6), (0, 6)]
+    for file in order:
+        put_sequenced(table, file, *parts[file])
+        if runs > 1:
+            table.load_incremental()
+    table.load_incremental()
+    assert [one[:3] for one in summary(versions(table, KEY))] == [
+        (1, "a", "insert"),
+        (1, "b", "update"),
+        (1, "b", "delete"),
+        (1, "b", "insert"),
+        (2, "z", "insert"),
+        (2, "z", "delete"),
+    ]
+    check_newest_are_the_table(table, KEY)
+
+
+def test_a_row_sent_again_with_another_value_is_a_version(table: Table) -> None:
+    """Of a change that DMS sends again it may have read a large value anew: the table shows the later, so does it."""
+    put_sequenced(table, 0, 0, 3)
+    table.load_incremental()
+    put_sequenced(table, 1, 2, 3, seen=MARCH)
+    table.load_incremental()
+    found = [(one.row["name"], one.row["seen"], one.operation) for one in versions(table, KEY) if one.row["id"] == 1]
+    assert found == [("a", None, "insert"), ("b", None, "update"), ("b", MARCH, "update")]
+    check_newest_are_the_table(table, KEY)
+
+
 def test_a_widened_type_is_the_same_in_all_files(table: Table) -> None:
     narrow = pa.schema([("id", pa.int32()), ("name", pa.string()), ("seen", pa.timestamp("us", tz="UTC"))])
     table.columns = narrow

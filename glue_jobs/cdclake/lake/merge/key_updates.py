@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 _SEQUENCE = r"^(?P<sequence>\d{35})\|"
+_MARK = rf"(?P<mark>[{ARRIVED}\{DEPARTED}]?)$"
 _IF_IMMEDIATE = (
     "If the source checks keys row by row (MySQL, MariaDB, and PostgreSQL unless the key is DEFERRABLE), "
     f"set {Attribute.UNIQUE_CHECKS} to {IMMEDIATE}. Otherwise: "
@@ -156,6 +157,7 @@ def settle_key_updates(
         return before
     known, buried = _flags(before.is_known), _flags(before.has_tombstone)
     again = is_delivered_again(rows) | is_key_update & _has_same_sequence(rows, existing_rows)
+    again |= _repeats_displacement(rows, live, tombstones)
     remembered = is_key_update & _has_same_sequence(rows, tombstones)
     known, buried = known | again, buried | remembered
     superseded, overtaken = known | buried, arrived & buried & ~known
@@ -227,24 +229,48 @@ def _array(flags: Flags) -> pa.ChunkedArray:
 
 
 def is_delivered_again(rows: pa.Table) -> Flags:
-    """Whether each key update repeats the one before it: the same key, mark and sequence.
+    """Whether each key update or delete repeats the one before it: the same key, mark and sequence.
+
+    Args:
+        rows: Rows in order of key and position.
+    """
+    is_candidate = is_part_of_key_update(rows) | _flags(pc.equal(rows[OP_COLUMN], DELETE))
+    return has_sequence_of_row_before(rows) & is_candidate if is_candidate.any() else is_candidate
+
+
+def is_part_of_key_update(rows: pa.Table) -> Flags:
+    """Whether each row arrived at its key or departed from it."""
+    return has_mark(rows[POSITION], ARRIVED) | has_mark(rows[POSITION], DEPARTED)
+
+
+def has_sequence_of_row_before(rows: pa.Table) -> Flags:
+    """Whether each row has the key, mark and sequence of the one before it.
+
+    DMS numbers all change rows of a task, so it is the same change in another file, sent again by a resumed task.
 
     Args:
         rows: Rows in order of key and position.
     """
     result = np.zeros(rows.num_rows, dtype=bool)
-    marked = has_mark(rows[POSITION], ARRIVED) | has_mark(rows[POSITION], DEPARTED)
-    if not marked.any():
+    if not rows.num_rows:
         return result
     same = np.ones(rows.num_rows - 1, dtype=bool)
-    for values in (rows[KEY], _sequences(rows[POSITION]), pc.utf8_slice_codeunits(rows[POSITION], -1)):
+    marks = pc.struct_field(pc.extract_regex(rows[POSITION], _MARK), "mark")
+    for values in (rows[KEY], sequences(rows[POSITION]), marks):
         array = values.combine_chunks()
         same &= _flags(pc.fill_null(pc.equal(array[:-1], array[1:]), False))
-    result[1:] = same & marked[1:]
+    result[1:] = same
     return result
 
 
-def _sequences(positions: pa.ChunkedArray) -> pa.ChunkedArray:
+def _repeats_displacement(rows: pa.Table, live: pa.Table, tombstones: pa.Table) -> Flags:
+    """Whether each row is a delete that is the last change of the lake's row: it concerned an older row of the key."""
+    displaced = tombstones.filter(pa.array(has_mark(tombstones[POSITION], DISPLACED)))
+    stayed = live.filter(matches(live[KEY], displaced[KEY].combine_chunks()))
+    return _flags(pc.equal(rows[OP_COLUMN], DELETE)) & _has_same_sequence(rows, stayed)
+
+
+def sequences(positions: pa.ChunkedArray) -> pa.ChunkedArray:
     """DMS's change sequence in each position, which identifies a change row; null if there is none."""
     return pc.struct_field(pc.extract_regex(positions, _SEQUENCE), "sequence")
 
@@ -255,7 +281,7 @@ def _has_same_sequence(rows: pa.Table, known: pa.Table) -> Flags:
 
 
 def _key_and_sequence(rows: pa.Table) -> pa.ChunkedArray:
-    return pc.binary_join_element_wise(rows[KEY].cast(pa.string()), _sequences(rows[POSITION]), "|")
+    return pc.binary_join_element_wise(rows[KEY].cast(pa.string()), sequences(rows[POSITION]), "|")
 
 
 @dataclass(frozen=True)
@@ -429,7 +455,7 @@ def _may_be_loaded(rows: pa.Table, live: pa.Table, overlap_end: str) -> Flags:
 
 def _is_after_load(rows: pa.Table, overlap_end: str) -> Flags:
     """Whether each row's sequence shows that the full load does not contain it."""
-    return _flags(pc.fill_null(pc.greater(_sequences(rows[POSITION]), overlap_end), False))
+    return _flags(pc.fill_null(pc.greater(sequences(rows[POSITION]), overlap_end), False))
 
 
 def _same_values(known: dict[str, Any], sent: dict[str, Any], names: Sequence[str], shape: TableShape) -> bool:

@@ -15,7 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
-from cdclake.lake.merge.key_updates import KeySpans, has_mark, is_delivered_again, settle
+from cdclake.lake.merge.key_updates import (
+    KeySpans,
+    has_mark,
+    has_sequence_of_row_before,
+    is_part_of_key_update,
+    sequences,
+    settle,
+)
 from cdclake.lake.merge.resolve import in_order, is_last_of_key, unsent_matrix
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, row_keys
 from cdclake.lake.storage.partitions import NO_ROWS, PartitionedRows, by_partition
@@ -217,12 +224,15 @@ def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def late_versions(new: pa.Table, existing: pa.Table, loads: Sequence[int]) -> pa.Table:
-    """The new versions that are older than the open version of their key, or replace it; see `_in_order`."""
+    """The new versions that are older than the open version of their key, or may be it; see `_in_order`."""
     newest = take(existing, pc.index_in(new[KEY], value_set=existing[KEY].combine_chunks()))
     since_load = pa.array(_count_loads(newest[CHANGE_ID], loads) == len(loads))
     is_before = pc.less(new[POSITION], newest[POSITION])
     is_absence = pc.and_(pc.equal(newest[POSITION], FULL_LOAD_POSITION), pc.equal(newest[OPERATION], DELETED))
-    is_before = pc.fill_null(pc.or_(is_before, pc.and_(is_absence, pc.equal(new[POSITION], FULL_LOAD_POSITION))), False)
+    is_before = pc.or_(is_before, pc.and_(is_absence, pc.equal(new[POSITION], FULL_LOAD_POSITION)))
+    is_other = pc.and_(pc.equal(new[OPERATION], DELETED), pc.not_equal(newest[OPERATION], DELETED))
+    is_again = pc.and_(is_other, pc.equal(sequences(new[POSITION]), sequences(newest[POSITION])))
+    is_before = pc.or_(pc.fill_null(is_before, False), pc.fill_null(is_again, False))
     return new.filter(pc.and_(since_load, is_before))
 
 
@@ -241,7 +251,7 @@ def merge_versions(
         IntegrityError: The history does not have exactly one open version of each key.
     """
     _require_one_open(existing)
-    rows, disproved = _in_order(pa.concat_tables([existing, new]), loads)
+    rows, disproved = _in_order(pa.concat_tables([existing, new]), table, loads)
     rows = _settle_key_updates(rows, table, _flags(rows[VERSION_FILE].is_valid()))
     before = rows.select([OPERATION, VALID_TO, VALIDITY_FLAG])
     exists = _flags(rows[VERSION_FILE].is_valid())
@@ -266,7 +276,7 @@ def merge_versions(
     )
 
 
-def _in_order(rows: pa.Table, loads: Sequence[int]) -> tuple[pa.Table, pa.Table]:
+def _in_order(rows: pa.Table, table: TableShape, loads: Sequence[int]) -> tuple[pa.Table, pa.Table]:
     """Sort versions by key and order, and drop new versions of change rows that have one already.
 
     Returns:
@@ -280,15 +290,59 @@ def _in_order(rows: pa.Table, loads: Sequence[int]) -> tuple[pa.Table, pa.Table]
         values = rows[name].combine_chunks()
         repeats = pc.and_(repeats, pc.equal(values.slice(0, len(repeats)), values.slice(1)))  # none is null
     rows, disproved = _one_of_each_position(rows, _flags(repeats)) if repeats.true_count else (rows, rows.slice(0, 0))
-    loads_before = rows[_LOAD].to_numpy()
-    again = np.flatnonzero(is_delivered_again(rows))
-    again = again[loads_before[again] == loads_before[again - 1]]
-    if len(again):
-        is_new = _flags(rows[VERSION_FILE].is_null())
-        dropped = np.zeros(rows.num_rows, dtype=bool)
-        dropped[np.where(is_new[again], again, again - 1)] = True
-        rows = rows.filter(pa.array(~(dropped & is_new)))
-    return rows.drop_columns([_LOAD]).combine_chunks(), disproved
+    return _without_repeats(rows, table).drop_columns([_LOAD]).combine_chunks(), disproved
+
+
+def _without_repeats(rows: pa.Table, table: TableShape) -> pa.Table:
+    """Drop new versions of changes that were sent again in another file, where a sequence shows that.
+
+    A row that is sent again with other values stays, because it replaces the row of the table.
+
+    Args:
+        rows: Versions in order, one of each position.
+    """
+    loads = rows[_LOAD].to_numpy()
+    candidates = np.flatnonzero(has_sequence_of_row_before(rows))
+    candidates = candidates[loads[candidates] == loads[candidates - 1]]
+    if not len(candidates):
+        return rows
+    is_key_update = is_part_of_key_update(rows)[candidates]
+    is_repeat = np.zeros(rows.num_rows, dtype=bool)
+    is_repeat[candidates] = is_key_update | _are_same(rows, candidates - 1, candidates, table)
+    starts, indices = np.flatnonzero(~is_repeat), np.arange(rows.num_rows)
+    exists = _flags(rows[VERSION_FILE].is_valid())
+    kept = np.minimum.reduceat(np.where(exists, indices, indices + rows.num_rows), starts) % rows.num_rows
+    kept_of_row = np.repeat(kept, np.diff(np.append(starts, rows.num_rows)))
+    return rows.filter(pa.array(exists | (kept_of_row == indices)))
+
+
+def _are_same(
+    rows: pa.Table, left: NDArray[np.int64], right: NDArray[np.int64], table: TableShape
+) -> NDArray[np.bool_]:
+    """Whether pairs of versions, given by their indices, are deletes, or not deletes and have the same values.
+
+    An existing version has values for the columns that its change did not send. If the change was the delete of the
+    older of two rows of the key, the existing version is that of the other row, see `_settle_key_updates`.
+    """
+    first, second = (take(rows, pa.array(indices)) for indices in (left, right))
+    first_deleted, second_deleted = (_flags(pc.equal(one[OPERATION], DELETED)) for one in (first, second))
+    same = ~(first_deleted | second_deleted)
+    is_unsent = np.zeros((len(left), len(table.schema)), dtype=bool)
+    if table.partial:
+        unsent = [unsent_matrix(one, len(table.schema)) for one in (first, second)]
+        filled = [_flags(one[VERSION_FILE].is_valid())[:, np.newaxis] for one in (first, second)]
+        is_unsent = (unsent[0] | unsent[1]) & (unsent[0] | filled[0]) & (unsent[1] | filled[1])
+    for i, name in enumerate(table.schema.names):
+        same &= _flags(_equal(first[name], second[name])) | is_unsent[:, i]
+    return same | (second_deleted & (first_deleted | _have_displaced(rows, left)))
+
+
+def _have_displaced(rows: pa.Table, indices: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each of some existing versions follows a row that arrived at its key, in place of the delete there."""
+    before = take(rows, pa.array(np.maximum(indices - 1, 0))).select([KEY, POSITION])
+    found = take(rows, pa.array(indices))
+    same_key = _flags(pc.equal(before[KEY], found[KEY])) & (indices > 0)
+    return _flags(found[VERSION_FILE].is_valid()) & same_key & has_mark(before[POSITION], ARRIVED)
 
 
 def _one_of_each_position(rows: pa.Table, repeats: NDArray[np.bool_]) -> tuple[pa.Table, pa.Table]:
