@@ -38,6 +38,7 @@ READ_MORE = {
     Attribute.LAST_FINDINGS: "../schema-changes.md#acknowledge",
     Attribute.IGNORE_FILES: "../operations.md#files-that-are-left-out",
     Attribute.UNIQUE_CHECKS: "../configuration.md#updates-of-keys",
+    Attribute.UNKNOWN_KEYS: "../configuration.md#updates-of-unknown-keys",
     Attribute.DELETE_MODE: "../soft-delete.md",
     Attribute.READERS: "../iceberg.md",
     Attribute.HISTORY: "../history.md",

@@ -123,6 +123,10 @@ class UnsentValueError(InputError):
     """A change arrived late with a value that a later change did not send, so applying it now would lose the value."""
 
 
+class UnknownKeyError(InputError):
+    """An update has a key that the table lacks, and may have changed it, and the table's `UnknownKeys` is `refuse`."""
+
+
 class UnsettledKeyError(InputError):
     """An update moved a row to the key of another row, and the change files do not tell which of them remains."""
 

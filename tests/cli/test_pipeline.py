@@ -451,6 +451,7 @@ def test_json_is_one_object_for_each_table(changed, capsys):
             "drift": [],
             "missing_columns": [],
             "suppressed": 0,
+            "unknown_keys": 0,
             "files": "0 of 0",
         }
     ]
@@ -490,6 +491,13 @@ def test_text_reports_quarantined_rows(capsys):
     remark = "shop.store, change 1, rows quarantined: 2. To show them: cdclake quarantine show shop.store\n"
     assert remark in capsys.readouterr().out
     assert not outcome.failed
+
+
+def test_text_reports_updates_of_unknown_keys(capsys):
+    world = World([registered(STORE)])
+    world.works(STORE, rows=3, unknown_keys=2)
+    show(world.run(), OutputFormat.TABLE)
+    assert "shop.store, change 1, updates that may have changed the key unseen: 2." in capsys.readouterr().out
 
 
 def test_text_reports_rows_of_erased_keys(capsys):

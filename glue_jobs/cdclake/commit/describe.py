@@ -38,6 +38,7 @@ def change_fields(record: ChangeRecord) -> dict[str, object]:
         "raw_files": len(record.raw_files),
         "drift": [str(one) for one in record.drift],
         "missing_columns": list(record.missing_columns),
+        "unknown_keys": record.unknown_keys,
         "rows_read": books.read,
         "inserted": books.inserted,
         "updated": books.updated,

@@ -35,6 +35,7 @@ class ChangeSummary:
         drift: Columns that changed at the source, as texts.
         missing_columns: Columns that some of the change files with updates lacked.
         suppressed: Rows left out because their keys were erased after them.
+        unknown_keys: See `ChangeRecord.unknown_keys`.
     """
 
     change: int
@@ -58,6 +59,7 @@ class ChangeSummary:
     drift: tuple[str, ...] = ()
     missing_columns: tuple[str, ...] = ()
     suppressed: int = 0
+    unknown_keys: int = 0
 
 
 def change_summaries(log: ChangeLog, after: int, through: int | None = None) -> Iterator[ChangeSummary]:
@@ -96,6 +98,7 @@ def change_summaries(log: ChangeLog, after: int, through: int | None = None) -> 
             drift=tuple(map(str, record.drift)),
             missing_columns=record.missing_columns,
             suppressed=books.suppressed,
+            unknown_keys=record.unknown_keys,
         )
 
 

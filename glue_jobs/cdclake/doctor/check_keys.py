@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _MANY_PARTITIONS = 1_000
 _SMALL_PARTITION_BYTES = 4 << 20
+_ADD_RULE = "Add this mapping rule to the task, with the column-filter all if the source table has no primary key"
+_LOG_KEYS = "Have the source log the key before an update (PostgreSQL: alter table ... replica identity full)"
 
 
 def check_keys(evidence: Evidence) -> Iterator[Finding]:
@@ -73,14 +75,17 @@ def _key_changes(evidence: Evidence) -> Iterator[Finding]:
     if not updates or not keys:
         return
     without = [name for name in keys if any(not facts.has(BEFORE_PREFIX + name) for facts in evidence.changes)]
+    rule, fix = before_image_rule(evidence.name), _ADD_RULE
+    if not without and not all(rows.tells_keys for rows in evidence.statistics.files.values()):
+        without, rule, fix = list(keys), "", _LOG_KEYS  # the columns are there, but without values
     unknown = evidence.statistics.unknown_updates() if evidence.is_complete else 0
-    rule, names, count = (before_image_rule(evidence.name), ", ".join(without), counted(unknown, "key"))
+    names, count = ", ".join(without), counted(unknown, "key")
     if without and unknown:
-        fix = "Add this mapping rule to the task, then reload the table: DMS does not send lost changes again"
+        fix = f"{fix}; then reload the table: DMS does not send lost changes again"
         yield Finding(Code.KEY_CHANGE_LOST, count, fix, rule, column=names)
     elif without:
         text = f"{counted(updates, 'update')} without a before image of {names}"
-        yield Finding(Code.NO_BEFORE_IMAGE, text, "Add this mapping rule to the task", rule, column=names)
+        yield Finding(Code.NO_BEFORE_IMAGE, text, fix, rule, column=names)
     elif unknown:
         fix = "Put the file back, or reload the table with DMS. If the file was already applied, nothing is lost"
         yield Finding(Code.MISSING_CHANGES, count, fix, column=", ".join(keys))

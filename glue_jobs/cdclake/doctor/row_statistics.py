@@ -76,6 +76,7 @@ class FileStatistics:
         rows: Number of rows read.
         updates: Number of updates among them, without bad rows.
         key_changes: Number of those that change the key, as far as before images show it.
+        tells_keys: Whether each update has before images of all key columns.
         digest: Equal for change files with equal rows.
     """
 
@@ -84,6 +85,7 @@ class FileStatistics:
     rows: int = 0
     updates: int = 0
     key_changes: int = 0
+    tells_keys: bool = True
     digest: bytes = b""
 
 
@@ -224,6 +226,7 @@ class RowStatistics:
         rows = batch.rows.slice(0, batch.rows.num_rows - batch.derived)
         statistics.updates += pc.equal(rows[OP_COLUMN].combine_chunks(), UPDATE).true_count
         statistics.key_changes += batch.derived
+        statistics.tells_keys &= not batch.unseen
         if file.kind is RawKind.CHANGE and statistics.first_decrease is None and rows.num_rows > 1:
             positions = rows[POSITION].combine_chunks()
             decreases = pc.indices_nonzero(pc.less(positions[1:], positions[:-1]))

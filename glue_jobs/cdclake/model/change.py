@@ -184,6 +184,8 @@ class ChangeRecord:
         quarantine: Keys of the files with quarantined rows.
         drift: Columns that changed at the source, as the raw files read show it.
         missing_columns: Columns of the table that some of its change files lacked.
+        unknown_keys: Updates of keys that the table lacked, from files that do not tell whether they changed the key;
+            0 if the operator expects them.
         bytes_read: Size of the raw files read, and of the data files replaced.
         bytes_added: Size of the new data files.
         iceberg: Whether the table is an Iceberg table after it.
@@ -213,6 +215,7 @@ class ChangeRecord:
     quarantine: tuple[str, ...] = ()
     drift: tuple[ColumnDrift, ...] = ()
     missing_columns: tuple[str, ...] = ()
+    unknown_keys: int = 0
     bytes_read: int = 0
     bytes_added: int = 0
     iceberg: bool = False

@@ -102,6 +102,11 @@ class Attribute:
     """When the source checks that keys are unique. `immediate`: row by row, as MySQL, MariaDB and PostgreSQL do.
     `deferred`: at the end of a statement or transaction, as Oracle, SQL Server and PostgreSQL's `DEFERRABLE` keys do.
     Set by the operator."""
+    UNKNOWN_KEYS = "UnknownKeys"
+    """When an update has a key that the table lacks, and no `BI_` value tells the key before, so that it may have
+    changed it: `warn`: insert the row, and the table is `incomplete` until `cdclake tables acknowledge`; `refuse`:
+    apply nothing; `insert`: insert the row. Not set: `warn` in a table with a full load, else `insert`. Set by the
+    operator."""
     DELETE_MODE = "DeleteMode"
     """`hard`: a delete removes the row from the lake table. `soft`: the row stays, and its `Op` is `D`. Set by the
     operator."""

@@ -425,6 +425,17 @@ class SchemaPolicy(Enum):
     """Nothing is applied before an operator accepts the change."""
 
 
+class UnknownKeyPolicy(Enum):
+    """What happens when an update has a key that the table lacks, and may have changed it unseen."""
+
+    INSERT = "insert"
+    """The row is inserted."""
+    WARN = "warn"
+    """It is, and that needs an acknowledgement."""
+    REFUSE = "refuse"
+    """Nothing is applied."""
+
+
 @dataclass(frozen=True)
 class TableSettings:
     """The operator's settings of a table, parsed.
@@ -440,6 +451,7 @@ class TableSettings:
         clean_up: Whether `CleanUp` is `automatic`.
         keep_missing_columns: Whether `MissingColumns` is `keep`.
         accepted_drift: Texts of `cdclake.model.drift.ColumnDrift`.
+        unknown_keys: None if not set.
     """
 
     primary_key: tuple[str, ...] = ()
@@ -452,6 +464,7 @@ class TableSettings:
     cdc_path: str = ""
     target_file_bytes: int = DEFAULT_TARGET_FILE_BYTES
     unique_checks: str = ""
+    unknown_keys: UnknownKeyPolicy | None = None
     soft_delete: bool = False
     retention_days: int = DEFAULT_RETENTION_DAYS
     clean_up: bool = True
@@ -488,6 +501,7 @@ class TableSettings:
             cdc_path=_cdc_path(item),
             target_file_bytes=_number(item, Attribute.TARGET_FILE_BYTES, DEFAULT_TARGET_FILE_BYTES, least=1),
             unique_checks=_one_of(item, Attribute.UNIQUE_CHECKS, ("", IMMEDIATE, "deferred")),
+            unknown_keys=_unknown_keys(item),
             soft_delete=_one_of(item, Attribute.DELETE_MODE, ("hard", "soft")) == "soft",
             clean_up=_one_of(item, Attribute.CLEAN_UP, ("automatic", "manual")) == "automatic",
             retention_days=_number(item, Attribute.RETENTION_DAYS, DEFAULT_RETENTION_DAYS, most=MAX_RETENTION_DAYS),
@@ -522,6 +536,11 @@ class TableSettings:
             Attribute.SCHEMA: tuple(self.schema.names) if self.schema else (),
         }
         return {attribute: names for attribute, names in columns.items() if any(names)}
+
+
+def _unknown_keys(item: Mapping[str, str]) -> UnknownKeyPolicy | None:
+    policy = _one_of(item, Attribute.UNKNOWN_KEYS, ("", *(one.value for one in UnknownKeyPolicy)))
+    return UnknownKeyPolicy(policy) if policy else None
 
 
 def _cdc_path(item: Mapping[str, str]) -> str:

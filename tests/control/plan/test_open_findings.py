@@ -14,7 +14,7 @@ NAME = TableName("shop", "order items")
 
 
 def test_findings_are_read_as_they_were_written():
-    found = OpenFindings(7, 3, ("note string added (change 7)",), 2)
+    found = OpenFindings(7, 3, ("note string added (change 7)",), 2, 4)
     assert OpenFindings.of({"LastFindings": str(found)}) == found
 
 
@@ -37,6 +37,13 @@ def test_quarantined_and_suppressed_rows_add_up():
     assert OpenFindings(3, 1).after(records, SchemaPolicy.EVOLVE) == OpenFindings(5, 10, (), 2)
 
 
+def test_updates_of_unknown_keys_add_up_until_the_next_full_load():
+    records = [change_record(n, unknown_keys=n) for n in (4, 5)]
+    assert OpenFindings(3, unknown_keys=1).after(records, SchemaPolicy.EVOLVE) == OpenFindings(5, unknown_keys=10)
+    loaded = [change_record(4, unknown_keys=4), change_record(5, kind=ChangeKind.FULL_LOAD)]
+    assert OpenFindings(3, unknown_keys=1).after(loaded, SchemaPolicy.EVOLVE) == OpenFindings(5)
+
+
 @pytest.mark.parametrize("kind", ChangeKind)
 def test_only_new_rows_of_the_source_cannot_empty_the_quarantine(kind: ChangeKind):
     adds = {ChangeKind.INCREMENTAL, ChangeKind.DIRECT, ChangeKind.ADOPTION, ChangeKind.TAKEOVER}
@@ -44,8 +51,8 @@ def test_only_new_rows_of_the_source_cannot_empty_the_quarantine(kind: ChangeKin
 
 
 def test_every_text_names_the_command_that_acknowledges_it():
-    texts = OpenFindings(7, 1000, ("a", "b"), 5).texts(NAME)
-    assert len(texts) == 3
+    texts = OpenFindings(7, 1000, ("a", "b"), 5, 2).texts(NAME)
+    assert len(texts) == 4
     assert all("cdclake tables acknowledge 'shop.order items'" in text for text in texts)
     assert "1,000" in texts[0]
     assert OpenFindings(7).texts(NAME) == ()

@@ -140,6 +140,9 @@ def _omissions(name: TableName, change: ChangeSummary) -> Iterable[str]:
     if change.suppressed:
         what = "rows left out because their keys were erased after them"
         yield f"{name}, change {change.change}, {what}: {change.suppressed:,}"
+    if change.unknown_keys:
+        what = "updates that may have changed the key unseen"
+        yield f"{name}, change {change.change}, {what}: {change.unknown_keys:,}. What that means: cdclake status"
     command = f"cdclake changes show {name.typed} {change.change}"
     for what, texts, separator in (
         ("columns changed at the source", change.drift, DRIFT_SEPARATOR),

@@ -39,6 +39,7 @@ _SETTINGS = (
     Attribute.MAX_BYTES_PER_RUN,
     Attribute.MISSING_COLUMNS,
     Attribute.SCHEMA_POLICY,
+    Attribute.UNKNOWN_KEYS,
     Attribute.IGNORE_FILES,
 )
 """Settings that may apply to all new tables. Keys and activation are set for each table by an operator."""

@@ -35,12 +35,14 @@ class OpenFindings:
         quarantined_rows: Quarantined rows that the table lacks.
         drift: Column changes at the source, under the policy `warn`.
         suppressed_rows: Rows that were left out because their keys were erased after them.
+        unknown_keys: Updates of keys that the table lacked since the last full load, see `ChangeRecord.unknown_keys`.
     """
 
     through: int
     quarantined_rows: int = 0
     drift: tuple[str, ...] = ()
     suppressed_rows: int = 0
+    unknown_keys: int = 0
 
     @classmethod
     def of(cls, item: Mapping[str, str]) -> OpenFindings | None:
@@ -48,7 +50,8 @@ class OpenFindings:
         try:
             data = json.loads(item.get(Attribute.LAST_FINDINGS, ""))
             rows, drift = int(data["quarantined_rows"]), tuple(map(str, data["drift"]))
-            return cls(int(data["through"]), rows, drift, int(data.get("suppressed_rows", 0)))
+            counts = (int(data.get(name, 0)) for name in ("suppressed_rows", "unknown_keys"))
+            return cls(int(data["through"]), rows, drift, *counts)
         except (ValueError, TypeError, KeyError):
             return None
 
@@ -62,12 +65,16 @@ class OpenFindings:
         Args:
             records: In order. The rows that they quarantined are added, see `can_empty_quarantine`.
         """
+        unknown_keys = self.unknown_keys
+        for record in records:
+            unknown_keys = 0 if record.kind is ChangeKind.FULL_LOAD else unknown_keys + record.unknown_keys
         drift = [f"{one} (change {record.change})" for record in records for one in record.drift]
         return replace(
             self,
             through=records[-1].change if records else self.through,
             quarantined_rows=self.quarantined_rows + sum(record.books.quarantined for record in records),
             suppressed_rows=self.suppressed_rows + sum(record.books.suppressed for record in records),
+            unknown_keys=unknown_keys,
             drift=(*self.drift, *(drift if policy is SchemaPolicy.WARN else ()))[-MAX_DRIFT_TEXTS:],
         )
 
@@ -84,6 +91,13 @@ class OpenFindings:
             texts.append(
                 f"rows left out because their keys were erased after them: {self.suppressed_rows:,}. Their change files"
                 f" arrived late or were read again. If that is as it should be: {acknowledge}"
+            )
+        if self.unknown_keys:
+            texts.append(
+                f"updates of keys that the table lacked, without the key before them (BI_): {self.unknown_keys:,}. An"
+                " insert is missing, or the update changed the key and the row with the old key is still there. Have"
+                " DMS send before images of the key, and reload the table; or if the source never updates keys, set"
+                f" {Attribute.UNKNOWN_KEYS} to insert, and: {acknowledge}"
             )
         if self.drift:
             texts.append(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cdclake.devkit.dms.settings import DmsSettings
     from cdclake.devkit.replicate.batch import CommittedRow
     from cdclake.devkit.replicate.tables import SourceColumn, SourceTable
+    from cdclake.devkit.replicate.transactions import ChangeRow
     from cdclake.model.table import TableName
     from cdclake.ports import Clock
 
@@ -61,6 +62,26 @@ def check_columns(table: TableName, columns: Sequence[SourceColumn], key: Sequen
             message = "The source has a column with the name of a column that the DMS settings add"
             remedy = "Choose another TimestampColumnName, leave the table out, or rename the column at the source"
             raise ConfigurationError(message, remedy=remedy, table=table, column=column.name)
+
+
+def untold_keys(row: ChangeRow, settings: DmsSettings) -> str:
+    """Why an update does not tell the key that its row had before; empty if it does, or is another operation.
+
+    As in DMS, the filter `pk-only` adds the columns of the primary key alone, and a before image has what is logged.
+    """
+    if row.operation != "U":
+        return ""
+    images = settings.before_images
+    if images is BeforeImages.NONE:
+        return "BeforeImages is none"
+    if not row.key and images is BeforeImages.PRIMARY_KEY:
+        return "the table has no primary key, and BeforeImages is pk-only: set it to all"
+    added = {column.name for column in _before_columns(row.columns, row.key, images)}
+    without = [name for name in row.key or [column.name for column in row.columns] if name not in added]
+    if without:
+        return f"BeforeImages is {images.value}, which leaves out {', '.join(without)}: set it to all"
+    unlogged = [name for name in row.key if (row.before or {}).get(name) is None]
+    return f"the log has no {', '.join(unlogged)} of the row before it (replica identity)" if unlogged else ""
 
 
 def full_load_files(

@@ -18,17 +18,19 @@ from cdclake.devkit.replicate.raw_files import (
     check_settings,
     full_load_files,
     transaction_file,
+    untold_keys,
 )
 from cdclake.devkit.replicate.transactions import Idle, Transaction
 from cdclake.errors import ConfigurationError, IntegrityError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from cdclake.devkit.dms.settings import DmsSettings
     from cdclake.devkit.replicate.progress import Position
     from cdclake.devkit.replicate.source import Source, SourceSession, SourceSnapshot
     from cdclake.devkit.replicate.tables import SourceTable
+    from cdclake.devkit.replicate.transactions import ChangeRow
     from cdclake.model.table import TableName
     from cdclake.ports import Clock, ObjectStore
 
@@ -67,6 +69,7 @@ class Replication:
         self._raw = raw
         self._clock = clock
         folder = task.settings.bucket_folder.strip("/")
+        self._without_old_keys: set[TableName] = set()
         self._progress = ProgressFile(raw, f"{folder}/" if folder else "", task.name or source.database)
 
     def run(self, should_stop: ShouldStop, *, reload: bool = False, until_now: bool = False) -> ReplicationProgress:
@@ -205,6 +208,7 @@ class Replication:
     def _write(self, batch: Batch, times: ChangeFileTimes) -> ReplicationProgress:
         """Write the files of a batch, then save the progress."""
         settings, progress = self._task.settings, batch.progress
+        self._warn_of_untold_keys(row.row for row in batch.rows)
         if settings.preserve_transactions:
             files = [(transaction_file, batch.rows)] if batch.rows else []
         else:
@@ -218,3 +222,11 @@ class Replication:
             logger.info("%d changes: %s", len(rows), file.key)
         self._progress.write(progress)
         return progress
+
+    def _warn_of_untold_keys(self, rows: Iterable[ChangeRow]) -> None:
+        """Log each table, once, whose updates do not tell the key before them."""
+        for row in rows:
+            if row.table not in self._without_old_keys and (reason := untold_keys(row, self._task.settings)):
+                self._without_old_keys.add(row.table)
+                effect = "Where one changes the key, the old row stays in the lake"
+                logger.warning("Updates of %s do not tell the key before: %s. %s", row.table, reason, effect)

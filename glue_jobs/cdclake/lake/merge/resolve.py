@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from cdclake.errors import BadRowError, IntegrityError, UnsentValueError
 from cdclake.lake.merge.key_updates import KeyMoves, SettledRows, settle_key_updates
 from cdclake.lake.merge.placed_deletes import check_placed_deletes
+from cdclake.lake.merge.unknown_keys import UnknownKeys, unknown_keys
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, matches
 from cdclake.lake.storage.partitions import NO_ROWS, PartitionedRows, by_partition, partition_ids
 from cdclake.lake.storage.shape import with_constant
@@ -71,6 +72,7 @@ class ResolvedBatch:
         inserts: Rows that are new in their partition, those of each sorted by leading key if there is one.
         tombstones: Leading key, key and position of each delete that applies; None for a table without a key.
         moves: What is known about updates that changed keys.
+        unknown: Updates of keys that the table lacks.
         needs_values: Whether nothing was resolved, because the lake's rows must have all columns for that.
     """
 
@@ -80,6 +82,7 @@ class ResolvedBatch:
     inserts: PartitionedRows = NO_ROWS
     tombstones: pa.Table | None = None
     moves: KeyMoves = KeyMoves()  # noqa: RUF009 - frozen
+    unknown: UnknownKeys = UnknownKeys()  # noqa: RUF009 - frozen
     needs_values: bool = False
 
 
@@ -156,6 +159,7 @@ def resolve(
         inserts=by_partition(where(stored, pc.invert(in_place)), shape.partition_key),
         tombstones=_to_remember(deleted, settled.displacements),
         moves=settled.moves,
+        unknown=unknown_keys(new_rows, live),
     )
 
 

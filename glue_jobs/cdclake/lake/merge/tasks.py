@@ -25,6 +25,7 @@ from cdclake.lake.merge.resolve import (
     resolve_without_key,
 )
 from cdclake.lake.merge.rewrite_plan import InsertStatsByPartition, InsertTargets, RewritePlan
+from cdclake.lake.merge.unknown_keys import UnknownKeys
 from cdclake.lake.raw.quarantine import Quarantine, quarantine_rows
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
 from cdclake.lake.storage.key_ranges import count_by_range, sample_by_bytes, split_at_bounds
@@ -85,6 +86,7 @@ class Resolution:
         additions: New rows, by partition.
         tombstones: Deletes to remember.
         moves: What is known about updates that changed keys.
+        unknown: Updates of keys that the table lacks.
         needs_values: See `ResolvedBatch.needs_values`.
     """
 
@@ -97,6 +99,7 @@ class Resolution:
     additions: bytes = b""
     tombstones: bytes = b""
     moves: KeyMoves = KeyMoves()  # noqa: RUF009 - frozen
+    unknown: UnknownKeys = UnknownKeys()  # noqa: RUF009 - frozen
     needs_values: bool = False
 
     def summary(self) -> Resolution:
@@ -114,9 +117,15 @@ class Resolution:
         """Add two summaries."""
         touched, inserts = self.touched | other.touched, self.inserts + other.inserts
         needs_values = self.needs_values or other.needs_values
-        deletes, moves = self.deletes + other.deletes, self.moves + other.moves
-        counts = self.counts + other.counts
-        return Resolution(counts, touched, inserts, deletes, moves=moves, needs_values=needs_values)
+        return Resolution(
+            self.counts + other.counts,
+            touched,
+            inserts,
+            self.deletes + other.deletes,
+            moves=self.moves + other.moves,
+            unknown=self.unknown + other.unknown,
+            needs_values=needs_values,
+        )
 
 
 def resolve_key_range(
@@ -246,13 +255,14 @@ def _memory_bytes(rows: PartitionedRows) -> list[int]:
 
 
 def without_stored_rows(resolved: ResolvedBatch) -> Resolution:
-    """Counts, tombstones and moves of a resolved batch, without the rows that are written and removed."""
+    """Counts, tombstones, moves and unknown keys of a resolved batch, without the rows that are written and removed."""
     tombstones = resolved.tombstones
     return Resolution(
         resolved.counts,
         deletes=tombstones.num_rows if tombstones else 0,
         tombstones=to_ipc(tombstones) if tombstones else b"",
         moves=resolved.moves,
+        unknown=resolved.unknown,
     )
 
 

@@ -76,6 +76,7 @@ def commit(
     made_by: str = "",
     drift: tuple[ColumnDrift, ...] = (),
     missing_columns: tuple[str, ...] = (),
+    unknown_keys: int = 0,
 ) -> dict[str, Any]:
     """Commit a staged change and make it visible.
 
@@ -90,6 +91,7 @@ def commit(
         made_by: Who requested it, if a user did.
         drift: Columns that changed at the source.
         missing_columns: Columns of the table that some change file lacks.
+        unknown_keys: See `ChangeRecord.unknown_keys`.
 
     Returns:
         Summary of the change, for logs and programs.
@@ -127,6 +129,7 @@ def commit(
         quarantine=result.quarantine_keys,
         drift=drift,
         missing_columns=missing_columns,
+        unknown_keys=unknown_keys,
         bytes_read=sum(file.size_bytes for file in raw) + sum(file.bytes for file in replaced if not full_load),
         bytes_added=sum(file.bytes for file in result.all_written),
         seconds=result.seconds,
@@ -142,6 +145,7 @@ def commit(
         "too_late": list(left_out),
         "drift": [str(one) for one in drift],
         "missing_columns": list(missing_columns),
+        "unknown_keys": unknown_keys,
         "files_added": len(record.added),
         "files_retired": len(record.retired),
         "files_before": len(before.all_files),

@@ -11,7 +11,14 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from cdclake.commit.ancestry import ancestry
-from cdclake.errors import ConfigurationError, IntegrityError, OrderingError, SchemaDriftError, UnsentValueError
+from cdclake.errors import (
+    ConfigurationError,
+    IntegrityError,
+    OrderingError,
+    SchemaDriftError,
+    UnknownKeyError,
+    UnsentValueError,
+)
 from cdclake.lake.merge.read_changes import Locations
 from cdclake.lake.operations.engine import SMALL_CHANGE_BYTES, compute_change
 from cdclake.lake.operations.history import (
@@ -34,9 +41,9 @@ from cdclake.model.drift import drift_text
 from cdclake.model.names import Attribute
 from cdclake.model.position import GREATEST_SEQUENCE, sequence_begin
 from cdclake.model.rawfiles import RawKind, file_order
-from cdclake.model.schema import merge_schemas
+from cdclake.model.schema import BEFORE_PREFIX, merge_schemas
 from cdclake.model.snapshot import LakeKeys
-from cdclake.model.table import SchemaPolicy
+from cdclake.model.table import SchemaPolicy, UnknownKeyPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -261,6 +268,38 @@ def require_rows_kept_keys(run: TableRun, before: Snapshot, change: ChangeFiles)
 def _moves_rows(record: ChangeRecord, after: str, end: str) -> bool:
     """Whether a change may contain updates of keys from files between these orders."""
     return bool(record.books.derived) and any(after < file_order(name) <= end for name in record.raw_files)
+
+
+def require_known_keys(run: TableRun, before: Snapshot, change: ChangeFiles, result: Result) -> int:
+    """Count updates of keys that the table lacks, if their files do not tell the key before, as the policy says.
+
+    Returns:
+        `ChangeRecord.unknown_keys`.
+
+    Raises:
+        UnknownKeyError: There are some, and the policy is to refuse them; names the first file with one.
+    """
+    policy = run.settings.unknown_keys
+    if policy is None:
+        policy = UnknownKeyPolicy.WARN if before.full_load_files else UnknownKeyPolicy.INSERT
+    found = result.resolution.unknown.in_files(result.read.unseen)
+    if policy is UnknownKeyPolicy.INSERT or not found.by_file:
+        return 0
+    if policy is UnknownKeyPolicy.WARN:
+        return found.count
+    order = min(found.by_file)
+    file = next(file.relative for file in change.files if file.order == order)
+    columns = ", ".join(f"{BEFORE_PREFIX}{name}" for name in run.settings.primary_key)
+    message = (
+        f"An update has a key that the table lacks, and no {columns} with the key before it: an insert is missing, or"
+        f" the update changed the key and the row with the old key must go ({Attribute.UNKNOWN_KEYS} is refuse)"
+    )
+    remedy = (
+        "Nothing was applied. Have DMS send before images of the key (cdclake doctor has the mapping rule), and reload"
+        f" the table. If the source never updates keys, set {Attribute.UNKNOWN_KEYS} to insert"
+    )
+    row = found.by_file[order].row + 1
+    raise UnknownKeyError(message, remedy=remedy, table=run.layout.name, file=file, row=row)
 
 
 def require_one_ordering(before: Snapshot, files: Sequence[RawFile], inspections: Sequence[Inspection]) -> str:

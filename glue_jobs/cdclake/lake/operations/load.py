@@ -21,6 +21,7 @@ from cdclake.lake.operations.compute import (
     merged_schema,
     parts_to_read,
     require_accepted,
+    require_known_keys,
     require_rows_kept_keys,
     table_shape,
 )
@@ -169,6 +170,7 @@ def load_incremental(
         too_late,
         drift=drift.changes,
         missing_columns=change.missing_columns,
+        unknown_keys=require_known_keys(run, before, change, result),
     )
 
 

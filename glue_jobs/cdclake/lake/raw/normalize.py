@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,7 +112,7 @@ def _converted(rows: _Rows, later_columns: frozenset[str], *, numbered: bool) ->
     old_keys = rows.old_keys()
     rows.complete_moved_rows(old_keys, later_columns)
     rows.require_partition_values()
-    return rows.to_batch(positions, old_keys)
+    return replace(rows.to_batch(positions, old_keys), unseen=rows.unseen_keys())
 
 
 class _Rows:
@@ -142,6 +144,7 @@ class _Rows:
         self._faults: dict[int, tuple[BadRowKind, str]] = {}
         self._bad_cells: dict[int, dict[str, None]] = {}
         self._placed: pa.Array | None = None
+        self._key_images: dict[str, pa.Array] = {}
 
     def _fault(self, indices: Iterable[int], kind: BadRowKind, reason: str, *columns: str) -> None:
         for i in indices:
@@ -337,6 +340,7 @@ class _Rows:
         """Key columns before each row's change, by name; all null unless an update changed the key."""
         keys = self._key_columns()
         before = {column.name: values for column in keys if (values := self._before(column)) is not None}
+        self._key_images = before
         if not before:
             return {}
         changed = pa.repeat(False, self._count)
@@ -349,6 +353,20 @@ class _Rows:
             then = pc.coalesce(before[column.name], now) if column.name in before else now
             old[column.name] = pc.if_else(changed, then, pa.scalar(None, now.type))
         return old
+
+    def unseen_keys(self) -> frozenset[str]:
+        """`RawFile.order` of the files with an update that lacks the before image of a key column."""
+        keys = self._shape.primary_key
+        if self._file.kind is RawKind.FULL_LOAD or self._file.direct or not keys:
+            return frozenset()
+        unseen = pc.fill_null(pc.equal(self._columns[OP_COLUMN], UPDATE), False)
+        if len(self._key_images) == len(keys):
+            has_all = reduce(pc.and_, (values.is_valid() for values in self._key_images.values()))
+            unseen = pc.and_(unseen, pc.invert(has_all))
+        if not unseen.true_count:
+            return frozenset()
+        of_row = np.repeat(np.arange(len(self._files)), self._counts or [self._count])
+        return frozenset(self._files[i].order for i in np.unique(of_row[unseen.to_numpy(zero_copy_only=False)]))
 
     def complete_moved_rows(self, old_keys: dict[str, pa.Array], later_columns: frozenset[str]) -> None:
         """Take values that an update of the key did not send from its before image. Without one, the row is bad.

@@ -6,22 +6,34 @@ import logging
 import threading
 from contextlib import closing
 from dataclasses import replace
+from datetime import datetime, timezone
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.adapters.folder import FolderStore
 from cdclake.devkit.dms.settings import BeforeImages, DmsSettings
 from cdclake.devkit.replicate.postgres.connection import connect
+from cdclake.doctor.diagnose import RawBucket, diagnose
 from cdclake.errors import ConfigurationError
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.schema import wider_type
+from cdclake.model.table import TableState
 from tests.builders import eventually
 from tests.devkit.replicate.source_database import PARQUET, WITH_KEYS, PostgresDatabase, without
+from tests.lake.table import Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TABLE = "create table t (id int primary key, v int)"
+FULL = "alter table t replica identity full"
+INDEX = "alter table t replica identity using index t_id_key"
+BY_V = "alter table t replica identity using index t_v_key"
 LONG = "(select string_agg(md5(random()::text), '') from generate_series(1, 500))"
 """A text that is stored outside of its row, even compressed."""
 
@@ -159,6 +171,51 @@ def test_an_identity_by_another_index_does_not_tell_the_old_key(postgres: Postgr
         ("U", 2, 8, None),
         ("D", None, 8, None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("create", "key", "images", "reason"),
+    [
+        (["create table t (id int, v int)", FULL], "id", "pk-only", "no primary key"),
+        (["create table t (id int not null unique, v int)", INDEX], "id", "pk-only", "no primary key"),
+        (["create table t (id int primary key, v int not null unique)", BY_V], "id", "pk-only", "no id of the row"),
+        (["create table t (id int, v int, name text primary key default 'a')"], "name", "non-lob", "leaves out name"),
+        (["create table t (id int primary key, v int)"], "id", "none", "BeforeImages is none"),
+        (["create table t (id int, v int)", FULL], "id", "all", ""),
+        (["create table t (id int not null unique, v int)", INDEX], "id", "all", ""),
+        (["create table t (id int primary key, v int)"], "id", "pk-only", ""),
+    ],
+)
+def test_all_know_whether_an_update_tells_the_key_before(
+    postgres: PostgresDatabase,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    create: list[str],
+    key: str,
+    images: str,
+    reason: str,
+):
+    """The log of the stand-in, the doctor and the run agree; where all is told, the lake equals the database."""
+    settings = replace(PARQUET, before_images=BeforeImages(images))
+    insert = "insert into t values (1, 10), (2, 20)" if key == "id" else "insert into t values (1, 10)"
+    postgres.replicate_after(*create, insert, settings=settings)
+    changed = "id = 5 where id = 1" if key == "id" else "name = 'b'"
+    with caplog.at_level(logging.WARNING, logger="cdclake"):
+        postgres.replicate_after(f"update t set {changed}", settings=settings)
+    assert (reason in caplog.text) is True
+    assert bool(caplog.text) == bool(reason)
+    lake = Table(tmp_path, pa.schema([]), {"PrimaryKey": key, "UniqueChecks": "immediate"})
+    files = list(postgres.raw.list("public/t/"))
+    for file in files:
+        lake.put(file.key.rpartition("/")[2], postgres.raw.get(file.key) or b"")
+    lake.load_initial()
+    lake.load_incremental()
+    assert lake.log.record(2).unknown_keys == bool(reason)
+    assert (lake.log.snapshot(2).rows > len(postgres.rows("t"))) == bool(reason)
+    raw = RawBucket(FolderStore(lake.raw), lake_filesystem(lake.raw.as_uri()).open())
+    state = TableState.new("raw", "shop/", "orders/").with_attributes(**lake.item)
+    codes = {finding.code.value for finding in diagnose(raw, state, datetime.now(timezone.utc)).findings}
+    assert bool(codes & {"no-before-image", "key-change-lost"}) == bool(reason)
 
 
 @pytest.mark.parametrize("identity", ["default", "full"])
