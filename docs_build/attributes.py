@@ -33,6 +33,7 @@ READ_MORE = {
     Attribute.NULL_MEANS_UNSENT: "../schema-changes.md#updates-that-lack-columns",
     Attribute.SCHEMA_POLICY: "../schema-changes.md",
     Attribute.ACCEPTED_DRIFT: "../schema-changes.md#what-else-should-happen",
+    Attribute.ACCEPT_LOST_CHANGES: "../configuration.md#reload-a-table",
     Attribute.ACKNOWLEDGED_CHANGE: "../schema-changes.md#acknowledge",
     Attribute.LAST_DEATHS: "../operations.md#a-raw-file-that-ends-the-run",
     Attribute.LAST_FINDINGS: "../schema-changes.md#acknowledge",

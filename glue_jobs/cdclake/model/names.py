@@ -92,6 +92,9 @@ class Attribute:
     of the same files. Takes effect with the next change. Set by the operator."""
     ACCEPTED_DRIFT = "AcceptedDrift"
     """Column changes that an operator accepted with `cdclake tables acknowledge` while `SchemaPolicy` is `freeze`."""
+    ACCEPT_LOST_CHANGES = "AcceptLostChanges"
+    """Last change file applied, relative to the table's raw folder: a reload from old `LOAD` files may leave out the
+    changes up to there whose files are gone. Set by the operator."""
     ACKNOWLEDGED_CHANGE = "AcknowledgedChange"
     """Number of the newest change at the last `cdclake tables acknowledge`."""
     IGNORE_FILES = "IgnoreFiles"

@@ -470,6 +470,7 @@ class TableSettings:
     clean_up: bool = True
     full_load_quiet_minutes: int = DEFAULT_FULL_LOAD_QUIET_MINUTES
     dms_task: str = ""
+    accept_lost_changes: str = ""
     max_files_per_run: int = DEFAULT_MAX_FILES_PER_RUN
     max_bytes_per_run: int = DEFAULT_MAX_BYTES_PER_RUN
     ignore_files: tuple[str, ...] = ()
@@ -509,6 +510,7 @@ class TableSettings:
                 item, Attribute.FULL_LOAD_QUIET_MINUTES, DEFAULT_FULL_LOAD_QUIET_MINUTES, most=MAX_QUIET_MINUTES
             ),
             dms_task=_value(item, Attribute.DMS_TASK),
+            accept_lost_changes=_value(item, Attribute.ACCEPT_LOST_CHANGES),
             max_files_per_run=_number(item, Attribute.MAX_FILES_PER_RUN, DEFAULT_MAX_FILES_PER_RUN, least=1),
             max_bytes_per_run=_number(item, Attribute.MAX_BYTES_PER_RUN, DEFAULT_MAX_BYTES_PER_RUN, least=1),
             ignore_files=_texts(item, Attribute.IGNORE_FILES),

@@ -70,7 +70,7 @@ def test_a_late_load_file_does_not_load_the_table_without_applied_changes(world:
     before = world.state().item["LastChangeId"]
     with pytest.raises(RawFilesLostError, match="change files that were applied since are gone") as caught:
         world.process()
-    assert "1900-01-01 00:00:00" in caught.value.remedy
+    assert f"AcceptLostChanges={CHANGES[1].removeprefix(ORDERS.partition('/')[2])}" in caught.value.remedy
     assert world.state().item["LastChangeId"] == before
 
 
@@ -86,7 +86,7 @@ def test_the_table_is_loaded_again_once_the_applied_changes_are_back_or_not_want
     world.put(LOAD.replace("1", "3"))
     with pytest.raises(RawFilesLostError):
         world.process()
-    world.states.set_attributes(ORDERS, {"LastFullLoadDate": "1900-01-01 00:00:00"})
+    world.states.set_attributes(ORDERS, {"AcceptLostChanges": CHANGES[1].removeprefix(ORDERS.partition("/")[2])})
     assert not world.process().error
     assert world.applied[4:] == CHANGES[1:2]
 

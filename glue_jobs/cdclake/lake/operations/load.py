@@ -26,6 +26,7 @@ from cdclake.lake.operations.compute import (
     table_shape,
 )
 from cdclake.lake.operations.history import base_schema
+from cdclake.lake.operations.lost_changes import require_applied_changes
 from cdclake.lake.operations.untyped_columns import with_types
 from cdclake.model.change import ChangeKind
 from cdclake.model.drift import incremental_drift, reload_drift
@@ -68,6 +69,7 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
 
     Raises:
         InputError: There is no full load, or it cannot be read.
+        RawFilesLostError: It is an old one, and change files that were applied since are gone.
     """
     started = time.perf_counter()
     before, raw = _current(run, reloads=True)
@@ -83,6 +85,7 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
     same = is_loaded(before, full_load)
     if same if base_change is None else before.change != base_change:
         return _no_change(run, before, "this full load is in the lake already")
+    require_applied_changes(run, before, raw, begin)
 
     _identify(full_load)
     inspections = with_types(run, before, full_load, inspect_raw_files(run, full_load))
