@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,11 +26,15 @@ def lake() -> LakeBuilder:
     return lake
 
 
+def bad_row(file: str, row: int) -> dict[str, Any]:
+    return {"file": file, "row": row, "reason": "bad", "content": "x"}
+
+
 def with_bad_rows(lake: LakeBuilder, *files: int) -> ChangeRecord:
     """The last change, with these numbers of bad rows in its quarantine files."""
     keys = [f"{LAYOUT.quarantine_prefix(3, 'run-3')}{number}.jsonl" for number in range(len(files))]
     for key, rows in zip(keys, files):
-        lake.store.put(key, "".join(json.dumps({"row": row, "file": key}) + "\n" for row in range(rows)).encode())
+        lake.store.put(key, "".join(json.dumps(bad_row(key, row)) + "\n" for row in range(rows)).encode())
     return replace(lake.log.record(3), quarantine=tuple(keys))
 
 
@@ -42,7 +46,7 @@ def test_changes_with_bad_rows_are_listed_newest_first_without_uncommitted_ones(
 def test_listing_quarantined_files_does_not_read_older_changes(lake: LakeBuilder) -> None:
     for number in (2, 3):
         (key,) = lake.log.record(number).quarantine
-        lake.store.put(key, json.dumps({"row": 1, "file": f"{number}.csv"}).encode())
+        lake.store.put(key, json.dumps(bad_row(f"{number}.csv", 1)).encode())
     lake.store.delete([LAYOUT.change_key(1)])
     assert [one.raw_file for one in quarantined_files(lake.log, 3)] == ["3.csv", "2.csv"]
     assert [one.raw_file for one in quarantined_files(lake.log, 3, 2)] == ["2.csv"]
@@ -72,3 +76,12 @@ def test_files_that_are_too_large_or_missing_are_named_and_the_others_are_read(
     page = read_bad_rows(lake.log, record, 0, 10)
     assert [row["file"] for row in page.rows] == [record.quarantine[2]]
     assert page.not_read == record.quarantine[:2]
+
+
+def test_a_damaged_line_counts_as_a_row_of_its_file(lake: LakeBuilder) -> None:
+    record = with_bad_rows(lake, 2)
+    (key,) = record.quarantine
+    lake.store.put(key, (lake.store.get(key) or b"")[:-4])
+    first, second = read_bad_rows(lake.log, record, 0, 10).rows
+    assert (first["row"], first["file"], first["content"]) == (0, key, "x")
+    assert (second["row"], second["file"], second["reason"]) == (None, key, "a damaged line in the quarantine")

@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 PAUSES = {Tier.QUICK: 1, Tier.TEST: 2, Tier.ALL: 6, Tier.THOROUGH: 10_000}[TIER]
 """Number of calls that are tried of each run, spread over it."""
-PAUSED = ("ProcessTable", "LoadIncremental", "rollback", "rollback-to", "reapply", "direct-delete", "erase", "repair")
+PAUSED = (
+    *("ProcessTable", "LoadIncremental", "rollback", "rollback-to", "reapply", "direct-delete", "erase", "repair"),
+    "clean-up",
+)
 OTHERS: dict[str, tuple[Command, ...]] = {
     "rollback to 1": (lambda runner: runner.rollback(1),),
     "erase": (lambda runner: runner.erase(*ERASED),),

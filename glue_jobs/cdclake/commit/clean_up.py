@@ -126,7 +126,7 @@ def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: 
             for key in _keys(log, layout.tombstones_folder, through)
             if not (key in needed_tombstones or (new_tombstones and key.startswith(new_tombstones)))
         ),
-        quarantine=_orphaned_quarantine(log, head, through),
+        quarantine=orphaned_quarantine(log, head, through),
         staging=_keys(log, layout.staging_folder, through),
         copies=tuple(
             entry.key for entry in log.store.list(layout.as_of_folder) if entry.modified_utc < now - COPY_LIFETIME
@@ -246,7 +246,13 @@ def retired_since(log: ChangeLog, head: int) -> datetime | None:
     return datetime.fromisoformat(log.record(head).created_utc) if left else None
 
 
-def _orphaned_quarantine(log: ChangeLog, head: int, through: int | None) -> tuple[str, ...]:
+def orphaned_quarantine(log: ChangeLog, head: int, through: int | None) -> tuple[str, ...]:
+    """Keys of quarantine files that no change names: their runs crashed, and later ones wrote the bad rows again.
+
+    Args:
+        head: Number of the newest published change.
+        through: As for `plan_clean_up`.
+    """
     keys = _keys(log, log.layout.quarantine_folder, through)
     numbers = {_number(key, log.layout.quarantine_folder) for key in keys}
     known = {key for number in numbers if number <= head for key in log.record(number).quarantine}

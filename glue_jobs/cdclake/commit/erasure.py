@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from cdclake.commit.clean_up import DELETE_BATCH_KEYS
+from cdclake.commit.clean_up import DELETE_BATCH_KEYS, orphaned_quarantine
 from cdclake.commit.iceberg import list_iceberg
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.errors import CommitConflictError
@@ -221,6 +221,7 @@ def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_le
     entries = [entry for folder in folders for entry in store.list(folder)]
     entries += [entry for _, objects in iceberg for entry in objects]
     unneeded = [entry.key for entry in entries if not is_protected(entry.key)]
+    unneeded += orphaned_quarantine(log, head, head)
     for start in range(0, len(unneeded), DELETE_BATCH_KEYS):
         store.delete(unneeded[start : start + DELETE_BATCH_KEYS])
         keep_alive()

@@ -52,14 +52,40 @@ class QuarantinedFile:
     rows: tuple[dict[str, Any], ...]
 
 
-def parse_bad_rows(data: bytes) -> Iterator[dict[str, Any]]:
-    """Parse the content of a quarantine file.
+def parse_bad_rows(data: bytes, key: str) -> Iterator[dict[str, Any]]:
+    """Parse the content of a quarantine file, line by line.
 
     Each row is `{"file", "row", "reason", "columns", "content"}`. `row` is its number in the raw file, from 0, or null
     if unknown. `columns` lists those whose values are bad; rows of earlier versions lack it. `content` holds the row's
-    values as text by column, or the raw text of the row.
+    values as text by column, or the raw text of the row. A line that is no such row is damaged: it counts as a row of
+    unknown number, with the line as its raw text and the quarantine file as its raw file.
+
+    Args:
+        key: Object key of the file.
     """
-    return (json.loads(line) for line in data.splitlines())
+    return (_parse_bad_row(line, key) for line in data.splitlines())
+
+
+def _parse_bad_row(line: bytes, key: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        row = None
+    return row if _is_bad_row(row) else _damaged(line, key)
+
+
+def _is_bad_row(row: object) -> bool:
+    if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in ("file", "reason")):
+        return False
+    number, content = row.get("row"), row.get("content")
+    if isinstance(content, dict):
+        content = "" if all(isinstance(text, (str, type(None))) for text in content.values()) else None
+    return isinstance(number, (int, type(None))) and isinstance(content, str)
+
+
+def _damaged(line: bytes, key: str) -> dict[str, Any]:
+    reason, text = "a damaged line in the quarantine", line.decode(errors="replace")
+    return {"file": key, "row": None, "reason": reason, "columns": [], "content": text}
 
 
 def changes_with_bad_rows(log: ChangeLog, head: int) -> list[int]:
@@ -104,7 +130,7 @@ def quarantined_files(log: ChangeLog, head: int, change: int | None = None) -> l
     for record in ancestry(log, head, oldest) if oldest <= head else ():
         by_file: dict[str, list[dict[str, Any]]] = {}
         for key in record.quarantine if change in (None, record.change) else ():
-            for row in parse_bad_rows(log.store.get(key) or b""):
+            for row in parse_bad_rows(log.store.get(key) or b"", key):
                 by_file.setdefault(row["file"], []).append(row)
         files += [
             QuarantinedFile(record.change, record.created_utc, name, tuple(sorted(rows, key=_row_number)))
@@ -126,7 +152,7 @@ def _rows(log: ChangeLog, record: ChangeRecord, not_read: list[str]) -> Iterator
         if data is None:
             not_read.append(key)
         else:
-            yield from parse_bad_rows(data)
+            yield from parse_bad_rows(data, key)
 
 
 def _row_number(row: dict[str, Any]) -> int:

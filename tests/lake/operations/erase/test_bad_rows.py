@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from cdclake.lake.operations.erase.erase import erase, preview
 from tests.lake.operations.erase.erasable_table import ErasableTable, objects_containing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 FILE = "20240305-100000000.csv"
@@ -76,3 +78,69 @@ def test_a_bad_row_that_moved_the_key_away_is_erased(tmp_path: Path) -> None:
     table.erase("1042")
     assert objects_containing(table, "hidden", "1042") == {}
     assert objects_containing(table, "stays")
+
+
+def quarantine_file(table: ErasableTable) -> Path:
+    """The only file of bad rows."""
+    (key,) = table.log.record(table.log.head()).quarantine
+    return table.lake / key
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda line: line[:-40],  # the end is missing, and the last value is in it
+        lambda line: line[20:],
+        lambda line: b"\x00" * len(line),
+        lambda line: line.replace(b"77", b"\xff\xfe"),
+        lambda line: b'"77"',
+        lambda line: b"null",
+        lambda line: b"{}",
+        lambda line: b"[" * 100_000,
+        lambda line: json.dumps({**json.loads(line), "content": 77}).encode(),
+        lambda line: json.dumps({**json.loads(line), "content": {"id": [77]}}).encode(),
+        lambda line: json.dumps({**json.loads(line), "file": None}).encode(),
+        lambda line: json.dumps({**json.loads(line), "row": "77"}).encode(),
+    ],
+)
+def test_damaged_lines_of_the_quarantine_are_named_or_removed(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    table = table_of(tmp_path, "bigint")
+    table.apply_file(FILE, b"I,1,Bonn\nX,77,Aachen\nX,5,Erfurt\nX,1042,Trier\n")
+    path = quarantine_file(table)
+    first, *others = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([damage(first.strip()) + b"\n", *others]))
+    done = table.erase("5")
+    assert done.touched.bad_rows == 1
+    key = path.relative_to(table.lake).as_posix()
+    assert [f"{key} (1)"] in [list(names) for names in done.not_searched.values()]
+    assert "Erfurt" not in path.read_text(errors="replace")
+    assert erase(replace(table.erasure("6"), unread_rows_too=True), table.runs).touched.bad_rows == 1
+    assert b"1042" in path.read_bytes()
+    assert len(path.read_bytes().splitlines()) == 1
+
+
+def test_a_key_in_a_damaged_line_is_erased(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "bigint")
+    table.apply_file(FILE, b"I,1,Bonn\nX,77,Aachen\nX,1042,Erfurt\n")
+    path = quarantine_file(table)
+    path.write_bytes(path.read_bytes()[:-3])
+    assert table.erase("1042").touched.bad_rows == 1
+    assert objects_containing(table, "1042", "Erfurt") == {}
+    assert objects_containing(table, "Aachen")
+
+
+@pytest.mark.parametrize("change", ["000000000001", "000000000002"])
+def test_half_written_files_of_dead_runs_are_removed(tmp_path: Path, change: str) -> None:
+    table = table_of(tmp_path, "bigint")
+    table.apply_file(FILE, b"I,1,Bonn\nX,77,Aachen\nX,5,Erfurt\n")
+    kept = quarantine_file(table)
+    path = table.lake / table.layout.quarantine_folder / f"{change}-dead" / "read-00000.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(kept.read_bytes()[:-60])
+    found, sentences = preview(table.erasure("5"))
+    assert found.bad_rows == 1
+    assert not [one for one in sentences if "cannot be read" in one]
+    done = table.erase("5")
+    assert done.touched == found
+    assert not path.exists()
+    assert kept.read_bytes().count(b"\n") == 1

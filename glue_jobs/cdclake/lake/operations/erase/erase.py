@@ -314,7 +314,7 @@ def _search(erasure: Erasure, lake: Snapshot) -> _Found:
         raw = raw_files.search(erasure.raw, lake, keys, erasure.progress, unread_too=unread_too)
     found = _Found(
         data_files.search(erasure.location, log, lake.change, keys, erasure.progress),
-        quarantine.search(log, keys, lake.schema, unread_too=unread_too),
+        quarantine.search(log, lake, keys, unread_too=unread_too),
         foreign_files.search(log, lake, keys),
         manifests.search(log, lake.change, keys),
         raw,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from cdclake.commit.clean_up import orphaned_quarantine
 from cdclake.commit.erasure import replace_object
+from cdclake.commit.quarantine import parse_bad_rows
 
 if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
     from cdclake.lake.read.key_filter import RowKeys
     from cdclake.model.schema import Schema
+    from cdclake.model.snapshot import Snapshot
     from cdclake.ports import ObjectStore
 
 
@@ -38,26 +40,31 @@ class BadRows:
 
     Attributes:
         files: Files with rows to erase.
-        unread: Number of rows that stay although their key cannot be read, by raw file.
+        unread: Number of rows that stay although their key cannot be read, by raw file; of damaged lines by
+            quarantine file.
     """
 
     files: list[BadRowsFile] = field(default_factory=list)
     unread: Counter[str] = field(default_factory=Counter)
 
 
-def search(log: ChangeLog, keys: RowKeys, schema: Schema, *, unread_too: bool) -> BadRows:
+def search(log: ChangeLog, lake: Snapshot, keys: RowKeys, *, unread_too: bool) -> BadRows:
     """Search the quarantine, including bad rows of changes that are no longer retained.
 
+    An erasure deletes what crashed runs left there, see `cdclake.commit.erasure.delete_unreferenced`.
+
     Args:
+        lake: The table after its newest change.
         unread_too: Whether to erase rows whose key cannot be read.
     """
-    found = BadRows()
+    found, orphaned = BadRows(), frozenset(orphaned_quarantine(log, lake.change, None))
     for entry in log.store.list(log.layout.quarantine_folder):
+        if entry.key in orphaned:
+            continue
         content, rest = log.store.get(entry.key) or b"", list[bytes]()
         lines = content.splitlines(keepends=True)
-        for line in lines:
-            bad = json.loads(line)
-            matches = has_key(bad["content"], keys, schema)
+        for line, bad in zip(lines, parse_bad_rows(content, entry.key), strict=True):
+            matches = has_key(bad["content"], keys, lake.schema)
             if not (matches or (matches is None and unread_too)):
                 rest.append(line)
                 found.unread[bad["file"]] += matches is None
