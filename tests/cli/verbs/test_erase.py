@@ -102,10 +102,16 @@ def test_a_session_shows_first_then_erases(table: ErasableTable, cdclake: Any) -
     assert (again.exit_code, "There is nothing to erase." in again.output) == (0, True)
 
     assert SECRET_NAME.encode() in b"".join(in_raw().values())
+    unknown = RAW_PREFIX + "LOAD1.csv"
+    aws_clients.client("s3").put_object(Bucket=RAW, Key=unknown, Body=b"")
+    dry = cdclake.record("erase", TABLE, *WHICH, "--raw", "--dry-run")
     raw = cdclake.record("erase", TABLE, *WHICH, "--raw", "--yes")
+    assert dry.keys() == raw.keys()
+    assert (dry["done"], dry["not_searched"]) == (False, raw["not_searched"])
+    assert [unknown] in raw["not_searched"].values()
     assert (raw["done"], raw["change"], raw["full_load_files"], raw["change_rows"]) == (True, 5, 1, 1)
     assert raw.keys() >= {"versions", "object_versions"}  # of the history, and of the bucket
-    assert sorted(in_raw()) == [RAW_PREFIX + f"20240305-100{number}00000.parquet" for number in (1, 2)]
+    assert sorted(in_raw()) == [*(RAW_PREFIX + f"20240305-100{number}00000.parquet" for number in (1, 2)), unknown]
     assert SECRET_NAME.encode() not in b"".join(in_raw().values())
 
 

@@ -16,7 +16,7 @@ from cdclake.errors import ConfigurationError
 if TYPE_CHECKING:
     from cdclake.cli.output import Output, ProgressBar
     from cdclake.control.admin.table_admin import RegisteredTable
-    from cdclake.lake.operations.erase.erase import Erasure, ErasureCounts, ErasureResult
+    from cdclake.lake.operations.erase.erase import Erasure, ErasureResult
 
 _COLUMNS = (
     OutputColumn("location", "Location"),
@@ -77,21 +77,21 @@ def erase(
     with aws_environment(target):
         with progress(f"Searching the rows in {name}") as bar:
             erasure = _erasure(target, lake_table, key, reason, bar, raw=raw, unread_rows=unread_rows)
-            counts, out_of_reach = erasing.preview(erasure)
-        result = {"table": str(name), "done": False, "keys": len(erasure.keys.values), "change": None}
+            found = erasing.preview(erasure)
+        table_and_keys = {"table": str(name), "keys": len(erasure.keys.values)}
         if output is OutputFormat.TABLE:
-            _show(out, f"Rows of {name} to erase (keys: {len(erasure.keys.values):,})", counts, out_of_reach)
+            _show(out, f"Rows of {name} to erase (keys: {len(erasure.keys.values):,})", found)
         if dry_run:
-            out.json_record({**result, **asdict(counts), "out_of_reach": list(out_of_reach)})
+            out.json_record({**table_and_keys, **_to_json(found, done=False)})
             out.remark(DRY_RUN)
             return
-        if counts.anything:
+        if found.touched.anything:
             confirm(f"Permanently erase these rows from {name}?", yes=yes, output=output)
         with progress(f"Erasing rows of {name}") as bar:
             erasure = _erasure(target, lake_table, key, reason, bar, raw=raw, unread_rows=unread_rows)
             done = lake_table.change(lambda token: erasing.erase(erasure, token, lake_table.update_catalog))
     if output is OutputFormat.JSON:
-        out.json_record({**result, **_to_json(done)})
+        out.json_record({**table_and_keys, **_to_json(done, done=True)})
     elif done.change is None:
         out.remark("There is nothing to erase.")
     else:
@@ -143,8 +143,8 @@ def _erasure(
     )
 
 
-def _show(out: Output, title: str, touched: ErasureCounts, out_of_reach: tuple[str, ...]) -> None:
-    counts = asdict(touched)
+def _show(out: Output, title: str, found: ErasureResult) -> None:
+    counts = asdict(found.touched)
     records = [
         {
             "location": name,
@@ -156,19 +156,19 @@ def _show(out: Output, title: str, touched: ErasureCounts, out_of_reach: tuple[s
     ]
     out.records(title, _COLUMNS, records)
     out.remark("An erasure does not reach:")
-    for sentence in out_of_reach:
+    for sentence in found.out_of_reach:
         out.remark(f"- {sentence}")
 
 
-def _to_json(done: ErasureResult) -> dict[str, object]:
+def _to_json(result: ErasureResult, *, done: bool) -> dict[str, object]:
     return {
-        "done": True,
-        "change": done.change,
-        **asdict(done.touched),
-        "snapshots": done.snapshots,
-        "object_versions": done.object_versions,
-        "out_of_reach": list(done.out_of_reach),
-        "not_searched": {what: list(names) for what, names in done.not_searched.items()},
+        "done": done,
+        "change": result.change,
+        **asdict(result.touched),
+        "snapshots": result.snapshots,
+        "object_versions": result.object_versions,
+        "out_of_reach": list(result.out_of_reach),
+        "not_searched": {what: list(names) for what, names in result.not_searched.items()},
     }
 
 

@@ -56,7 +56,8 @@ def test_bad_rows_whose_key_cannot_be_read_are_named_without_values_and_erased_o
 ) -> None:
     table = table_of(tmp_path, "bigint")
     table.apply_file(FILE, f"{line}\nI,77,Ulm\nI,1042,Ulm\nI,1042,Ulm,more\n".encode())
-    found, sentences = preview(table.erasure("1042"))
+    result = preview(table.erasure("1042"))
+    found, sentences = result.touched, result.out_of_reach
     assert found.bad_rows == 1
     (sentence,) = [one for one in sentences if "whose key cannot be read" in one]
     assert f"{FILE} (1)" in sentence
@@ -64,7 +65,7 @@ def test_bad_rows_whose_key_cannot_be_read_are_named_without_values_and_erased_o
     assert "hidden" not in sentence
     table.erase("1042")
     assert objects_containing(table, "hidden")
-    assert preview(table.erasure("1042"))[1] == sentences  # it stays named
+    assert preview(table.erasure("1042")).out_of_reach == sentences  # it stays named
     done = erase(replace(table.erasure("1042"), unread_rows_too=True), table.runs)
     assert done.touched.bad_rows == 1
     assert objects_containing(table, "hidden") == {}
@@ -137,7 +138,8 @@ def test_half_written_files_of_dead_runs_are_removed(tmp_path: Path, change: str
     path = table.lake / table.layout.quarantine_folder / f"{change}-dead" / "read-00000.jsonl"
     path.parent.mkdir()
     path.write_bytes(kept.read_bytes()[:-60])
-    found, sentences = preview(table.erasure("5"))
+    result = preview(table.erasure("5"))
+    found, sentences = result.touched, result.out_of_reach
     assert found.bad_rows == 1
     assert not [one for one in sentences if "cannot be read" in one]
     done = table.erase("5")

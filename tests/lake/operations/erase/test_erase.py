@@ -124,7 +124,8 @@ def test_the_history_loses_only_the_versions_of_erased_rows(in_folder: ErasableT
 @pytest.mark.slow
 def test_the_preview_equals_the_report_which_contains_no_values(in_folder: ErasableTable) -> None:
     states = fill_with_changes(in_folder)
-    found, out_of_reach = preview(in_folder.erasure(KEY))
+    result = preview(in_folder.erasure(KEY))
+    found, out_of_reach = result.touched, result.out_of_reach
     assert (found.rows, found.files, found.bad_rows, found.bad_rows_files) == (1, 1, 1, 1)
     assert found.versions == 7  # load, update, delete, insert, by hand, delete, insert
     assert found.tombstones >= 1
@@ -137,7 +138,7 @@ def test_the_preview_equals_the_report_which_contains_no_values(in_folder: Erasa
     note = json.loads((in_folder.lake / in_folder.layout.erasure_key(done.change or 0)).read_text())
     assert (note["keys"], note["key_columns"], note["reason"]) == (1, ["id"], "request 17")
     assert note["touched"]["rows"] == 1
-    assert preview(in_folder.erasure(KEY))[0].anything is False
+    assert preview(in_folder.erasure(KEY)).touched.anything is False
     assert in_folder.erase(KEY).change is None
 
 

@@ -88,7 +88,7 @@ def test_a_full_load_is_deleted_and_change_files_are_rewritten(table: ErasableTa
     table.apply(("I", row(3)))
     untouched = table.raw_path("20240305-100200000.parquet").read_bytes()
     state = table.rows_as_of(3)
-    expected, _ = preview(table.erasure(KEY, raw=True))
+    expected = preview(table.erasure(KEY, raw=True)).touched
     counts = (expected.full_load_rows, expected.full_load_files, expected.change_rows, expected.change_files)
     assert counts == (1, 1, 1, 1)
     assert is_in_raw(table)
@@ -153,7 +153,8 @@ def test_a_row_whose_key_changed_stays_and_is_reported(table: ErasableTable) -> 
     table.load([row(1)])
     table.write_key_changes("20240305-110000000.parquet", [("I", secret(), None), ("U", row(7), {"id": SECRET_ID})])
     table.load_incremental()
-    counts, out_of_reach = preview(table.erasure(KEY, raw=True))
+    result = preview(table.erasure(KEY, raw=True))
+    counts, out_of_reach = result.touched, result.out_of_reach
     assert counts.change_rows == 1
     assert any("1 rows of raw files that change the key to another one" in sentence for sentence in out_of_reach)
     table.erase(KEY, "7", raw=True)
@@ -307,7 +308,7 @@ def test_an_unreadable_raw_file_is_reported(table: ErasableTable, content: bytes
     table.load([row(1), secret()])
     table.apply(("U", row(1, "Rom")))
     table.raw_path("20240305-100100000.parquet").write_bytes(content)
-    _, out_of_reach = preview(table.erasure(KEY, raw=True))
+    out_of_reach = preview(table.erasure(KEY, raw=True)).out_of_reach
     assert any("1 raw files that cannot be read: 20240305-100100000.parquet" in sentence for sentence in out_of_reach)
 
 

@@ -65,7 +65,8 @@ def test_rows_in_files_that_a_repair_moved_away_are_removed(table: ErasableTable
     rows = pa.table({"ID": [SECRET_ID, 7], "name": [SECRET_NAME, "seven"]})
     some = move_away(table, "000000000009-00001.parquet", rows)
     whole = move_away(table, "another.parquet", rows.slice(0, 1))
-    found, sentences = preview(table.erasure(KEY))
+    result = preview(table.erasure(KEY))
+    found, sentences = result.touched, result.out_of_reach
     assert (found.foreign_rows, found.foreign_files) == (2, 2)
     assert not any("moved away" in sentence for sentence in sentences)
     assert table.erase(KEY).touched == found
@@ -80,7 +81,7 @@ def test_moved_files_that_cannot_be_searched_are_named(table: ErasableTable) -> 
         move_away(table, "other.parquet", pa.table({"name": [SECRET_NAME]})),
         move_away(table, "text.parquet", pa.table({"id": ["one"]})),
     ]
-    _, sentences = preview(table.erasure(KEY))
+    sentences = preview(table.erasure(KEY)).out_of_reach
     (sentence,) = [one for one in sentences if "moved away" in one]
     assert all(key in sentence for key in keys)
     assert sorted(keys) in map(sorted, table.erase(KEY).not_searched.values())

@@ -91,7 +91,7 @@ def test_earlier_versions_of_raw_files_lose_the_rows_and_others_stay(table: Eras
     delete("LOAD00000002.csv")
     table.apply_file("20240305-100100000.csv", OTHER)
     table.apply_file("20240305-100300000.csv", OTHER)
-    counts, _ = preview(erasure(table))
+    counts = preview(erasure(table)).touched
     assert (counts.raw_versions, counts.raw_version_rows) == (2, 2)
     done = erase(erasure(table), table.runs)
     assert done.touched == counts
@@ -110,7 +110,7 @@ def test_what_cannot_be_searched_is_named(table: ErasableTable) -> None:
     put("_SUCCESS", b"")
     put("20240305-100600000.parquet", b"PAR1 and no more")
     delete("20240305-100600000.parquet")
-    _, sentences = preview(erasure(table))
+    sentences = preview(erasure(table)).out_of_reach
     text = "\n".join(sentences)
     for name in (
         "LOAD1.csv",
@@ -126,5 +126,5 @@ def test_what_cannot_be_searched_is_named(table: ErasableTable) -> None:
 
 
 def test_without_raw_the_report_says_that_earlier_versions_stay(table: ErasableTable) -> None:
-    _, sentences = preview(erasure(table, raw=False))
+    sentences = preview(erasure(table, raw=False)).out_of_reach
     assert any("raw bucket, with earlier versions of its files" in sentence for sentence in sentences)

@@ -132,11 +132,11 @@ class ErasureCounts:
 
 @dataclass(frozen=True)
 class ErasureResult:
-    """A completed erasure.
+    """A completed erasure, or what one would erase.
 
     Attributes:
-        change: Number of its change; None if there was nothing to erase.
-        touched: What was erased.
+        change: Number of its change; None if there was nothing to erase, or before the erasure.
+        touched: What was erased, or would be.
         out_of_reach: Places that it could not erase from, one sentence each.
         not_searched: All files that such sentences count, by what they are; the sentences name some of them.
         snapshots: Number of rewritten snapshots.
@@ -151,8 +151,8 @@ class ErasureResult:
     object_versions: int = 0
 
 
-def preview(erasure: Erasure) -> tuple[ErasureCounts, tuple[str, ...]]:
-    """Find what an erasure would erase, and describe the places it could not erase from, one sentence each.
+def preview(erasure: Erasure) -> ErasureResult:
+    """Find what an erasure would erase, and the places it could not erase from.
 
     Changes nothing, except that it copies retired files to read them. Correct only while no run works on the table.
 
@@ -162,7 +162,7 @@ def preview(erasure: Erasure) -> tuple[ErasureCounts, tuple[str, ...]]:
     """
     _check_reason(erasure)
     found = _search(erasure, erasure.log.snapshot(erasure.log.head()))
-    return found.counts, found.out_of_reach
+    return ErasureResult(None, found.counts, found.out_of_reach, found.not_searched)
 
 
 def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], object] = lambda: None) -> ErasureResult:
