@@ -17,14 +17,14 @@ from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.stores import open_store
-from cdclake.control.jobs.entry import job_run_id, run_job, stop_on_sigterm
+from cdclake.control.jobs.entry import job_run_id, run_job, stop_on_signals
 from cdclake.control.run.process_table import Ports, process_table, process_tables
 from cdclake.control.run.process_table_arguments import ProcessTableArguments
 
 
 def main() -> dict[str, object]:
     """Process the table of `item`, or the tables of `paths`."""
-    stop_on_sigterm()
+    stop_on_signals()
     run_id = job_run_id(sys.argv)
     logs.configure(run_id=run_id)
     arguments = ProcessTableArguments.parse(sys.argv)

@@ -25,7 +25,7 @@ LAYERS = {
         ["printable"],
         ["errors"],
         ["logs"],
-        ["loopback", "model"],
+        ["loopback", "model", "signals"],
         ["ports"],
         ["adapters", "commit", "raw_listing"],
         ["control", "oracle"],

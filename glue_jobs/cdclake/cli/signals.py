@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import typer
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
+from cdclake.signals import handle_stop_signals
 
-_STOPPING = (signal.SIGINT, signal.SIGTERM)
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Iterator
+
 _SIGNAL_STATUS = 128
 """A shell adds the number of the signal to it: https://www.gnu.org/software/bash/manual/html_node/Exit-Status.html"""
 
 
 class Interrupted(BaseException):
-    """Ctrl-C or SIGTERM stopped the command."""
+    """A signal stopped the command."""
 
 
 @contextmanager
 def exiting_on_signals() -> Iterator[None]:
-    """Raise `Interrupted` within the `with` block when Ctrl-C or SIGTERM arrives; only in the main thread.
+    """Raise `Interrupted` within the `with` block when a stop signal arrives; only in the main thread.
 
     Raises:
         typer.Exit: With 128 and the number of the signal, when `Interrupted` reaches the end of the block.
@@ -32,15 +32,14 @@ def exiting_on_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _interrupt) for number in _STOPPING}
+    restore = handle_stop_signals(_interrupt)
     try:
         yield
     except Interrupted as interrupted:
         raise typer.Exit(_SIGNAL_STATUS + interrupted.args[0]) from None
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        restore()
 
 
-def _interrupt(number: int, _frame: FrameType | None) -> None:
+def _interrupt(number: signal.Signals) -> None:
     raise Interrupted(number)

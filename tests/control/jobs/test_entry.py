@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cdclake.control.jobs.entry import JobExit, StoppedError, job_run_id, run_job, stop_on_sigterm
+from cdclake.control.jobs.entry import JobExit, StoppedError, job_run_id, run_job, stop_on_signals
 from cdclake.errors import BadRowError, DiskFullError, SchemaMismatchError
 
 
@@ -75,14 +75,16 @@ def test_a_defect_ends_the_job_with_its_traceback_but_not_with_its_text(capsys: 
     assert str(5**30) not in err
 
 
-def test_sigterm_becomes_an_error_the_run_can_handle():
-    before = signal.getsignal(signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_stop_becomes_an_error_the_run_can_handle(number: signal.Signals):
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        stop_on_sigterm()
-        with pytest.raises(StoppedError):
-            os.kill(os.getpid(), signal.SIGTERM)
+        stop_on_signals()
+        with pytest.raises(StoppedError, match=number.name):
+            os.kill(os.getpid(), number)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def test_the_run_id_is_glues_or_a_new_one():

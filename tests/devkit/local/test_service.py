@@ -134,7 +134,7 @@ for job in boto3.client("glue").get_jobs()["Jobs"]:
 
 @pytest.mark.sampled(ci=1)
 @pytest.mark.long
-@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stop_signal_ends_it_cleanly_and_leaves_no_process(stop_signal: signal.Signals) -> None:
     with served() as (process, ready):
         pids = busy_pids(ready)

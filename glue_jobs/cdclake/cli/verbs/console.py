@@ -11,7 +11,7 @@ from cdclake.cli.options import LateAfterOption, with_target
 from cdclake.cli.target import Target
 from cdclake.control.status import LATE_AFTER_MINUTES
 from cdclake.errors import CdclakeError
-from cdclake.loopback import stop_signals
+from cdclake.signals import stop_signals
 
 if TYPE_CHECKING:
     from cdclake.cli.aws.services import Services

@@ -37,7 +37,7 @@ def run(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABLE
     """Apply new raw files now and wait for the result.
 
     Does the same as the hourly workflow. The work is done by jobs in Glue: if this command is stopped, they go on. It
-    then names them, and exits with 130 after Ctrl-C and 143 after SIGTERM.
+    then names them, and exits with 130 after Ctrl-C, 143 after SIGTERM and 129 after SIGHUP (a closed terminal).
 
     Example: cdclake run --table shop.orders
     """

@@ -12,10 +12,10 @@ from cdclake.control.jobs.libraries import check_libraries
 from cdclake.errors import CdclakeError, RetryableError, disk_full, gravest_kind, text_to_store, traceback_to_store
 from cdclake.model.names import Argument
 from cdclake.printable import printable
+from cdclake.signals import handle_stop_signals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import FrameType
 
 EXIT_INCOMPLETE = 1
 """Exit code of a run that completed, but in which something failed."""
@@ -99,10 +99,11 @@ def job_run_id(argv: Sequence[str]) -> str:
     return f"run-{uuid4().hex}"
 
 
-def stop_on_sigterm() -> None:
-    """Make SIGTERM raise `StoppedError` in the main thread, so that the run can clean up."""
+def stop_on_signals() -> None:
+    """Make SIGTERM and SIGHUP raise `StoppedError` in the main thread, so that the run can clean up."""
 
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        raise StoppedError("The run was stopped (SIGTERM)", remedy="The next run continues from the last change")
+    def stop(number: signal.Signals) -> None:
+        message = f"The run was stopped ({number.name})"
+        raise StoppedError(message, remedy="The next run continues from the last change")
 
-    signal.signal(signal.SIGTERM, stop)
+    handle_stop_signals(stop, (signal.SIGTERM, signal.SIGHUP))

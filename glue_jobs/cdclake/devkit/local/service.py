@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.devkit.local.deploy import DEFAULT_DEPLOYMENT, LocalDeployment, deploy
 from cdclake.devkit.local.server import EmbeddedAws
-from cdclake.loopback import stop_signals
+from cdclake.signals import stop_signals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def serve(port: int = 0, data_dir: Path | None = None, deployment: LocalDeployment = DEFAULT_DEPLOYMENT) -> None:
-    """Run the embedded AWS with cdclake until SIGINT or SIGTERM. Must be called from the main thread.
+    """Run the embedded AWS with cdclake until SIGINT, SIGTERM or SIGHUP. Must be called from the main thread.
 
     When ready, it prints one line of JSON: `endpoint`, `raw_bucket`, `lake_bucket`, `state_table`. All other output
     goes to standard error.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 import threading
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from cdclake.cli.confirm import confirm
 from cdclake.cli.options import YesOption, with_target
 from cdclake.cli.output import OutputFormat, PrintableFormatter
 from cdclake.cli.target import Target
+from cdclake.signals import handle_stop_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,21 +118,17 @@ def _store(folder: Path | None, target: Target) -> ObjectStore:
 
 @contextmanager
 def _stop_signal() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C or SIGTERM asked this process to stop. It first writes what it has read.
+    """Whether Ctrl-C, SIGTERM or SIGHUP asked this process to stop. It first writes what it has read.
 
     A second signal ends it at once.
     """
     stop = threading.Event()
 
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def request_stop(*_: object) -> None:
+    def request_stop(_: object) -> None:
         stop.set()
         restore()
 
-    before = {number: signal.signal(number, request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    restore = handle_stop_signals(request_stop)
     try:
         yield stop.is_set
     finally:
