@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from functools import cache
 from graphlib import TopologicalSorter
@@ -212,6 +213,12 @@ def test_parquet_files_are_read_only_where_reads_are_repeated():
     readers = ("pq.ParquetFile", "pq.read_table(", "pq.ParquetDataset(")
     reading = {module_name(path) for path in PRODUCT if any(reader in path.read_text("utf-8") for reader in readers)}
     assert reading == {"cdclake.adapters.filesystem", "cdclake.devkit.shop.checksum"}
+
+
+def test_parquet_files_are_opened_only_with_a_footer_that_was_checked():
+    calls = re.compile(r"(?<!class )\bParquetFile\(")
+    opening = {module_name(path) for path in PRODUCT if calls.search(path.read_text("utf-8"))}
+    assert opening == {"cdclake.lake.raw.parquet", "cdclake.lake.storage.reader"}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -34,7 +34,7 @@ from cdclake.lake.raw.reader import inspect_raw_file, read
 from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows
 from cdclake.lake.spark.task_errors import SparkTask, TaskError, raising_task_errors
 from cdclake.lake.storage.bloom import row_group_filter
-from cdclake.lake.storage.keys import LEADING_KEY
+from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.tombstones import read_tombstone_file, write_tombstone_file
@@ -318,6 +318,12 @@ def large_file_with_short_columns() -> bytes:
     return target.getvalue()
 
 
+def remembered_deletes() -> bytes:
+    keys, target = [f"{number:01000}" for number in range(100)], io.BytesIO()
+    pq.write_table(pa.table({LEADING_KEY: keys, KEY: keys, "_cdc_position": [""] * 100}), target, compression="none")
+    return target.getvalue()
+
+
 def doctor_sample() -> FileFacts:
     file = raw_file(PREFIX + CSV)
     (facts,) = read_sample(opened(), [file], SETTINGS, TableName("shop", "orders"), RowStatistics(("id",)))
@@ -342,7 +348,7 @@ SHORT_READS: dict[str, Callable[[], Any]] = {
             row_groups=row_group_filter(KEYED_BY_NAME, pa.table({LEADING_KEY: ["no name"]})),
         )
     ],
-    "tombstones": lambda: read_tombstone_file(opened(), "data.parquet"),
+    "tombstones": lambda: read_tombstone_file(opened(), "deletes.parquet"),
 }
 """Reads of which some are shorter than S3's errors."""
 
@@ -361,6 +367,7 @@ def short(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> FakeS3:
         f"{BUCKET}/{PREFIX}{CSV}": b"U,1,a\n",
         f"{BUCKET}/{PREFIX}{CSV}.gz": gzip.compress(b"U,1,a\n"),
         f"{BUCKET}/data.parquet": large_file_with_short_columns(),
+        f"{BUCKET}/deletes.parquet": remembered_deletes(),
     }
     return s3
 

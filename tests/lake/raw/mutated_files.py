@@ -1,4 +1,4 @@
-"""Damages small raw files, and reads each through the product: what `test_mutated_files.py` runs in child processes.
+"""Damages small files, raw ones and some of the lake, and reads each through the product, in child processes of a test.
 
 `python -m tests.lake.raw.mutated_files FIRST COUNT SALT` prints `{"begin": number}` before it reads a file and
 `{"end": number, ...}` after, so that the parent knows which file ended the process.
@@ -29,17 +29,26 @@ from pyarrow.fs import LocalFileSystem
 
 from cdclake.adapters.filesystem import FetchedFile
 from cdclake.doctor.sampling import read_columns
-from cdclake.errors import CdclakeError
+from cdclake.errors import CdclakeError, LakeFilesError
 from cdclake.lake.operations.erase.raw_files import without_rows
 from cdclake.lake.raw.reader import inspect_raw_file, read, read_raw
+from cdclake.lake.storage.bloom import row_group_filter
+from cdclake.lake.storage.keys import LEADING_KEY
 from cdclake.lake.storage.parquet.footer import footer_of
+from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import TableShape
+from cdclake.lake.storage.tombstones import find_tombstones, read_tombstone_file, tombstone_schema
+from cdclake.lake.storage.types import to_arrow
+from cdclake.lake.storage.writer import COMPRESSION
+from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.rawfiles import ListedObject, RawFile, RawFormat, RawKind, parse_raw_file
+from cdclake.model.schema import OP_COLUMN, Column, Schema
+from cdclake.model.snapshot import TombstoneFile
 from cdclake.model.table import TableSettings
 from tests.lake.table import NAME, RAW_PREFIX, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from cdclake.lake.raw.rows import RawRows
 
@@ -52,6 +61,8 @@ MAX_MEMORY_BYTES = 6 << 30
 LOADED_ONE_IN = 17
 """So many of the files are also loaded: that takes much longer than reading."""
 ROWS = 40
+KEYS = pa.array(range(1000, 1000 + ROWS), pa.int64())
+TOMBSTONES = "lake tombstones"
 NULL_TEXT = "NULL"
 SCHEMA = "id int, name string, city string, price decimal(10,2), day date, at timestamp, ratio double, ok boolean"
 
@@ -128,7 +139,29 @@ def seeds() -> tuple[Seed, ...]:
             item = {**declared, **settings}
             made.append(Seed(f"csv {relative}, {name}", f"{relative}.csv", content, item))
             made.append(Seed(f"gzip {relative}, {name}", f"{relative}.csv.gz", gzip.compress(content, mtime=0), item))
-    return tuple(made)
+    return (*made, *_lake_seeds())
+
+
+def _lake_seeds() -> Iterator[Seed]:
+    """Files of the lake whose footers tell which row groups to read: remembered deletes, data files with filters."""
+    for kind in ("bigint", "string"):
+        keys, texts = KEYS.cast(to_arrow(kind)), [f"text {i}" for i in range(ROWS)]
+        deletes = pa.table([keys, keys, texts], schema=tombstone_schema(lake_shape(kind)))
+        data = pa.table({"id": keys, "note": texts, OP_COLUMN: ["I"] * ROWS, POSITION: [""] * ROWS})
+        for name, rows, options in (
+            (TOMBSTONES, deletes, {}),
+            ("lake data", data, {"bloom_filter_options": {"id": {"ndv": 10, "fpp": 1e-6}}}),
+        ):
+            sink = pa.BufferOutputStream()
+            pq.write_table(rows, sink, 10, compression=COMPRESSION, store_schema=False, **options)
+            yield Seed(f"{name}, {kind}", "lake.parquet", bytes(sink.getvalue()), {"kind": kind})
+
+
+def lake_shape(kind: str) -> TableShape:
+    """A table whose data files have filters on its key."""
+    return TableShape(
+        Schema((Column("id", kind), Column("note", "string"))), ("id",), () if kind == "string" else ("p",)
+    )
 
 
 CSV_DIALECTS: dict[str, tuple[dict[str, Any], bool, dict[str, str]]] = {
@@ -244,6 +277,8 @@ def read_through_product(seed: Seed, content: bytes, *, loads: bool) -> str:
         AssertionError: The rows are others.
         Exception: Any other error than cdclake's.
     """
+    if seed.name.startswith("lake"):
+        return _read_lake_file(seed, content)
     settings = TableSettings.from_item(seed.item)
     fs, file = FetchedFile(LocalFileSystem(), content), raw_file(seed.relative, len(content))
     is_refused = _is_refused(file, lambda: _read_and_compare(fs, file, settings, content))
@@ -253,6 +288,27 @@ def read_through_product(seed: Seed, content: bytes, *, loads: bool) -> str:
     if loads:
         return _load(seed, content, was_read=not is_refused)
     return "refused" if is_refused else "read"
+
+
+def _read_lake_file(seed: Seed, content: bytes) -> str:
+    fs, key, shape = FetchedFile(LocalFileSystem(), content), seed.relative, lake_shape(seed.item["kind"])
+    keys = pa.chunked_array([KEYS.cast(to_arrow(seed.item["kind"])).take(pa.array([3, 17, 18]))])
+    try:
+        if seed.name.startswith(TOMBSTONES):
+            file = TombstoneFile(key, ROWS, "20240305-101500123", keys[0].as_py(), keys[2].as_py(), shape.key_types, 1)
+            found = find_tombstones(fs, [file], keys, keys, shape).num_rows
+            read_tombstone_file(fs, key)
+        else:
+            row_groups = row_group_filter(shape, pa.table({LEADING_KEY: keys}))
+            for encoded in (False, True):
+                batches = read_batches(fs, key, shape, encoded=encoded, row_groups=row_groups)
+                found = sum(rows.num_rows for rows in batches)
+    except LakeFilesError as error:
+        assert error.details.get("file") == key, f"the error does not name the file: {error}"
+        assert error.remedy, f"the error has no remedy: {error}"
+        return "refused"
+    assert content != seed.content or 0 < found < ROWS
+    return "read"
 
 
 def _is_refused(file: RawFile, step: Callable[[], object]) -> bool:

@@ -1,4 +1,4 @@
-"""Damaged raw files by the thousand: each ends in a clear error or in the right rows, and none ends the process."""
+"""Damaged files by the thousand: each ends in a clear error or in the right rows, and none ends the process."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _in_child(first: int, count: int, salt: str) -> tuple[list[dict[str, Any]], 
 
 @pytest.mark.parametrize("seed", seeds(), ids=lambda seed: seed.name)
 def test_the_files_are_read_and_loaded_before_they_are_damaged(seed):
-    assert read_through_product(seed, seed.content, loads=True) == "loaded"
+    assert read_through_product(seed, seed.content, loads=True) == ("read" if seed.name[:4] == "lake" else "loaded")
 
 
 @pytest.mark.slow
@@ -85,7 +85,9 @@ def test_damaged_files_end_in_a_clear_error_or_in_the_right_rows(request: pytest
     request.node.user_properties.append((COUNTS, dict(sorted(counts.items()))))
     assert not wrong, "\n".join([f"{len(wrong)} of {FILES}", *wrong[:20]])
     assert sum(counts.values()) == FILES
-    assert all(counts[f"{kind}: {outcome}"] for kind in ("parquet", "csv", "gzip") for outcome in ("refused", "read"))
+    assert all(
+        counts[f"{kind}: {outcome}"] for kind in ("parquet", "csv", "gzip", "lake") for outcome in ("refused", "read")
+    )
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from cdclake.lake.storage.bloom import (
     row_groups_that_may_contain,
 )
 from cdclake.lake.storage.key_ranges import overlapping_files
+from cdclake.lake.storage.parquet.footer import footer_of
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile
@@ -44,8 +45,8 @@ def write(path: Path, values: pa.Array, *, filtered: bool = True) -> Path:
 
 def selected(path: Path, leading_keys: pa.Array, encoding: str = "BYTE_ARRAY") -> list[int]:
     hashes = hashes_of(leading_keys, encoding)
-    with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as parquet:
-        return list(row_groups_that_may_contain(source, parquet, "ID", encoding, hashes))
+    with pa.OSFile(str(path)) as source:
+        return list(row_groups_that_may_contain(source, footer_of(source), "ID", encoding, hashes))
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from cdclake.adapters.filesystem import ParquetFile
 from cdclake.commit.publish import publish
 from cdclake.lake.merge.rewrite_plan import unchanged_files
-from cdclake.lake.storage.reader import lake_file
+from cdclake.lake.storage.reader import lake_file, parquet_file
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.layout import HISTORY, is_in_iceberg
 from cdclake.model.position import COLUMN as POSITION
@@ -159,7 +158,7 @@ def commit(
 def _source_row(lake_fs: FileSystemSpec, staged_key: str) -> dict[str, object]:
     """File and row, from 1, of the first change row in a staged data file; empty if it is from a full load."""
     with lake_file(lake_fs.open(), staged_key) as source:
-        first = pc.min(ParquetFile(source).read([POSITION])[POSITION]).as_py()
+        first = pc.min(parquet_file(source).read([POSITION])[POSITION]).as_py()
     if not first:
         return {}
     file, row = file_and_row(first)

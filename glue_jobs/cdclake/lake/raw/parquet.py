@@ -12,7 +12,7 @@ import pyarrow as pa
 from cdclake.adapters.filesystem import ParquetFile, is_on_disk, open_input
 from cdclake.lake.raw.rows import RawRows
 from cdclake.lake.storage.keys import comparable, key_range, key_range_of_columns
-from cdclake.lake.storage.parquet.footer import footer_of
+from cdclake.lake.storage.parquet.footer import footer_of, from_plain
 from cdclake.lake.storage.reader import repeating_texts
 
 if TYPE_CHECKING:
@@ -132,18 +132,9 @@ def _column_range(
     if low is None or high is None or not any(is_kind(kind) for is_kind in _ORDERED_TYPES):
         return None, None
     try:
-        return key_range(comparable(_from_plain([low, high], kind)))
+        return key_range(comparable(from_plain([low, high], kind)))
     except (ValueError, OverflowError):  # not UTF-8, or too large for the type: the rows are bad
         return None, None
-
-
-def _from_plain(values: Sequence[bytes], kind: pa.DataType) -> pa.Array:
-    """Values of one of `_ORDERED_TYPES` from their plain bytes."""
-    if pa.types.is_string(kind):
-        return pa.array(values, pa.binary()).cast(kind)
-    signed = not pa.types.is_unsigned_integer(kind)
-    numbers = [int.from_bytes(value, "little", signed=signed) for value in values]
-    return pa.array(numbers, pa.int32()).cast(kind) if pa.types.is_date32(kind) else pa.array(numbers, kind)
 
 
 def batches(

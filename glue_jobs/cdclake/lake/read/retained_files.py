@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import repeated, storage_errors
 from cdclake.errors import IntegrityError, LakeFilesError, PastRetentionError, RetryableError
-from cdclake.lake.storage.reader import parquet_file
+from cdclake.lake.storage.reader import damage_reported, parquet_file
 from cdclake.lake.storage.shape import is_deleted
 from cdclake.lake.storage.writer import COMPRESSION
 
@@ -49,12 +49,12 @@ class RetainedFileReader:
 
         Raises:
             PastRetentionError: The file is no longer retained.
-            LakeFilesError: The file vanished from the table's folder or was overwritten.
-            RetryableError: Two attempts to read the file failed.
+            LakeFilesError: The file vanished from the table's folder, was overwritten or is damaged.
+            CdclakeError: As `storage_errors`.
         """
         done = 0
         for attempts_left in reversed(range(_ATTEMPTS)):
-            with self._retry_if(attempts_left > 0, file), self.open(file) as source:
+            with self._retry_if(attempts_left > 0, file), self._open(file) as source:
                 parquet = parquet_file(source)
                 if parquet.metadata.num_rows != file.file.rows:
                     raise self._overwritten(file.file)
@@ -83,26 +83,34 @@ class RetainedFileReader:
         """Copy a file to a new local file, byte for byte.
 
         Raises:
-            As `row_groups`.
+            As `row_groups`, and `RetryableError` if only a part of the file arrived, twice.
         """
         for attempts_left in reversed(range(_ATTEMPTS)):
-            with self._retry_if(attempts_left > 0, file), self.open(file) as source:
+            with self._retry_if(attempts_left > 0, file), self._open(file) as source:
                 with path.open("wb") as target:
                     while chunk := repeated(partial(source.read, _CHUNK_BYTES)):
                         target.write(chunk)
                     written = target.tell()
                 if written == file.file.bytes:
                     return
-                message = f"Only {written} of {file.file.bytes} bytes arrived"
-                raise OSError(message)
+        message = f"Two attempts to copy a data file of {self._location.layout.name} failed: only a part of it arrived"
+        raise RetryableError(message, remedy="Run again", file=file.file.path)
 
-    def open(self, retained: RetainedFile) -> pa.NativeFile:
+    @contextmanager
+    def open(self, retained: RetainedFile) -> Iterator[pa.NativeFile]:
         """Open a file whose size is still as written. While it is read, no run may work on the table.
 
         Raises:
             PastRetentionError: The file is no longer retained.
-            LakeFilesError: The file vanished from the table's folder or was overwritten.
+            LakeFilesError: The file vanished from the table's folder, was overwritten or is damaged; also in the block
+                that reads.
+            CdclakeError: As `storage_errors`, likewise.
         """
+        path = retained.file.path
+        with damage_reported(path), storage_errors(self._fs, path), self._open(retained) as source:
+            yield source
+
+    def _open(self, retained: RetainedFile) -> pa.NativeFile:
         layout, file = self._location.layout, retained.file
         published = self._open_key(layout.data_key(file.path))
         if published is not None:
@@ -142,12 +150,11 @@ class RetainedFileReader:
     def _retry_if(self, may_retry: bool, file: RetainedFile) -> Iterator[None]:
         """Suppress a failed read if another attempt follows: a run may just have retired the file."""
         try:
-            with storage_errors(self._fs, file.file.path):
+            with damage_reported(file.file.path), storage_errors(self._fs, file.file.path):
                 yield
-        except OSError as error:
+        except LakeFilesError:
             if not may_retry:
-                message = f"A data file of {self._location.layout.name} could not be read"
-                raise RetryableError(message, remedy="Run again", file=file.file.path, reason=error) from error
+                raise
 
     def _missing(self, file: DataFile) -> LakeFilesError | PastRetentionError:
         log = self._location.log()

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from cdclake.adapters.filesystem import ParquetFile, repeated
+from cdclake.adapters.filesystem import repeated
 from cdclake.lake.storage.keys import LEADING_KEY, comparable, part_of
 from cdclake.lake.storage.types import to_arrow
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
+    from cdclake.lake.storage.parquet.footer import Footer
     from cdclake.lake.storage.reader import RowGroupFilter
     from cdclake.lake.storage.shape import TableShape
 
@@ -118,27 +119,27 @@ def hashes_of(values: pa.ChunkedArray | pa.Array, encoding: str) -> NDArray[np.u
 
 
 def row_groups_that_may_contain(
-    source: pa.NativeFile, parquet: ParquetFile, name: str, encoding: str, hashes: NDArray[np.uint64]
+    source: pa.NativeFile, footer: Footer, name: str, encoding: str, hashes: NDArray[np.uint64]
 ) -> Iterator[int]:
     """Row groups that may contain one of some values; one without a filter, or of another encoding, may contain any.
 
     Args:
         source: The open file, to read filters from.
-        parquet: The same file with its footer.
+        footer: Its footer.
         name: The column with the filter.
         encoding: The physical type that the values were hashed for.
         hashes: `hashes_of` the values.
     """
-    names = [column.lower() for column in parquet.schema_arrow.names]
-    index = names.index(name.lower()) if name.lower() in names and len(parquet.schema) == len(names) else None
-    if index is None or not _has_encoding(parquet.schema.column(index), encoding):
-        yield from range(parquet.num_row_groups)
+    schema = footer.arrow.schema
+    names = [column.lower() for column in schema.to_arrow_schema().names]
+    index = names.index(name.lower()) if name.lower() in names and len(schema) == len(names) else None
+    if index is None or not _has_encoding(schema.column(index), encoding):
+        yield from range(len(footer.row_groups))
         return
-    for group in range(parquet.num_row_groups):
-        chunk = parquet.metadata.row_group(group).column(index)
-        blocks = _filter_blocks(source, chunk.bloom_filter_offset, chunk.bloom_filter_length)
+    for number, group in enumerate(footer.row_groups):
+        blocks = _filter_blocks(source, *group.columns[index].filter_range)
         if blocks is None or _may_contain(blocks, hashes).any():
-            yield group
+            yield number
 
 
 def _has_encoding(column: pq.ColumnSchema, encoding: str) -> bool:
@@ -146,14 +147,14 @@ def _has_encoding(column: pq.ColumnSchema, encoding: str) -> bool:
     return column.physical_type == encoding and column.logical_type.type in logical
 
 
-def _filter_blocks(source: pa.NativeFile, offset: int | None, length: int | None) -> NDArray[np.uint32] | None:
+def _filter_blocks(source: pa.NativeFile, offset: int, length: int) -> NDArray[np.uint32] | None:
     """A filter's blocks of eight words; None if there is no filter or its header is unknown."""
-    if not offset or not length:
+    if not length or offset + length > source.size():
         return None
     data: bytes = repeated(partial(source.read_at, length, offset))
     end = data.find(_END, 1, len(_BEGIN) + 5 + len(_END))
     header = end + len(_END)
-    if not data.startswith(_BEGIN) or end < 0 or (len(data) - header) % _SALT.nbytes:
+    if not data.startswith(_BEGIN) or end < 0 or (len(data) - header) % _SALT.nbytes or len(data) == header:
         return None
     return np.frombuffer(data, "<u4", offset=header).reshape(-1, len(_SALT))
 

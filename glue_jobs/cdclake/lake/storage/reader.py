@@ -19,14 +19,13 @@ from cdclake.model.schema import INSERT, OP_COLUMN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import pyarrow.parquet as pq
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.storage.parquet.footer import ColumnChunk, Footer
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile
 
-    RowGroupFilter = Callable[[pa.NativeFile, ParquetFile], Iterable[int]]
+    RowGroupFilter = Callable[[pa.NativeFile, Footer], Iterable[int]]
 
 ENCODED_BYTES_PER_ROW = 2.5
 MAX_GROUP_BYTES = 256 << 20
@@ -82,30 +81,30 @@ def batches_of(
     """
     stored = shape.stored if columns is None else pa.schema([shape.stored.field(name) for name in columns])
     wanted = {name.lower() for name in stored.names}
-    footer = footer_of(source) if encoded else None
-    parquet = parquet_file(source, footer and footer.arrow)
-    names = [name for name in parquet.schema_arrow.names if name.lower() in wanted]
-    texts = repeating_texts(parquet.schema_arrow, footer) if footer else ()
-    for group in row_groups(source, parquet) if row_groups else range(parquet.num_row_groups):
-        for rows in _read_row_group(source, parquet.metadata, group, names, texts):
+    footer = footer_of(source)
+    columns_of_file = footer.arrow.schema.to_arrow_schema()
+    names = [name for name in columns_of_file.names if name.lower() in wanted]
+    texts = repeating_texts(columns_of_file, footer) if encoded else ()
+    for group in row_groups(source, footer) if row_groups else range(len(footer.row_groups)):
+        for rows in _read_row_group(source, footer, group, names, texts):
             yield as_full_load(conform(rows, stored, keep_encoded=encoded))
 
 
 def _read_row_group(
-    source: pa.NativeFile, metadata: pq.FileMetaData, group: int, names: Sequence[str], encoded: Sequence[str]
+    source: pa.NativeFile, footer: Footer, group: int, names: Sequence[str], encoded: Sequence[str]
 ) -> Iterator[pa.Table]:
     """Read a row group at once; a large one, which only other writers and earlier versions wrote, in parts.
 
     Args:
         encoded: Text columns to read as dictionaries.
     """
-    facts = metadata.row_group(group)
-    if facts.total_byte_size <= MAX_GROUP_BYTES:
-        parquet = parquet_file(source, metadata, encoded, pre_buffer=True)
+    facts = footer.row_groups[group]
+    if facts.memory_bytes <= MAX_GROUP_BYTES:
+        parquet = parquet_file(source, footer, encoded, pre_buffer=True)
         yield parquet.read_row_group(group, columns=names, use_threads=False)
         return
-    batch_rows = max(1, facts.num_rows * PART_BYTES // facts.total_byte_size)
-    parquet = parquet_file(source, metadata, encoded)
+    batch_rows = max(1, facts.rows * PART_BYTES // facts.memory_bytes)
+    parquet = parquet_file(source, footer, encoded)
     for batch in parquet.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):
         yield pa.Table.from_batches([batch])
 
@@ -122,13 +121,23 @@ def lake_file(fs: FileSystem, key: str, size_bytes: int | None = None) -> Iterat
         LakeFilesError: The file is missing, overwritten or damaged; also in the block that reads.
         CdclakeError: As `storage_errors`: the file cannot be reached.
     """
+    with damage_reported(key), open_input(fs, key) as source:
+        if size_bytes is not None and source.size() != size_bytes:
+            message = f"A data file was overwritten: it has {source.size()} bytes instead of {size_bytes}"
+            remedy = "Restore its earlier version in the bucket, or reload the table"
+            raise LakeFilesError(message, remedy=remedy, file=key)
+        yield source
+
+
+@contextmanager
+def damage_reported(key: str) -> Iterator[None]:
+    """Raise `LakeFilesError` in place of Arrow's errors if a file of the lake is missing, or damaged.
+
+    Args:
+        key: Object key of the file that the block reads, for the error.
+    """
     try:
-        with open_input(fs, key) as source:
-            if size_bytes is not None and source.size() != size_bytes:
-                message = f"A data file was overwritten: it has {source.size()} bytes instead of {size_bytes}"
-                remedy = "Restore its earlier version in the bucket, or reload the table"
-                raise LakeFilesError(message, remedy=remedy, file=key)
-            yield source
+        yield
     except FileNotFoundError as error:
         remedy = "Make sure that no other job writes there. cdclake repair restores a data file"
         raise LakeFilesError("A file vanished from the lake folder", remedy=remedy, file=key) from error
@@ -152,26 +161,26 @@ def fetched_together(fs: FileSystem, files: Sequence[DataFile]) -> FileSystem | 
 def open_parquet(fs: FileSystem, key: str) -> Iterator[ParquetFile]:
     """Open a Parquet file that anybody wrote, and check its footer, see `lake_file`."""
     with lake_file(fs, key) as source:
-        yield parquet_file(source, footer_of(source).arrow)
+        yield parquet_file(source)
 
 
 def parquet_file(
     source: pa.NativeFile,
-    metadata: pq.FileMetaData | None = None,
+    footer: Footer | None = None,
     encoded: Sequence[str] = (),
     *,
     pre_buffer: bool = False,
 ) -> ParquetFile:
-    """Read the footer of an open data file.
+    """Prepare to read an open data file, whose footer is checked first: pyarrow may abort at a damaged one.
 
     Args:
-        metadata: The footer, if already read.
+        footer: The footer, if already read.
         encoded: Text columns to read as dictionaries.
         pre_buffer: Whether to request adjacent column chunks together, and keep those of a row group in memory.
     """
     return ParquetFile(
         source,
-        metadata=metadata,
+        metadata=(footer or footer_of(source)).arrow,
         read_dictionary=list(encoded),
         pre_buffer=pre_buffer,
         # Spark's older timestamps (INT96) would be read as nanoseconds, which silently overflow after 2262.

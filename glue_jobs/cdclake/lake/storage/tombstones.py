@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import ParquetFile, open_output
+from cdclake.adapters.filesystem import open_output
 from cdclake.lake.storage.keys import (
     KEY,
     LEADING_KEY,
@@ -26,7 +26,8 @@ from cdclake.lake.storage.keys import (
     matches,
     may_contain,
 )
-from cdclake.lake.storage.reader import lake_file
+from cdclake.lake.storage.parquet.footer import footer_of, from_plain
+from cdclake.lake.storage.reader import lake_file, parquet_file
 from cdclake.lake.storage.writer import COMPRESSION
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.snapshot import BELOW_POSITIONS, TombstoneFile
@@ -37,11 +38,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyarrow.fs import FileSystem
 
+    from cdclake.adapters.filesystem import ParquetFile
+    from cdclake.lake.storage.parquet.footer import Footer
     from cdclake.lake.storage.shape import TableShape
 
 ROWS_PER_GROUP = 65_536
 MAX_FILE_ROWS = 1 << 22
 """A change merges files only up to this many rows, because it has the merged rows in memory."""
+_COLUMNS = (LEADING_KEY, KEY, POSITION)
 _FILE_ORDER = r"^\d{8}-"
 """How the `file_order` of a change file begins."""
 
@@ -99,8 +103,9 @@ def find_tombstones(
         if has_bounds and not may_contain(file, low, high):
             continue
         with lake_file(fs, file.key) as source:
-            parquet = ParquetFile(source)
-            for group in _row_groups_with(parquet, wanted_leading) if has_bounds else range(parquet.num_row_groups):
+            footer = footer_of(source)
+            parquet = _open(source, footer)
+            for group in _row_groups_with(footer, wanted_leading) if has_bounds else range(len(footer.row_groups)):
                 rows = _converted(parquet.read_row_group(group, use_threads=False), file, shape)
                 tombstones.append(rows.filter(matches(rows[KEY], wanted)))
     return pa.concat_tables(tombstones)
@@ -108,7 +113,7 @@ def find_tombstones(
 
 def tombstone_schema(shape: TableShape) -> pa.Schema:
     """Schema of tombstones: leading key, key, position."""
-    return pa.schema([shape.in_flight.field(name) for name in (LEADING_KEY, KEY, POSITION)])
+    return pa.schema([shape.in_flight.field(name) for name in _COLUMNS])
 
 
 def _converted(rows: pa.Table, file: TombstoneFile, shape: TableShape) -> pa.Table:
@@ -121,17 +126,32 @@ def _converted(rows: pa.Table, file: TombstoneFile, shape: TableShape) -> pa.Tab
     return pa.table([leading_keys, keys, rows[POSITION]], schema=tombstone_schema(shape))
 
 
-def _row_groups_with(parquet: ParquetFile, leading_keys: NDArray[Any]) -> Iterator[int]:
-    """Row groups that may contain one of these keys, which are sorted; those without statistics may contain any."""
-    column = parquet.schema_arrow.get_field_index(LEADING_KEY)
-    for group in range(parquet.num_row_groups):
-        bounds = parquet.metadata.row_group(group).column(column).statistics
-        if not (bounds and bounds.has_min_max):
-            yield group
+def _row_groups_with(footer: Footer, leading_keys: NDArray[Any]) -> Iterator[int]:
+    """Row groups that may contain one of these keys, which are sorted; those without extremes may contain any."""
+    kind = footer.arrow.schema.to_arrow_schema().field(LEADING_KEY).type
+    for number, group in enumerate(footer.row_groups):
+        low, high = footer.extremes(group, _COLUMNS.index(LEADING_KEY))
+        if low is None or high is None:
+            yield number
             continue
-        first = np.searchsorted(leading_keys, bounds.min, "left")
-        if first < len(leading_keys) and leading_keys[first] <= bounds.max:
-            yield group
+        smallest, greatest = from_plain([low, high], kind).to_pylist()
+        first = np.searchsorted(leading_keys, smallest, "left")
+        if first < len(leading_keys) and leading_keys[first] <= greatest:
+            yield number
+
+
+def _open(source: pa.NativeFile, footer: Footer) -> ParquetFile:
+    """Prepare to read an open file of tombstones.
+
+    Raises:
+        pa.ArrowInvalid: It has other columns.
+    """
+    parquet = parquet_file(source, footer)
+    columns = parquet.schema_arrow
+    kinds = [{pa.int64(), pa.string()}, {pa.int64(), pa.string()}, {pa.string()}]
+    if tuple(columns.names) != _COLUMNS or not all(map(set.__contains__, kinds, columns.types)):
+        raise pa.ArrowInvalid("its columns are not those of a file of tombstones")
+    return parquet
 
 
 def write_tombstones(
@@ -175,7 +195,7 @@ def write_tombstone_file(
 def read_tombstone_file(fs: FileSystem, key: str) -> pa.Table:
     """All tombstones of one file as stored."""
     with lake_file(fs, key) as source:
-        return ParquetFile(source).read(use_threads=False)
+        return _open(source, footer_of(source)).read(use_threads=False)
 
 
 def file_orders(positions: pa.ChunkedArray, default: str) -> pa.ChunkedArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,6 +10,7 @@ import pytest
 
 from cdclake.adapters.folder import TEMPORARY_FOLDER
 from cdclake.commit.table_files import compare, repair
+from cdclake.errors import LakeFilesError
 from cdclake.lake.operations.erase.erase import preview
 from tests.lake.operations.erase.erasable_table import (
     COLUMNS,
@@ -21,8 +22,10 @@ from tests.lake.operations.erase.erasable_table import (
     row,
     secret,
 )
+from tests.lake.raw.mutated_files import ABORTS_PYARROW
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 KEY = str(SECRET_ID)
@@ -85,3 +88,47 @@ def test_moved_files_that_cannot_be_searched_are_named(table: ErasableTable) -> 
     (sentence,) = [one for one in sentences if "moved away" in one]
     assert all(key in sentence for key in keys)
     assert sorted(keys) in map(sorted, table.erase(KEY).not_searched.values())
+
+
+def parquet_bytes(**options: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": [SECRET_ID], "name": [SECRET_NAME]}), sink, **{"compression": "none", **options})
+    return bytes(sink.getvalue())
+
+
+def replaced_in_footer(content: bytes, old: bytes, new: bytes) -> bytes:
+    begin = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    assert old in content[begin:]
+    return content[:begin] + content[begin:].replace(old, new)
+
+
+DAMAGED = {
+    "it ends the process": ABORTS_PYARROW.read_bytes(),
+    "a name is no text": replaced_in_footer(parquet_bytes(store_schema=False), b"name", b"n\xffme"),
+    "a page is damaged": parquet_bytes(compression="zstd").replace(b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xff", 1),
+    "no end": parquet_bytes()[:-100],
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
+def test_damaged_files_that_were_moved_away_are_named(table: ErasableTable, content: bytes) -> None:
+    key = move_away(table, "damaged.parquet", content)
+    assert [[key]] == [list(names) for names in table.erase(KEY).not_searched.values()]
+    assert (table.lake / key).read_bytes() == content
+
+
+@pytest.mark.parametrize("erase", [lambda table: preview(table.erasure(KEY)), lambda table: table.erase(KEY)])
+def test_a_damaged_data_file_is_named(table: ErasableTable, erase: Callable[[ErasableTable], object]) -> None:
+    (file,) = table.folder.rglob("*.parquet")
+    good = file.read_bytes()
+    for content in (
+        replaced_in_footer(good, b"name", b"n\xffme"),
+        good[:-8] + b"\xff\xff\xff\x7fPAR1",
+        good[:4] + bytes(40) + good[44:],
+    ):
+        file.write_bytes(content)
+        with pytest.raises(LakeFilesError, match="cannot be read as Parquet") as raised:
+            erase(table)
+        assert file.name in str(raised.value.details["file"])
+        assert SECRET_NAME not in str(raised.value)

@@ -73,6 +73,7 @@ def written(rows: pa.Table, **options: Any) -> bytes:
         {},
         {"version": "1.0", "store_schema": False, "use_dictionary": False, "compression": "gzip"},
         {"row_group_size": 1, "compression": "none", "write_statistics": False},
+        {"row_group_size": 2, "bloom_filter_options": {"text": {"ndv": 2, "fpp": 0.01}}},
         {"compression": "lz4", "use_deprecated_int96_timestamps": True, "data_page_version": "2.0"},
         {"compression": "brotli", "write_page_index": True, "store_decimal_as_integer": True},
     ],
@@ -94,6 +95,7 @@ def test_a_footer_says_what_pyarrow_says(columns: list[str], options: dict[str, 
                 column.total_compressed_size,
                 column.total_uncompressed_size,
             )
+            assert chunk.filter_range == (column.bloom_filter_offset or 0, column.bloom_filter_length or 0)
             statistics = column.statistics
             has_extremes = statistics is not None and statistics.has_min_max
             assert [value is not None for value in found.extremes(group, i)] == [has_extremes] * 2

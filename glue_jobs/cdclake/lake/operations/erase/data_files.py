@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from cdclake.adapters.filesystem import storage_errors
 from cdclake.commit.erasure import Replacement, retained_snapshots
 from cdclake.commit.publish import in_parallel
 from cdclake.errors import IntegrityError, PastRetentionError
@@ -115,16 +114,15 @@ def search(location: TableLocation, log: ChangeLog, head: int, keys: RowKeys, pr
     def search_file(candidate: MatchedFile) -> None:
         file = candidate.retained.file
         try:
-            source = reader.open(candidate.retained)
+            with reader.open(candidate.retained) as source:
+                rows = candidate.key_filter.count(source, file.partition)
+                is_wanted = rows and candidate.comparable
+                last = candidate.key_filter.last_position(source, file.partition) if is_wanted else ""
         except PastRetentionError:
             if file.key_min is not None:
                 with lock:
                     matches.missing.append(file)
             return
-        with storage_errors(fs, candidate.path), source:
-            rows = candidate.key_filter.count(source, file.partition)
-            is_wanted = rows and candidate.comparable
-            last = candidate.key_filter.last_position(source, file.partition) if is_wanted else ""
         if rows:
             with lock:
                 matches.files.append(replace(candidate, rows=rows))
@@ -222,7 +220,7 @@ def rewrite(
 def _without_rows(fs: FileSystem, reader: RetainedFileReader, match: MatchedFile, target: str) -> DataFile | None:
     """The new file, whose path is the target key; None if no rows remain."""
     old = match.retained.file
-    with storage_errors(fs, match.path), reader.open(match.retained) as source:
+    with reader.open(match.retained) as source:
         names = {name.lower() for name in parquet_file(source).schema_arrow.names}
         shape = replace(
             match.shape,

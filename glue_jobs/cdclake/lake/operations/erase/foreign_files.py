@@ -6,15 +6,16 @@ Such a file may be a copy of the table's rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import ParquetFile
 from cdclake.commit.erasure import replace_object
+from cdclake.errors import LakeFilesError
 from cdclake.lake.storage.keys import key_of, matches
+from cdclake.lake.storage.reader import damage_reported, parquet_file
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.types import cast_column
 from cdclake.model.schema import parse_partition_folder
@@ -34,7 +35,7 @@ class ForeignFiles:
         rows: Number of rows by key.
         rest: The content without them, by key; empty for none.
         content: The content by key.
-        unread: Keys of the files that cannot be searched: they are not Parquet, or lack a column of the keys.
+        unread: Keys of the files that cannot be searched: they are damaged, not Parquet, or lack a column of the keys.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
@@ -49,18 +50,38 @@ def search(log: ChangeLog, lake: Snapshot, keys: RowKeys) -> ForeignFiles:
     for entry in log.store.list(log.layout.foreign_folder):
         content = log.store.get(entry.key) or b""
         try:
-            rows = ParquetFile(pa.BufferReader(content)).read(use_threads=False)
-        except (pa.ArrowInvalid, OSError):
+            with damage_reported(entry.key):
+                searched = _search(entry.key, content, lake, keys)
+        except LakeFilesError:
+            searched = None
+        if searched is None:
             found.unread.append(entry.key)
-            continue
-        mask = _mask(entry.key, rows, lake, keys)
-        if mask is None:
-            found.unread.append(entry.key)
-        elif count := pc.sum(mask).as_py():
-            rest = rows.filter(pc.invert(mask))
-            found.rows[entry.key], found.content[entry.key] = count, content
-            found.rest[entry.key] = _written(rest) if rest.num_rows else b""
+        elif searched.rows:
+            found.rows[entry.key], found.rest[entry.key], found.content[entry.key] = *searched, content
     return found
+
+
+class _Searched(NamedTuple):
+    """What a search of a file found; `rows` and `rest` as in `ForeignFiles`."""
+
+    rows: int
+    rest: bytes
+
+
+def _search(key: str, content: bytes, lake: Snapshot, keys: RowKeys) -> _Searched | None:
+    """Search a file; None if it lacks a column of the keys.
+
+    Raises:
+        pa.ArrowException: It is no Parquet file, or damaged.
+        OSError: Likewise.
+        UnicodeDecodeError: Likewise.
+    """
+    rows = parquet_file(pa.BufferReader(content)).read(use_threads=False)
+    mask = _mask(key, rows, lake, keys)
+    if mask is None:
+        return None
+    rest = rows.filter(pc.invert(mask))
+    return _Searched(pc.sum(mask).as_py() or 0, _written(rest) if 0 < rest.num_rows < rows.num_rows else b"")
 
 
 def _mask(key: str, rows: pa.Table, lake: Snapshot, keys: RowKeys) -> pa.Array | None:

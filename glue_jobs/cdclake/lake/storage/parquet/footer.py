@@ -63,6 +63,7 @@ class ColumnChunk(NamedTuple):
         size_bytes: Compressed size.
         memory_bytes: Uncompressed size.
         has_dictionary: Whether it begins with a dictionary page.
+        filter_range: Offset and length of its Bloom filter in the file; 0 and 0 if it has none.
         extremes: Smallest and largest value as plain bytes, and again in the order of the column's type; None where the
             footer has none.
     """
@@ -73,6 +74,7 @@ class ColumnChunk(NamedTuple):
     size_bytes: int
     memory_bytes: int
     has_dictionary: bool
+    filter_range: tuple[int, int]
     extremes: tuple[bytes | None, bytes | None, bytes | None, bytes | None]
 
 
@@ -163,6 +165,23 @@ def footer_of(source: pa.NativeFile) -> Footer:
     tail = tail[-needed:] if needed <= len(tail) else _last_bytes(source, size, needed)
     facts = _known_facts if needed <= _KNOWN_BYTES else _facts
     return Footer(*facts(tail[:-_END_BYTES], size), pq.read_metadata(pa.BufferReader(tail)))
+
+
+def from_plain(values: Sequence[bytes], kind: pa.DataType) -> pa.Array:
+    """Values of a type from their plain bytes.
+
+    Args:
+        kind: Text, an integer or `date32`.
+
+    Raises:
+        ValueError: A text is not UTF-8.
+        OverflowError: A number is too large for the type.
+    """
+    if pa.types.is_string(kind):
+        return pa.array(values, pa.binary()).cast(kind)
+    signed = not pa.types.is_unsigned_integer(kind)
+    numbers = [int.from_bytes(value, "little", signed=signed) for value in values]
+    return pa.array(numbers, pa.int32()).cast(kind) if pa.types.is_date32(kind) else pa.array(numbers, kind)
 
 
 def _last_bytes(source: pa.NativeFile, size: int, length: int) -> bytes:
@@ -257,8 +276,15 @@ def _column_chunk(chunk: Struct, leaf: _Leaf) -> ColumnChunk:
         size_bytes=_count(facts, 7, I64),
         memory_bytes=_count(facts, 6, I64),
         has_dictionary=(11, I64) in facts,
+        filter_range=_filter_range(facts),
         extremes=_extremes(facts.get((12, STRUCT), {}), leaf),
     )
+
+
+def _filter_range(facts: Struct) -> tuple[int, int]:
+    if (14, I64) not in facts or (15, I32) not in facts:
+        return 0, 0
+    return _count(facts, 14, I64), _count(facts, 15, I32)
 
 
 def _extremes(statistics: Struct, leaf: _Leaf) -> tuple[bytes | None, bytes | None, bytes | None, bytes | None]:
