@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import BytesIO
 from threading import Event, Thread
 from time import sleep
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cdclake.commit.log import ChangeLog
 from cdclake.errors import CommitConflictError
+from cdclake.lake.operations.load import load_incremental
 from tests.builders import LAYOUT, LakeBuilder
+from tests.lake.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from cdclake.adapters.memory import ManualClock
     from cdclake.ports import ObjectStore
 
@@ -85,6 +92,42 @@ def test_a_reader_never_sees_a_half_written_file_nor_misses_a_row(store: ObjectS
     assert len(reader.views) > 1
     assert min(reader.views) >= FILES * ROWS_PER_FILE
     assert max(reader.views) <= 2 * FILES * ROWS_PER_FILE
+
+
+class WatchedStore:
+    """Before each call to a store, notes the ids in each partition of a table.
+
+    Attributes:
+        views: Ids by partition.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self.views: list[dict[str, set[int]]] = []
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            view: dict[str, set[int]] = {}
+            for row in self._table.rows():
+                view.setdefault(row.row["city"], set()).add(row.row["id"])
+            self.views.append(view)
+            return getattr(self._table.log.store, name)(*arguments, **named)
+
+        return call
+
+
+def test_a_listing_in_one_request_has_every_row_and_one_in_parts_may_miss_rows_that_move(tmp_path: Path) -> None:
+    columns = pa.schema([("id", pa.int64()), ("city", pa.string())])
+    table = Table(tmp_path, columns, {"PrimaryKey": "id", "PartitionKey": "city"})
+    table.load([{"id": 1, "city": "b"}, {"id": 2, "city": "b"}])
+    table.write_changes("20240305-101500000.parquet", [("U", {"id": 1, "city": "a"})])
+    run, watched = table.run(), WatchedStore(table)
+    watched.views.append({"b": {1, 2}})
+    load_incremental(replace(run, log=ChangeLog(cast("ObjectStore", watched), table.layout)), table.spark, "", "")
+    watched.views.append({"a": {1}, "b": {2}})
+    assert all(set[int]().union(*view.values()) == {1, 2} for view in watched.views)
+    first, last = watched.views[0], watched.views[-1]
+    assert first.get("a", set()) | last["b"] == {2}, "guarantees.md says that such a listing may miss a row"
 
 
 def test_a_listed_file_never_changes(store: ObjectStore, clock: ManualClock) -> None:

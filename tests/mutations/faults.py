@@ -261,8 +261,8 @@ _PUBLISH = (
         "marked-as-published-before-old-files-go",
         "publish",
         "commit/publish.py",
-        "    publish_iceberg(log, record, snapshot)\n",
-        "    publish_iceberg(log, record, snapshot)\n    log.mark_published(record.change, seconds)\n",
+        "    fence.around_all(show_iceberg, keep_alive)\n",
+        "    fence.around_all(show_iceberg, keep_alive)\n    log.mark_published(record.change, seconds)\n",
         ("tests/commit/test_publish.py", "tests/commit/test_undo.py"),
     ),
     Fault(

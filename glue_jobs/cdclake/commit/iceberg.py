@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cdclake import logs
@@ -12,6 +13,8 @@ from cdclake.model.snapshot import Snapshot
 from cdclake.model.versions import history_table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cdclake.commit.log import ChangeLog
     from cdclake.model.change import ChangeRecord
     from cdclake.model.layout import LakeLayout
@@ -19,26 +22,32 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore
 
 
-def publish_iceberg(log: ChangeLog, record: ChangeRecord, snapshot: Snapshot | None = None) -> None:
-    """Make a committed change the current snapshot of the Iceberg tables, of the table and of its history. Repeatable.
+def prepare_iceberg(log: ChangeLog, record: ChangeRecord, snapshot: Snapshot | None = None) -> list[Callable[[], None]]:
+    """Write the metadata in which a committed change is the current snapshot of the Iceberg tables. Repeatable.
 
-    Withdraws one that is none any more. The files of the change, and the metadata, are complete before the version hint
-    names them.
+    That happens before files are moved, because readers of a folder see rows twice from the first new file to the last
+    old one.
 
     Args:
         snapshot: The table after the change, if the caller has it; otherwise it is read if it is needed.
+
+    Returns:
+        What lets the version hints of the table and of its history name the metadata, or withdraws an Iceberg table
+        that is none any more: to be called once the files of the change are in their places.
     """
     if record.iceberg or record.history_iceberg:
         lake = snapshot or log.snapshot(record.change)
     else:
         lake = Snapshot(record.change)
-    _publish(log.store, log.layout, record, lake)
     history, layout = history_table(lake, log.layout)
-    _publish(log.store, layout, record.of_history(), history)
+    return [
+        *_prepare(log.store, log.layout, record, lake),
+        *_prepare(log.store, layout, record.of_history(), history),
+    ]
 
 
-def _publish(store: ObjectStore, layout: LakeLayout, record: ChangeRecord, table: Snapshot) -> None:
-    """Publish or withdraw one Iceberg table."""
+def _prepare(store: ObjectStore, layout: LakeLayout, record: ChangeRecord, table: Snapshot) -> list[Callable[[], None]]:
+    """Prepare to publish or withdraw one Iceberg table."""
     if record.iceberg:
         files = table.iceberg
         location = store.url(layout.iceberg_prefix).rstrip("/")
@@ -52,9 +61,8 @@ def _publish(store: ObjectStore, layout: LakeLayout, record: ChangeRecord, table
             )
         metadata = table_metadata(table, record, location, store.url(files.manifest_list if files else ""), previous)
         _write(store, layout, record.change, metadata)
-        _name_newest(store, layout, record.change)
-    elif record.switched:
-        store.delete([layout.version_hint_key])
+        return [partial(_name_newest, store, layout, record.change)]
+    return [partial(store.delete, [layout.version_hint_key])] if record.switched else []
 
 
 def _name_newest(store: ObjectStore, layout: LakeLayout, change: int) -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Callable, TypeVar
 
-from cdclake.commit.iceberg import publish_iceberg
+from cdclake.commit.iceberg import prepare_iceberg
 from cdclake.errors import CommitConflictError, IntegrityError, LakeFilesError
 from cdclake.model.layout import CHANGE_DIGITS, is_in_iceberg
 
@@ -77,16 +77,17 @@ def _publish(
     restored = [path for path in record.restored if _is_in_folder(path)]
     retired = [path for path in record.retired if _is_in_folder(path)]
     sizes = {file.path: file.bytes for file in snapshot.all_files} if snapshot and copied else {}
+    show_iceberg = prepare_iceberg(log, record, snapshot)
     calls: list[Callable[[], Callable[[], None] | None]] = [
-        *(partial(_publish_file, log, file, sizes.get(file.path)) for file in copied),
         *(partial(store.begin_restoring, layout.data_key(path), layout.retired_key(path)) for path in restored),
         *(partial(store.begin_retiring, layout.data_key(path), layout.retired_key(path)) for path in retired),
+        *(partial(_publish_file, log, file, sizes.get(file.path)) for file in copied),
     ]
     moves = list(filter(None, fence.around_all(calls, keep_alive)))
     if copied or restored:
         fence.check()
     fence.around_all(moves[: len(restored)], keep_alive)
-    publish_iceberg(log, record, snapshot)
+    fence.around_all(show_iceberg, keep_alive)
     fence.around_all(moves[len(restored) :], keep_alive)
     later_seconds = {**seconds, "publish": round(time.perf_counter() - started, 3)}
     log.mark_published(record.change, later_seconds)

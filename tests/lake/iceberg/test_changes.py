@@ -191,6 +191,25 @@ def test_publishing_takes_the_same_calls_for_any_number_of_files(tmp_path: Path,
     assert ids(readers(table).rows("n = 100", ("id",))) == list(range(rows))
 
 
+def test_the_folder_shows_rows_twice_only_while_files_move_and_the_hint_is_written(tmp_path: Path) -> None:
+    """All that takes time and moves no file happens before: the metadata is written, replaced files are looked up."""
+    table = Table(tmp_path, COLUMNS, {**ICEBERG, "Readers": "both", "History": "true"})
+    table.write_load([row(i) for i in range(5)])
+    table.load_initial()
+    table.write_changes(FIRST, [("U", row(1, n=100))])
+    run = table.run()
+    store = RecordingStore(run.log.store)
+    load_incremental(replace(run, log=ChangeLog(cast("ObjectStore", store), table.layout)), table.spark, "", "")
+    committed = store.calls.index(("put_if_absent", table.layout.change_key(2)))
+    names = [name for name, _ in store.calls[committed + 1 :]]
+    first_copy, last_hint = names.index("copy"), len(names) - 1 - names[::-1].index("put_if_unchanged")
+    assert names[:first_copy].count("put") == 2  # metadata of table and history
+    assert "begin_retiring" in names[:first_copy]
+    assert set(names[first_copy : last_hint + 1]) == {"copy", "get", "put_if_unchanged"}
+    assert names[first_copy : last_hint + 1].count("get") == 1  # was it overtaken?
+    assert names[last_hint + 1] == "put"  # it is published, so replaced files are gone
+
+
 class RecordingStore:
     """Forwards calls to a store, and records the name and the key of each.
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.commit.clean_up import clean_up, plan_clean_up, retired_since
-from cdclake.commit.iceberg import publish_iceberg
+from cdclake.commit.iceberg import prepare_iceberg
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import check_files, compare
@@ -258,7 +258,8 @@ def test_a_run_that_pauses_before_it_publishes_does_not_take_readers_back(table:
     log = table.log
     late = log.record(2)
     table.apply(("U", row(1, 8)))
-    publish_iceberg(log, late)
+    for show in prepare_iceberg(log, late):
+        show()
     assert (readers(table).version, seen(table), seen(table, 2)) == (3, {1: 8, 2: 0, 3: 0}, {1: 7, 2: 0, 3: 0})
 
 
