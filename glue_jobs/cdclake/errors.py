@@ -16,13 +16,15 @@ import errno
 import os
 import re
 import traceback
+from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdclake.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _VALUES = re.compile(r"""'.*'|".*"|[-+]?\d[\w.,:+-]*""")
 
@@ -191,19 +193,89 @@ class CommitStateUnknownError(IntegrityError):
 
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NO_TEMPORARY_FOLDER = "No usable temporary directory"
+"""So Python's `tempfile` says if none can be written to."""
+_TEMPORARY_FOLDER, SPARK_FOLDERS = "TMPDIR", "SPARK_LOCAL_DIRS"
+"""Environment variables. Spark sets the latter for its Python workers, too."""
+_SMALL_BYTES = 1_000_000
 
 
-def disk_full(error: BaseException, **where: object) -> DiskFullError | None:
-    """The error to raise for a system's error that a disk is full; None for any other error."""
-    if not (isinstance(error, OSError) and error.errno in _NO_ROOM):
+def disk_full(
+    error: BaseException, folder: object = None, file: object = None, needed_bytes: int | None = None
+) -> DiskFullError | None:
+    """The error to raise for a system's error that a disk is full; None for any other error.
+
+    Args:
+        folder, file, needed_bytes: As for `disk_full_error`.
+    """
+    if not isinstance(error, OSError):
         return None
-    return disk_full_error(os.strerror(error.errno), **{"file": error.filename, **where})
+    if error.errno in _NO_ROOM:
+        named = Path(error.filename).absolute() if isinstance(error.filename, str) else None
+        return disk_full_error(os.strerror(error.errno), folder, file or named, needed_bytes)
+    no_temporary_folder = _NO_TEMPORARY_FOLDER in str(error.strerror)
+    return disk_full_error("no temporary folder can be written to") if no_temporary_folder else None
 
 
-def disk_full_error(reason: str, **where: object) -> DiskFullError:
-    """The error of a full disk."""
-    remedy = "Free space there or in the temporary folder (TMPDIR), or raise the quota; then run again"
-    return DiskFullError(f"A disk is full: {reason}", remedy=remedy, **where)
+def disk_full_error(
+    reason: str, folder: object = None, file: object = None, needed_bytes: int | None = None
+) -> DiskFullError:
+    """The error of a full disk, with its free space.
+
+    Args:
+        folder: The folder that was written to; None if that is not known: then it is one of those in which a process
+            writes what it does not keep.
+        file: The file that was written.
+        needed_bytes: Its size, if known.
+    """
+    if folder is None and file is not None and Path(str(file)).is_absolute():
+        folder = Path(str(file)).parent
+    rooms = {one: _room(Path(one)) for one in ([str(folder)] if folder else _folders_of_this_process())}
+    full = [one for one, (_, has_room) in rooms.items() if not has_room] or list(rooms)
+    where = ", ".join(f"{one} ({rooms[one][0]})" for one in full)
+    needed = "" if needed_bytes is None else f" at least {needed_bytes / 1e6:,.1f} MB of"
+    among = "" if folder else "one of these: "
+    remedy = f"Free{needed} space or raise the quota on the disk of {among}{where}; then run again"
+    if not folder:
+        remedy += f". {_TEMPORARY_FOLDER} names another temporary folder, and {SPARK_FOLDERS} those of Spark"
+    known = {"folder": ", ".join(full), "file": file and str(file)}
+    return DiskFullError(f"A disk is full: {reason}", remedy=remedy, **known)
+
+
+@contextmanager
+def naming_full_disk(folder: object, needed_bytes: int | None = None) -> Iterator[None]:
+    """Let the block's error that a disk is full name the folder that it writes to.
+
+    Raises:
+        DiskFullError: The disk is full.
+    """
+    try:
+        yield
+    except OSError as error:
+        full = disk_full(error, folder, needed_bytes=needed_bytes)
+        if full is None:
+            raise
+        raise full from error
+
+
+def _folders_of_this_process() -> list[str]:
+    """Where a process writes what it does not keep, and the files to which its output goes."""
+    named = [os.environ.get(_TEMPORARY_FOLDER) or "/tmp", *os.environ.get(SPARK_FOLDERS, "").split(",")]
+    outputs = [Path(f"/proc/self/fd/{number}").resolve() for number in (1, 2)]
+    files = [path.parent for path in outputs if path.is_file()]
+    return [one for one in dict.fromkeys([*named, *map(str, (Path.cwd(), *files))]) if one]
+
+
+def _room(folder: Path) -> tuple[str, bool]:
+    """Free space of the disk of a folder, as text, and whether a file has room there."""
+    try:
+        disk = os.statvfs(next(one for one in (folder, *folder.parents) if one.exists()))
+    except (OSError, StopIteration):
+        return "free space unknown", True
+    if disk.f_files and not disk.f_favail:
+        return "no free inodes: there are too many files", False
+    free_bytes = disk.f_bavail * disk.f_frsize
+    return f"{free_bytes / 1e6:,.1f} MB free", free_bytes >= _SMALL_BYTES
 
 
 def text_to_store(error: BaseException) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -136,7 +137,8 @@ def test_a_failed_write_leaves_the_old_object_and_nothing_else(root: Path, monke
     monkeypatch.setattr(Path, "write_bytes", write_half)
     with pytest.raises(DiskFullError, match="A disk is full: No space left") as caught:
         store.put("a", b"new content")
-    assert caught.value.details == {"file": "a", "folder": root}
+    assert caught.value.details == {"file": "a", "folder": str(root)}
+    assert re.search(rf"Free at least 0\.0 MB .* on the disk of {root} \([\d,.]+ MB free\)", caught.value.remedy)
     with pytest.raises(DiskFullError):
         store.put_if_absent("b", b"new content")
     with pytest.raises(DiskFullError):
@@ -166,7 +168,7 @@ def test_a_disk_without_room_for_anything_is_an_error_with_a_remedy(
     (root / TEMPORARY_FOLDER).rmdir()
     for function in ("mkdir", "link", "rename", "replace"):
         monkeypatch.setattr(os, function, refuse)
-    with pytest.raises(DiskFullError, match="Free space there"):
+    with pytest.raises(DiskFullError, match="on the disk of"):
         use(store)
     assert store.get("a") == b"1"
 

@@ -421,14 +421,15 @@ def test_an_error_of_the_disk_is_no_damaged_file(tmp_path: Any, number: int, kin
     fs = lake_filesystem(tmp_path.as_uri()).open()
     with pytest.raises(kind, match=r"operating system|A disk is full") as caught, storage_errors(fs, "a/b"):
         raise OSError(number, "says the test")
-    assert caught.value.details == {"file": "a/b"}
+    folder = {"folder": f"{tmp_path}/"} if kind is DiskFullError else {}
+    assert caught.value.details == {"file": "a/b", **folder}
 
 
 def test_a_file_on_a_full_disk_is_an_error_with_a_remedy() -> None:
     devices = lake_filesystem("file:///dev").open()
-    with pytest.raises(DiskFullError, match="Free space there") as caught, open_output(devices, "full") as sink:
+    with pytest.raises(DiskFullError, match=r"on the disk of /dev/ \(") as caught, open_output(devices, "full") as sink:
         sink.write(b"x" * 100_000)
-    assert caught.value.details == {"file": "full"}
+    assert caught.value.details == {"folder": "/dev/", "file": "full"}
 
 
 def write_to_full_disk() -> None:
@@ -443,9 +444,17 @@ def test_a_full_disk_of_a_task_reaches_the_driver_as_such() -> None:
         raise caught.value
 
 
-def test_a_full_disk_of_spark_itself_is_reported_as_such() -> None:
-    with pytest.raises(DiskFullError), raising_task_errors():
+def test_a_full_disk_of_spark_itself_is_reported_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    with pytest.raises(DiskFullError, match="SPARK_LOCAL_DIRS") as caught, raising_task_errors():
         raise RuntimeError("java.io.IOException: No space left on device")
+    assert f"{tmp_path} (" in caught.value.remedy
+    java = f"java.io.FileNotFoundException: {tmp_path}/blockmgr-1/0a/temp_shuffle_2 (No space left on device)"
+    with pytest.raises(DiskFullError) as caught, raising_task_errors():
+        raise RuntimeError(java)
+    assert caught.value.details["folder"] == f"{tmp_path}/blockmgr-1/0a"
 
 
 def test_a_folder_that_may_not_be_written_is_named(tmp_path: Any) -> None:

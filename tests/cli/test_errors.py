@@ -87,7 +87,7 @@ def test_a_full_disk_is_explained_and_other_system_errors_are_not():
         full = explain_file(OSError(number, "text of a library"))
         assert isinstance(full, DiskFullError)
         assert os.strerror(number) in str(full)
-        assert "Free space there or in the temporary folder" in full.remedy
+        assert "TMPDIR names another temporary folder" in full.remedy
     assert explain_file(BrokenPipeError(errno.EPIPE, "Broken pipe")) is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 from flask import url_for
 
 from cdclake.adapters.memory import ManualClock, MemoryState, MemoryStore
+from cdclake.cli.errors import explain
 from cdclake.console import changes, tables
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.errors import CdclakeError, ConfigurationError
@@ -19,6 +21,8 @@ from tests.console.conftest import Browser, new_browser, plain_text
 from tests.console.lake import LONG, WRONG, GrowingTable, MemoryLake
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cdclake.console.context import Console
 
 STORE_PATH = "cdclake-raw/shop/store/"
@@ -278,6 +282,18 @@ def test_an_aws_error_has_a_page_with_its_remedy(console: Console, lake: MemoryL
     browser.enter()
     text = browser.text("/", 502)
     assert "AWS error Nothing responds What to do: Start it. endpoint http://127.0.0.1:1" in text
+
+
+def test_a_full_disk_is_named(console: Console, lake: MemoryLake, tmp_path: Path) -> None:
+    class Full(MemoryState):
+        def all(self, path_prefix: str = ""):
+            raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "file"))
+
+    browser = new_browser(replace(console, lake=replace(lake, states=Full()), explain=explain))
+    browser.enter()
+    text = browser.text("/", 507)
+    assert "A disk is full: No space left on device" in text
+    assert f"on the disk of {tmp_path}" in text
 
 
 def test_an_unexpected_error_is_logged_and_its_page_shows_no_traceback(

@@ -429,7 +429,7 @@ def storage_errors(filesystem: fs.FileSystem, path: str) -> Iterator[None]:
 def _translated(error: OSError, filesystem: fs.FileSystem, path: str) -> Exception | None:
     """The error to raise instead; None if the error is about the content of a file."""
     if error.errno is not None:
-        return _from_system(error, path)
+        return _from_system(error, filesystem, path)
     match = _S3_ERROR.search(str(error))
     if match is None:
         return None
@@ -490,8 +490,9 @@ def _is_unlisted(client: S3Client, bucket: str, path: str) -> bool:
     return path not in {entry["Key"] for entry in listed.get("Contents", ())}
 
 
-def _from_system(error: OSError, path: str) -> CdclakeError:
-    full = disk_full(error, file=path)
+def _from_system(error: OSError, filesystem: fs.FileSystem, path: str) -> CdclakeError:
+    folder = filesystem.base_path if isinstance(filesystem, fs.SubTreeFileSystem) else None
+    full = disk_full(error, folder, path)
     if full:
         return full
     message = f"The operating system cannot access a file: {error.strerror or error}"

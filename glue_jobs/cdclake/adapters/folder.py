@@ -97,11 +97,11 @@ class FolderStore:
 
     def put(self, key: str, data: bytes) -> None:
         """See `ObjectStore.put`."""
-        self._place(key, lambda temporary: temporary.write_bytes(data), Path.replace)
+        self._place(key, lambda temporary: temporary.write_bytes(data), Path.replace, len(data))
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         """See `ObjectStore.put_if_absent`. Linking fails if the name is taken, so one of several callers succeeds."""
-        return self._place(key, lambda temporary: temporary.write_bytes(data), _link_if_absent)
+        return self._place(key, lambda temporary: temporary.write_bytes(data), _link_if_absent, len(data))
 
     def put_if_unchanged(self, key: str, data: bytes, old: bytes) -> bool:
         """See `ObjectStore.put_if_unchanged`. A lock on a file of the folder keeps other callers out."""
@@ -114,7 +114,7 @@ class FolderStore:
                     temporary.replace(path)
             return now in (old, data)
 
-        return self._place(key, lambda temporary: temporary.write_bytes(data), replace)
+        return self._place(key, lambda temporary: temporary.write_bytes(data), replace, len(data))
 
     def copy(self, source: str, target: str, size_bytes: int | None = None) -> None:  # noqa: ARG002 - the disk knows it
         """See `ObjectStore.copy`. Links the file where the file system can, because its source is to be deleted."""
@@ -194,7 +194,7 @@ class FolderStore:
         if content is None:
             raise file_not_retained(key, folder=self.root)
         with content:
-            self._place(target, partial(_write, content), Path.replace)
+            self._place(target, partial(_write, content), Path.replace, os.fstat(content.fileno()).st_size)
 
     def discard(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.discard`."""
@@ -259,13 +259,19 @@ class FolderStore:
                 etag = partial(_etag, self.root / key, stat.st_ctime_ns)
                 yield ListedObject(key, stat.st_size, modified_utc, etag)
 
-    def _place(self, key: str, write: Callable[[Path], object], move: Callable[[Path, Path], _T]) -> _T:
+    def _place(
+        self,
+        key: str,
+        write: Callable[[Path], object],
+        move: Callable[[Path, Path], _T],
+        needed_bytes: int | None = None,
+    ) -> _T:
         """Write a temporary file, move it to the path of `key`, and return what moving it returns.
 
         Another process may take the file for a leftover, or remove the empty folder of the key. Then it begins anew.
         """
         path, tries_left = self._path(key), _TRIES
-        with self._usable(key):
+        with self._usable(key, needed_bytes):
             while True:
                 temporary = self.root / TEMPORARY_FOLDER / uuid.uuid4().hex
                 tries_left -= 1
@@ -321,7 +327,7 @@ class FolderStore:
             raise ConfigurationError("The folder does not exist", remedy=f"Create {self.root}, or correct its name")
 
     @contextmanager
-    def _usable(self, key: str) -> Iterator[None]:
+    def _usable(self, key: str, needed_bytes: int | None = None) -> Iterator[None]:
         try:
             yield
         except (PermissionError, FileExistsError, IsADirectoryError, NotADirectoryError) as error:
@@ -333,7 +339,7 @@ class FolderStore:
                 file=key,
             ) from error
         except OSError as error:
-            full = disk_full(error, folder=self.root, file=key)
+            full = disk_full(error, self.root, key, needed_bytes)
             if full is None:
                 raise
             raise full from error

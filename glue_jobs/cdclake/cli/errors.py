@@ -54,7 +54,7 @@ def explain(error: BaseException) -> CdclakeError | None:
         return CdclakeError(message, remedy="Check the caller's permissions and the names in the command")
     if isinstance(error, BotoCoreError):
         return CdclakeError(str(error).rstrip("."), remedy="Check the AWS configuration and the network")
-    return None
+    return disk_full(error)
 
 
 def _explain_aws(error: BaseException) -> ConfigurationError | None:

@@ -17,6 +17,7 @@ from cdclake.console.text import add_filters, shown
 from cdclake.errors import (
     CdclakeError,
     ConfigurationError,
+    DiskFullError,
     PastRetentionError,
     RefusedChangeError,
     RetryableError,
@@ -34,6 +35,7 @@ _STATUSES = (
     (PastRetentionError, 410),
     (ConfigurationError, 400),
     (RefusedChangeError, 409),
+    (DiskFullError, 507),
     (RetryableError, 409),
 )
 """The first match applies."""
@@ -48,6 +50,7 @@ _TITLES = {
     410: "No longer retained",
     413: "Request too large",
     502: "AWS error",
+    507: "A disk is full",
 }
 _TITLE = "Something went wrong"
 
@@ -90,7 +93,7 @@ def _error_page(error: Exception) -> tuple[str, int]:
         logger.error("A page of the console could not be rendered", exc_info=error)
         text = "The console itself failed. The terminal that it runs in shows the error"
         return _render(500, text, "Report it with the terminal's output", {}), 500
-    status = _status(known) if known is error else _AWS_ERROR
+    status = _status(known) if known is error or isinstance(known, DiskFullError) else _AWS_ERROR
     where = {name: value for name, value in known.details.items() if value not in (None, "")}
     return _render(status, known.message, known.remedy, where), status
 

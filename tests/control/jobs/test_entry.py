@@ -59,7 +59,7 @@ def test_a_full_disk_is_an_error_with_a_remedy(capsys: pytest.CaptureFixture[str
         run_job(main)
     assert caught.value.code == DiskFullError.exit_code
     line = capsys.readouterr().err
-    assert line.startswith("DiskFullError: A disk is full: No space left on device. Free space")
+    assert line.startswith("DiskFullError: A disk is full: No space left on device (folder ")
     assert line.count("\n") == 1
 
 

@@ -20,7 +20,7 @@ from cdclake.adapters.filesystem import lake_filesystem, open_output, storage_er
 from cdclake.adapters.stores import FILE, S3, open_store, parse_location
 from cdclake.commit.publish import in_parallel
 from cdclake.control.jobs.arguments import folder_prefix
-from cdclake.errors import ConfigurationError, IntegrityError
+from cdclake.errors import ConfigurationError, IntegrityError, naming_full_disk
 from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.model.layout import CONTROL_FOLDER, ICEBERG
@@ -153,13 +153,14 @@ class _Folder:
     @contextmanager
     def filling(self) -> Iterator[Put]:
         """Collect the files in a temporary sibling folder, and rename it to the target when it is complete."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         partial = self.path.with_name(f".{self.path.name}-{uuid.uuid4().hex}")
-        partial.mkdir()
+        with naming_full_disk(self.path.parent):
+            partial.mkdir(parents=True)
 
         def put(fetch: Fetch, file: RetainedFile, path: str) -> int:
             target = partial / path
-            target.parent.mkdir(parents=True, exist_ok=True)
+            with naming_full_disk(self.path.parent, file.file.bytes):
+                target.parent.mkdir(parents=True, exist_ok=True)
             fetch(file, target)
             return target.stat().st_size
 

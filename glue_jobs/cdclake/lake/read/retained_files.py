@@ -7,7 +7,7 @@ from a copy in the control area; a clean-up deletes the copy after a day, and th
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import repeated, storage_errors
-from cdclake.errors import IntegrityError, LakeFilesError, PastRetentionError, RetryableError
+from cdclake.errors import IntegrityError, LakeFilesError, PastRetentionError, RetryableError, naming_full_disk
 from cdclake.lake.storage.reader import damage_reported, parquet_file
 from cdclake.lake.storage.shape import is_deleted
 from cdclake.lake.storage.writer import COMPRESSION
@@ -70,14 +70,14 @@ class RetainedFileReader:
         Raises:
             As `row_groups`.
         """
-        writer: pq.ParquetWriter | None = None
-        try:
+        with ExitStack() as stack:
+            stack.enter_context(naming_full_disk(path.parent, file.file.bytes))
+            writer: pq.ParquetWriter | None = None
             for rows in self.row_groups(file):
-                writer = writer or pq.ParquetWriter(path, rows.schema, compression=COMPRESSION, store_schema=False)
+                if writer is None:
+                    writer = pq.ParquetWriter(path, rows.schema, compression=COMPRESSION, store_schema=False)
+                    stack.callback(writer.close)
                 writer.write_table(rows.filter(pc.invert(is_deleted(rows))))
-        finally:
-            if writer:
-                writer.close()
 
     def fetch(self, file: RetainedFile, path: Path) -> None:
         """Copy a file to a new local file, byte for byte.
@@ -87,7 +87,7 @@ class RetainedFileReader:
         """
         for attempts_left in reversed(range(_ATTEMPTS)):
             with self._retry_if(attempts_left > 0, file), self._open(file) as source:
-                with path.open("wb") as target:
+                with naming_full_disk(path.parent, file.file.bytes), path.open("wb") as target:
                     while chunk := repeated(partial(source.read, _CHUNK_BYTES)):
                         target.write(chunk)
                     written = target.tell()

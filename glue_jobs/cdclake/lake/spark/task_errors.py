@@ -22,6 +22,8 @@ from cdclake.lake.spark.workers_python import error_of_python
 
 _MARK = "cdclake-error:"
 _NO_ROOM = os.strerror(errno.ENOSPC)
+_FULL_FILE = re.compile(rf"(/[^\s():]+) \({re.escape(_NO_ROOM)}\)")
+"""So Java names a file that it cannot create."""
 _ENCODED = re.compile(re.escape(_MARK) + r"(\{.*\})$", re.MULTILINE)
 
 
@@ -53,7 +55,8 @@ def raising_task_errors() -> Iterator[None]:
         text = str(getattr(error, "java_exception", error))
         encoded = _ENCODED.search(text)
         if encoded is None and _NO_ROOM in text:  # Spark itself writes what it shuffles
-            raise errors.disk_full_error(_NO_ROOM) from error
+            found = _FULL_FILE.search(text)
+            raise errors.disk_full_error(_NO_ROOM, file=found and found[1]) from error
         if encoded is None:
             wrong_python = error_of_python(text)
             if wrong_python:
