@@ -21,7 +21,6 @@ from cdclake.model.times import MAX_CLOCK_DIFFERENCE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from cdclake.commit.storable import SourceRow
     from cdclake.model.layout import LakeLayout
     from cdclake.ports import Clock, ObjectStore
 
@@ -167,11 +166,8 @@ class ChangeLog:
             record = replace(record, clock_utc=shown)
         return replace(record, created_utc=max(now, before).isoformat(timespec="seconds"))
 
-    def commit(self, record: ChangeRecord, source_row: SourceRow = lambda _: {}) -> None:
+    def commit(self, record: ChangeRecord) -> None:
         """Append a change: the point of no return. Checks books, keys of files and fencing token first.
-
-        Args:
-            source_row: See `require_storable`.
 
         Raises:
             BooksError: The record's books do not balance.
@@ -181,7 +177,7 @@ class ChangeLog:
             CommitStateUnknownError: The record may have been written or not.
         """
         record.books.check()
-        require_storable(self.store, self.layout, record, source_row)
+        require_storable(self.store, self.layout, record.added)
         self.check_fence(record.change - 1, record.fencing_token)
         if not self.store.put_if_absent(self.layout.change_key(record.change), record.to_bytes()):
             message = f"Another run committed change {record.change} of {self.layout.name} first"

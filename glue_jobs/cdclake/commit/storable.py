@@ -12,9 +12,9 @@ from cdclake.model.layout import HISTORY
 from cdclake.model.schema import parse_partition_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change import ChangeRecord, StagedFile
     from cdclake.model.layout import LakeLayout
     from cdclake.ports import ObjectStore
 
@@ -22,16 +22,19 @@ SourceRow = Callable[[str], "Mapping[str, object]"]
 """From a staged key to the `file` and `row` of one of its rows, as details of an error; empty if unknown."""
 
 
-def require_storable(store: ObjectStore, layout: LakeLayout, record: ChangeRecord, source_row: SourceRow) -> None:
+def require_storable(
+    store: ObjectStore, layout: LakeLayout, added: Iterable[StagedFile], source_row: SourceRow = lambda _: {}
+) -> None:
     """Check the key of every new data file, wherever the file may go: published, retired, or copied for reading.
 
     Args:
+        added: The new data files of a change.
         source_row: Tells, for an error, where a row of a staged file is from.
 
     Raises:
         InputError: The store cannot hold one of them.
     """
-    for file in record.added:
+    for file in added:
         for key in (layout.data_key(file.path), layout.retired_key(file.path), layout.as_of_key(file.path)):
             fault = store.key_fault(key)
             if fault:

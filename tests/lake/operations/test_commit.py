@@ -56,6 +56,43 @@ def test_a_partition_value_that_is_too_long_is_refused_with_file_and_row(tmp_pat
     assert table.log.head() == 1
 
 
+@pytest.mark.parametrize("readers", ["folder", "both"])
+@pytest.mark.parametrize("history", ["false", "true"])
+def test_a_change_that_is_refused_for_its_partition_value_leaves_nothing(
+    tmp_path: Path, readers: str, history: str
+) -> None:
+    keys = {"PrimaryKey": "id", "PartitionKey": "name", "Readers": readers, "History": history}
+    table = Table(tmp_path, COLUMNS, {**keys, "MaxQuarantinedRows": "1"})
+    table.write_load([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
+    table.load_initial()
+    table.write_changes(CHANGE, [("D", {"id": 1, "name": "a"})])
+    table.load_incremental()
+    before = stored(table)
+    later = "20240305-110000000.parquet"
+    changes = [("I", {"id": 3, "name": "long" * 75}), ("D", {"id": 2, "name": "b"}), ("X", {"id": 4, "name": "bad"})]
+    table.write_changes(later, changes)
+    with pytest.raises(InputError, match="too long for the name of a data file") as refused:
+        table.load_incremental()
+    assert (refused.value.details["file"], refused.value.details["row"]) == (later, 1)
+    assert stored(table) == before
+    with pytest.raises(InputError, match="too long for the name of a data file"):
+        table.direct("I", [pa.table({"id": [5], "name": ["long" * 75]})])
+    assert stored(table) == before
+    table.write_load([{"id": 1, "name": "long" * 75}])
+    with pytest.raises(InputError, match="too long for the name of a data file"):
+        table.load_initial()
+    assert stored(table) == before
+    table.write_changes(later, changes[1:])
+    table.load_incremental()
+    assert table.log.record(3).books.quarantined == 1
+
+
+def stored(table: Table) -> dict[str, bytes]:
+    """All objects of the lake."""
+    paths = (path for path in table.lake.rglob("*") if path.is_file())
+    return {path.relative_to(table.lake).as_posix(): path.read_bytes() for path in paths}
+
+
 def test_a_record_without_a_lease_has_the_number_before_it(table: Table) -> None:
     load_incremental(replace(table.run(), fencing_token=0), table.spark, "", "")
     assert table.log.record(2).fencing_token == 7

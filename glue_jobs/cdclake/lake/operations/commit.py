@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from cdclake.commit.publish import publish
+from cdclake.commit.storable import require_storable
+from cdclake.errors import InputError
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.storage.reader import lake_file, parquet_file
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
@@ -96,6 +98,7 @@ def commit(
         Summary of the change, for logs and programs.
 
     Raises:
+        InputError: The store cannot hold the change's data files, see `require_storable`; nothing of it is left.
         BooksError: The row counts do not balance; nothing was committed.
         LeaseLostError: Another run took over the table; nothing was committed.
         CommitConflictError: Another run committed first; nothing of this change is visible.
@@ -106,6 +109,7 @@ def commit(
     after = replace(after, files=paths.assign(after.files, after.partition_key), iceberg=None)
     if after.history and after.history.is_kept:
         after = replace(after, history=paths.assign_to_history(after.history))
+    _require_storable(run, before, result, paths.added)
     if run.settings.readers.open_iceberg:
         after = _with_manifests(run, before, after, paths.added)
     remaining = {file.path for file in after.all_files}
@@ -134,7 +138,7 @@ def commit(
         seconds=result.seconds,
     ).with_iceberg(before, after)
     record = run.log.dated(record, run.clock)
-    run.log.commit(record, partial(_source_row, run.lake_fs))
+    run.log.commit(record)
     later = publish(run.log, record, seconds={"commit": round(time.perf_counter() - started, 3)}, snapshot=after)
     return {
         "table": str(run.layout.name),
@@ -153,6 +157,24 @@ def commit(
         "bytes_added": record.bytes_added,
         "seconds": {**record.seconds, **later},
     }
+
+
+def _require_storable(run: TableRun, before: Snapshot, result: Result, added: Sequence[StagedFile]) -> None:
+    """Refuse a change whose data files can have no place, before the values in their names are stored anywhere.
+
+    Raises:
+        InputError: As `require_storable`. What the change has staged is deleted.
+    """
+    store = run.log.store
+    try:
+        require_storable(store, run.layout, added, partial(_source_row, run.lake_fs))
+    except InputError:
+        known = {file.key for file in before.tombstones}
+        tombstones = (file.key for file in result.tombstones if file.key not in known)
+        staged = (entry.key for entry in store.list(run.layout.staging_prefix(before.change + 1, run.run_id)))
+        written = (file.path for file in result.all_written)  # those of an Iceberg table are not among the staged ones
+        store.delete([*dict.fromkeys((*staged, *written)), *tombstones, *result.quarantine_keys])
+        raise
 
 
 def _source_row(lake_fs: FileSystemSpec, staged_key: str) -> dict[str, object]:
