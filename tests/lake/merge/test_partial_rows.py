@@ -130,7 +130,7 @@ def test_the_history_keeps_values_that_updates_did_not_send(table: Table) -> Non
 def test_an_update_of_the_key_without_a_column_names_the_setting_for_dropped_columns(table: Table) -> None:
     table.load_initial()
     write(table, FIRST, [{"Op": "U", "BI_id": 1, "id": 9, "name": "moved"}])
-    with pytest.raises(BadRowError, match=r"column note: .* dropped the column, set MissingColumns to null"):
+    with pytest.raises(BadRowError, match=r"column note: .* dropped or renamed the column, set MissingColumns to null"):
         table.load_incremental()
     table.item["MissingColumns"] = "null"
     table.load_incremental()

@@ -259,8 +259,8 @@ def require_rows_kept_keys(run: TableRun, before: Snapshot, change: ChangeFiles)
         if any(_moves_rows(record, file.order, end) for record in since_load):
             message = f"A late file has column {late[0]}, but the table lacked it when later updates changed keys"
             remedy = (
-                f"Nothing was applied. If the source dropped the column, set {Attribute.MISSING_COLUMNS} to null."
-                " Otherwise leave the file out and correct its rows by hand, or reload the table"
+                f"Nothing was applied. If the source dropped or renamed the column, set {Attribute.MISSING_COLUMNS} to"
+                " null. Otherwise leave the file out and correct its rows by hand, or reload the table"
             )
             raise UnsentValueError(message, remedy=remedy, file=file.relative, column=late[0])
 

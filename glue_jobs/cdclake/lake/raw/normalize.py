@@ -235,7 +235,10 @@ class _Rows:
             column = self._shape.schema.find(name)
             if column is None or name.lower() not in self._by_name:
                 message = f"A raw file has no key column {name}"
-                remedy = "Correct PrimaryKey: cdclake tables set schema.table --primary-key ..., or correct the file"
+                remedy = (
+                    "Correct PrimaryKey: cdclake tables set schema.table --primary-key ..., or correct the file. If the"
+                    " source renamed the column, have DMS reload the table"
+                )
                 raise SchemaMismatchError(message, remedy=remedy, file=self._file.relative, column=name)
             columns.append(column)
         return columns
@@ -390,7 +393,7 @@ class _Rows:
                 missing = pc.and_(missing, pc.invert(sent))
             reason = f"An update of the key did not send column {column.name}: send it, or its before image"
             if column.name.lower() not in self._by_name:
-                reason += f"; if the source dropped the column, set {Attribute.MISSING_COLUMNS} to null"
+                reason += f"; if the source dropped or renamed the column, set {Attribute.MISSING_COLUMNS} to null"
             self._fault(_where(missing), BadRowKind.UNSENT, reason, column.name, BEFORE_PREFIX + column.name)
 
     def require_partition_values(self) -> None:

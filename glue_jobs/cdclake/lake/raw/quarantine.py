@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.adapters.filesystem import open_output
 from cdclake.errors import BadRowError
+from cdclake.lake.raw.rows import BadRowKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,10 +47,14 @@ class Quarantine:
             return
         first = self.first
         others = "" if self.rows == 1 else f", the first of {self.rows} bad rows"
-        remedy = (
-            "Nothing was applied. Correct the file, or quarantine such rows: "
-            f"set MaxQuarantinedRows to {self.rows} or more"
+        unsent = first.kind is BadRowKind.UNSENT
+        quarantine = f"quarantine such rows: set MaxQuarantinedRows to {self.rows} or more"
+        ways = (
+            f"Do that; or {quarantine}, and they keep their old keys"
+            if unsent
+            else f"Correct the file, or {quarantine}"
         )
+        remedy = f"Nothing was applied. {ways}"
         message = f"{first.reason}{others}"
         row = None if first.row is None else first.row + 1
         raise BadRowError(message, remedy=remedy, file=first.file, row=row)

@@ -16,15 +16,18 @@ import pytest
 
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.folder import FolderStore
+from cdclake.commit.quarantine import quarantined_files
 from cdclake.devkit.dms.settings import BeforeImages, DmsSettings
 from cdclake.devkit.replicate.postgres.connection import connect
 from cdclake.doctor.diagnose import RawBucket, diagnose
-from cdclake.errors import ConfigurationError
+from cdclake.errors import BadRowError, ConfigurationError
+from cdclake.lake.operations.release import release
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.schema import wider_type
 from cdclake.model.table import TableState
 from tests.builders import eventually
 from tests.devkit.replicate.source_database import PARQUET, WITH_KEYS, PostgresDatabase, without
+from tests.lake.scd2.versions import check_newest_are_the_table
 from tests.lake.table import Table
 
 if TYPE_CHECKING:
@@ -205,9 +208,7 @@ def test_all_know_whether_an_update_tells_the_key_before(
     assert (reason in caplog.text) is True
     assert bool(caplog.text) == bool(reason)
     lake = Table(tmp_path, pa.schema([]), {"PrimaryKey": key, "UniqueChecks": "immediate"})
-    files = list(postgres.raw.list("public/t/"))
-    for file in files:
-        lake.put(file.key.rpartition("/")[2], postgres.raw.get(file.key) or b"")
+    deliver(postgres, lake)
     lake.load_initial()
     lake.load_incremental()
     assert lake.log.record(2).unknown_keys == bool(reason)
@@ -216,6 +217,54 @@ def test_all_know_whether_an_update_tells_the_key_before(
     state = TableState.new("raw", "shop/", "orders/").with_attributes(**lake.item)
     codes = {finding.code.value for finding in diagnose(raw, state, datetime.now(timezone.utc)).findings}
     assert bool(codes & {"no-before-image", "key-change-lost"}) == bool(reason)
+
+
+def deliver(postgres: PostgresDatabase, lake: Table) -> None:
+    """Copy the raw files of `t` that are new."""
+    for file in list(postgres.raw.list("public/t/")):
+        name = file.key.rpartition("/")[2]
+        if not lake.raw_path(name).exists():
+            lake.put(name, postgres.raw.get(file.key) or b"")
+
+
+@pytest.mark.parametrize("alter", ["drop column note", "rename column note to memo"])
+@pytest.mark.parametrize("quarantine", ["0", "5"])
+@pytest.mark.parametrize("checks", ["immediate", "deferred"])
+def test_a_key_can_be_updated_after_a_column_was_dropped_or_renamed(
+    postgres: PostgresDatabase, tmp_path: Path, alter: str, quarantine: str, checks: str
+):
+    """The error's remedy, `MissingColumns`, lets the next run apply the file, or a release the quarantined rows."""
+    postgres.replicate_after(
+        "create table t (id int primary key, v int, note text)",
+        "insert into t values (1, 10, 'a'), (2, 20, 'b'), (3, 30, 'c')",
+    )
+    item = {"PrimaryKey": "id", "UniqueChecks": checks, "History": "true", "MaxQuarantinedRows": quarantine}
+    lake = Table(tmp_path, pa.schema([]), item)
+    deliver(postgres, lake)
+    lake.load_initial()
+    postgres.replicate_after(
+        f"alter table t {alter}",
+        "update t set v = 21 where id = 2",
+        "update t set id = 5 where id = 1",
+        "update t set id = 12 where id = 2",
+        "delete from t where id = 3",
+    )
+    deliver(postgres, lake)
+    if quarantine == "0":
+        with pytest.raises(BadRowError, match="set MissingColumns to null"):
+            lake.load_incremental()
+        lake.item["MissingColumns"] = "null"
+        lake.load_incremental()
+    else:
+        lake.load_incremental()
+        lake.item["MissingColumns"] = "null"
+        release(lake.run(), {file.raw_file for file in quarantined_files(lake.log, lake.log.head())})
+    rows = postgres.rows("t")
+    lake.columns = pa.schema([(name, pa.null()) for name in rows[0]])
+    assert sorted((one.row for one in lake.rows()), key=lambda row: row["id"]) == sorted(
+        rows, key=lambda row: row["id"]
+    )
+    check_newest_are_the_table(lake, ("id",))
 
 
 @pytest.mark.parametrize("identity", ["default", "full"])
