@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from functools import lru_cache
 from threading import RLock
 from typing import TYPE_CHECKING
@@ -86,6 +87,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(autouse=True)
 def _tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_unmarked_starts(request.node, monkeypatch)
+
+
+@pytest.fixture
+def hangup() -> Iterator[None]:
+    """Let SIGHUP have an effect, also if these tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from cdclake.signals import handle_stop_signals, stop_signals
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+@pytest.mark.usefixtures("hangup")
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_that_another_thread_receives_stops_the_service(number: signal.Signals) -> None:

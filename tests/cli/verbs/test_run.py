@@ -35,6 +35,7 @@ def stop_with(number: int) -> Any:
     return lambda: os.kill(os.getpid(), number)
 
 
+@pytest.mark.usefixtures("hangup")
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 @pytest.mark.parametrize("output", ["table", "json"])
 def test_a_stopped_run_says_what_goes_on_in_glue(

@@ -75,6 +75,7 @@ def test_a_defect_ends_the_job_with_its_traceback_but_not_with_its_text(capsys: 
     assert str(5**30) not in err
 
 
+@pytest.mark.usefixtures("hangup")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_stop_becomes_an_error_the_run_can_handle(number: signal.Signals):
     before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}

@@ -132,6 +132,7 @@ for job in boto3.client("glue").get_jobs()["Jobs"]:
         assert process.wait(END_SECONDS) == 0
 
 
+@pytest.mark.usefixtures("hangup")
 @pytest.mark.sampled(ci=1)
 @pytest.mark.long
 @pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
