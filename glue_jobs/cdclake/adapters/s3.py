@@ -138,6 +138,14 @@ class S3Store:
             return None
         return self._get_repeatedly({"Bucket": self.bucket, "Key": key})
 
+    def get_first(self, key: str, size_bytes: int) -> bytes:
+        """The first bytes of an object that is not empty; none if it does not exist.
+
+        Raises:
+            As `get`.
+        """
+        return self._get_repeatedly({"Bucket": self.bucket, "Key": key, "Range": f"bytes=0-{size_bytes - 1}"}) or b""
+
     def _get_repeatedly(self, request: GetObjectRequestTypeDef) -> bytes | None:
         """Repeat a request whose response breaks off; botocore repeats only one without a response."""
         with self._errors(request["Key"]):

@@ -22,7 +22,7 @@ _RECORDS = 200
 _MAJORITY = 0.75
 _MIN_NULLS = 3
 _VALUE = re.compile(rb"[-+]?\d[\d.,:eE+ TZ/-]*|(?i:null|true|false|\\N|)")
-_NAME = re.compile(rb"[^\W\d][\w $#.-]{0,127}")
+_NAME = re.compile(rb"(?:[^\W\d]|[\x80-\xff])[^\x00-\x1f\x7f]{0,127}")
 _OPERATIONS = frozenset({b"I", b"U", b"D"})
 
 

@@ -18,9 +18,12 @@ from cdclake.doctor.infer import Inference, infer_settings
 from cdclake.doctor.listing import evenly_spaced, read_listing
 from cdclake.doctor.row_statistics import RowStatistics
 from cdclake.doctor.sampling import read_csv_heads, read_sample
+from cdclake.doctor.types.check_types import check_types
+from cdclake.doctor.types.proposal import propose_types
+from cdclake.doctor.types.shapes import TypeStatistics
 from cdclake.errors import InputError, UnknownTableError
 from cdclake.model.names import Attribute
-from cdclake.model.rawfiles import TRANSACTIONS_NAME, is_transactions_key
+from cdclake.model.rawfiles import TRANSACTIONS_NAME, RawFormat, is_transactions_key
 from cdclake.model.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
     from cdclake.adapters.dms import DmsTask
     from cdclake.doctor.csv_guess import CsvGuess
+    from cdclake.doctor.sampling import FileFacts
     from cdclake.model.table import TableSettings, TableState
     from cdclake.ports import ObjectReader
 
@@ -120,12 +124,18 @@ def diagnose(
         kind = InputError if registered else UnknownTableError
         raise kind(message, remedy=f"{remedy}; names are case-sensitive", table=state.name, folder=state.raw_prefix)
     guess = guess_csv(read_csv_heads(raw.fs, files), settings.csv)
-    statistics = RowStatistics(settings.partition_key)
-    facts = read_sample(raw.fs, files, _readable_settings(settings, guess), state.name, statistics, progress)
+    types = TypeStatistics(settings.schema, loads_only=bool(listing.loads))
+    statistics, readable = RowStatistics(settings.partition_key, types), _readable_settings(settings, guess)
+    facts = read_sample(raw.fs, files, readable, state.name, statistics, progress)
+    typed = [one for one in facts if _is_readable_csv(one)]
+    names = dict.fromkeys(name for one in typed for name in one.columns)
+    declared, csv_files = settings.schema or Schema(), [one.file for one in typed]
+    proposal = propose_types(raw.fs, csv_files, names, readable, declared, state.name, types)
     unread = "" if listing.change_count or settings.cdc_path else _transaction_file(raw.store, state.raw_prefix)
     evidence = Evidence(state, settings, listing, facts, statistics, guess, raw.versioned, now, unread, raw.task)
     checks = (check_files, check_dms, check_keys, check_order, check_columns)
     findings = [finding for check in checks for finding in check(evidence)]
+    findings += check_types(proposal, settings, state.name, guess)
     return Diagnosis(
         table=str(state.name),
         registered=registered,
@@ -135,6 +145,10 @@ def diagnose(
         inferred=infer_settings(evidence),
         findings=worst_first(findings),
     )
+
+
+def _is_readable_csv(facts: FileFacts) -> bool:
+    return facts.file.format is not RawFormat.PARQUET and not facts.file.transactions and facts.error is None
 
 
 def _transaction_file(store: ObjectReader, raw_prefix: str) -> str:

@@ -27,6 +27,7 @@ class Code(str, Enum):
     BAD_ROWS = "bad-rows"
     SCHEMA_MISMATCH = "schema-mismatch"
     SCHEMA_MISSING = "schema-missing"
+    UNTYPED = "untyped"
     CSV_DIALECT = "csv-dialect"
     LOAD_GAP = "load-gap"
     LOAD_ARRIVING = "load-arriving"
@@ -115,6 +116,11 @@ KINDS = {
         _ERROR,
         "CSV files have no header line, and Schema is not set",
         "the first row of each file would be read as column names",
+    ),
+    Code.UNTYPED: Kind(
+        _WARNING,
+        "columns of CSV files are text, because Schema does not declare their types",
+        "numbers and times sort as text, and a damaged value is stored like any other: in the key, it is a new row",
     ),
     Code.CSV_DIALECT: Kind(
         _ERROR, "the CSV files do not match the table's CSV settings", "rows are split into the wrong fields"
@@ -309,6 +315,7 @@ class Finding:
         file: The first file with the fault, relative to the raw folder; empty if the fault is not in a file.
         row: Number of the row in the file, from 0; None if the fault is not in a row.
         column: The column; empty if the fault is not in a column.
+        details: More evidence, one short text each.
     """
 
     code: Code
@@ -318,6 +325,7 @@ class Finding:
     file: str = ""
     row: int | None = None
     column: str = ""
+    details: tuple[str, ...] = ()
 
     @property
     def kind(self) -> Kind:
@@ -336,6 +344,7 @@ class Finding:
             "file": self.file,
             "row": self.row,
             "column": self.column,
+            "details": list(self.details),
         }
 
 

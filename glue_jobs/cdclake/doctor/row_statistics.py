@@ -21,6 +21,7 @@ from cdclake.model.schema import ADDED_PREFIXES, DELETE, INSERT, OP_COLUMN, UPDA
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cdclake.doctor.types.shapes import TypeStatistics
     from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows, ReadBatch
     from cdclake.model.rawfiles import RawFile
 
@@ -94,6 +95,7 @@ class RowStatistics:
 
     Args:
         partition_key: Columns whose distinct values are counted.
+        types: Collects what columns of CSV files without types look like.
 
     Attributes:
         row_counts: Rows by kind: `load`, `I`, `U` and `D`.
@@ -108,7 +110,7 @@ class RowStatistics:
         files: Statistics by relative key of the file.
     """
 
-    def __init__(self, partition_key: Sequence[str] = ()) -> None:
+    def __init__(self, partition_key: Sequence[str] = (), types: TypeStatistics | None = None) -> None:
         self.row_counts: Counter[str] = Counter()
         self.null_counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.bad_rows: dict[str, BadRows] = {}
@@ -119,7 +121,7 @@ class RowStatistics:
         self.unique_columns: tuple[str, ...] | None = None
         self.partitions: set[tuple[object, ...]] = set()
         self.files: dict[str, FileStatistics] = {}
-        self._partition_key = tuple(partition_key)
+        self._partition_key, self._types = tuple(partition_key), types
         self._keys: dict[str, list[pa.Array]] = defaultdict(list)
         self._key_count = 0
 
@@ -138,6 +140,8 @@ class RowStatistics:
             statistics.digest = digest.digest()
         if self.unique_columns is None and file.kind is RawKind.FULL_LOAD and raw.columns.num_rows:
             self.unique_columns = _unique_columns(raw)
+        if self._types:
+            self._types.add(file, raw.columns)
         self._count_nulls(file, raw)
         self._add_texts(file, raw)
         self._add_sequences(file, raw, statistics)

@@ -144,7 +144,7 @@ def test_long_names_fit_a_table_of_100_columns():
         catalog_error="",
     )
     written = io.StringIO()
-    show([status], TextOutput(Console(file=written, width=100, force_terminal=True, color_system=None)))
+    show([status], TextOutput(Console(file=written, width=100, force_terminal=True, color_system=None)), {})
     lines = written.getvalue().splitlines()
     assert max(map(len, lines)) <= 100
     assert [line.split()[0] for line in lines if name in line] == [name, f"{name}:", f"{name}:", f"{name}:"]

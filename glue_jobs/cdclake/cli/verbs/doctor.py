@@ -175,6 +175,7 @@ def _lines(finding: Finding) -> list[str]:
     lines = [
         f"{finding.kind.severity.value.upper()} {finding.code.value}: {finding.kind.title}",
         f"  Seen: {finding.seen}",
+        *(f"    {detail}" for detail in finding.details),
         f"  Where: {', '.join(part for part in where if part)}" if any(where) else "",
         f"  Why it matters: {finding.kind.why}",
         f"  Fix: {finding.fix}",

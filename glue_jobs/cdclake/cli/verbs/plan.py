@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cdclake.cli.aws.untyped import untyped_columns
 from cdclake.cli.options import TablesOption, table_names, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target
@@ -31,12 +32,16 @@ def plan(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABL
 
     services = connect(target)
     planned = controller.plan(services.plan_inputs, services.clock(), table_names(table))
-    records = [entry.to_json() for entry in planned.tables]
+    untyped = untyped_columns(services.raw, [entry.state for entry in planned.tables])
+    counts = {name: one.columns for name, one in untyped.items()}
+    records = [{**entry.to_json(), "untyped": counts.get(str(entry.state.name), 0)} for entry in planned.tables]
     out = output_for(output)
     out.records("Plan", _COLUMNS, [{**record, "reason": record.get("reason") or record["error"]} for record in records])
     for entry in planned.tables:
         for finding in entry.decision.findings if entry.decision else ():
             out.remark(f"{entry.state.name}: {finding}")
+        if str(entry.state.name) in untyped:
+            out.remark(f"{entry.state.name}: {untyped[str(entry.state.name)].text}")
     for finding in planned.findings:
         out.remark(finding)
     failed = [entry for entry in planned.tables if entry.error]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdclake.cli.aws.untyped import untyped_columns
 from cdclake.cli.options import LateAfterOption, TablesOption, table_names, with_target
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target
@@ -16,6 +17,9 @@ from cdclake.errors import AttentionError
 from cdclake.model.times import display_stored
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cdclake.cli.aws.untyped import Untyped
     from cdclake.cli.output import Output
     from cdclake.control.controller import Plan
     from cdclake.control.status import TableStatus
@@ -56,11 +60,13 @@ def status(
     now = services.clock()
     planned = controller.plan(services.plan_inputs, now, table_names(table))
     statuses = table_statuses(planned.tables, services.log, now, late_after_minutes)
+    untyped = untyped_columns(services.raw, [entry.state for entry in planned.tables])
     out = output_for(output)
     if output is OutputFormat.JSON:
-        out.records("Status", (), [status.to_json() for status in statuses])
+        counts = {name: one.columns for name, one in untyped.items()}
+        out.records("Status", (), [{**one.to_json(), "untyped": counts.get(one.table, 0)} for one in statuses])
     else:
-        show(statuses, out)
+        show(statuses, out, untyped)
     for error in planned.errors:
         out.remark(f"A folder of the raw bucket cannot be read: {error}")
     for finding in planned.findings:
@@ -70,14 +76,15 @@ def status(
         raise AttentionError(_message(urgent, planned), remedy=_first_remedy(urgent, planned))
 
 
-def show(statuses: list[TableStatus], out: Output) -> None:
+def show(statuses: list[TableStatus], out: Output, untyped: Mapping[str, Untyped]) -> None:
     """Print a table that fits 100 columns. Run ids and actions are long, so they follow it."""
     shown = statuses[:MAX_ROWS]
     out.records("Status", _COLUMNS, [_record(one) for one in shown])
     for one in shown:
         if one.leased_by:
             out.remark(f"{one.table}: leased by {one.leased_by} until {display_stored(one.leased_until_utc)}")
-        for text in dict.fromkeys(filter(None, (one.to_do, *one.findings))):
+        remarks = [one.to_do, *one.findings, untyped[one.table].text if one.table in untyped else ""]
+        for text in dict.fromkeys(filter(None, remarks)):
             out.remark(f"{one.table}: {text}")
     out.remark(_summary(statuses, omitted=len(statuses) - len(shown)))
 

@@ -1,0 +1,92 @@
+"""The finding about CSV columns without types: what their values look like, and settings with types. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdclake.doctor.findings import Code, Finding, counted
+from cdclake.doctor.fixes import tables_set
+from cdclake.model.names import Attribute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cdclake.doctor.csv_guess import CsvGuess
+    from cdclake.doctor.types.proposal import Proposal, ProposedColumn
+    from cdclake.model.table import TableName, TableSettings
+
+_MAX_NULL_TEXTS = 3
+
+
+def check_types(
+    proposal: Proposal | None, settings: TableSettings, name: TableName, guess: CsvGuess | None
+) -> Iterator[Finding]:
+    """Columns of CSV files that are text because nothing declares their types.
+
+    Args:
+        proposal: Types for them; None if there are none.
+    """
+    if proposal is None:
+        return
+    text = (
+        f"{counted(len(proposal.columns), 'column')} untyped: {Attribute.SCHEMA} does not declare"
+        f" {'it' if len(proposal.columns) == 1 else 'them'}; {counted(proposal.rows, 'row')} looked at"
+    )
+    details = [_column(column) for column in proposal.columns]
+    details += _null_texts(proposal, settings.csv.null_value)
+    details += [
+        f"key {', '.join(names)}: {count:,} distinct values in {counted(proposal.load_rows, 'LOAD row')}, no nulls"
+        for names, count in proposal.keys
+    ]
+    if not proposal.schema:
+        fix = "Correct the other findings first: cdclake cannot read the files with types"
+        yield Finding(Code.UNTYPED, text, fix, details=tuple(details))
+        return
+    read = counted(proposal.verified_rows, "row")
+    bad = sum(column.refused for column in proposal.columns if column.likely == column.type)
+    fix = (
+        f"Declare the types. cdclake read {read} with these and found {counted(bad, 'bad value')}; declare string where"
+        " text is meant. A loaded table needs a reload"
+    )
+    if settings.schema is None and guess and not guess.header:
+        fix += f". The files have no header line: replace {proposal.schema.names[0]} and the like by the columns' names"
+    yield Finding(Code.UNTYPED, text, fix, _command(proposal, settings, name), details=tuple(details))
+
+
+def _command(proposal: Proposal, settings: TableSettings, name: TableName) -> str:
+    arguments = ["--schema", proposal.schema.declaration]
+    if proposal.null_text != settings.csv.null_value:
+        arguments += ["--set", f"{Attribute.CSV_NULL_VALUE}={proposal.null_text}"]
+    unique = [names for names, count in proposal.keys if count == proposal.load_rows]
+    if unique and not settings.primary_key:
+        arguments += ["--primary-key", ",".join(unique[0])]
+    return tables_set(name, *arguments)
+
+
+def _column(column: ProposedColumn) -> str:
+    shapes = column.shapes
+    if not shapes.values:
+        reason = "no values"
+    elif column.type != "string":
+        reason = f"all of {counted(shapes.values, 'value')} fit"
+    elif column.refused:
+        reason = f"{counted(column.refused, 'value')} do not fit {column.likely}"
+    else:
+        kind, fits = shapes.nearest
+        reason = f"{fits:,} of {counted(shapes.values, 'value')} fit {kind}" if fits else "text"
+        if shapes.other_times == shapes.values:
+            reason += ", and look like times in another format than yyyy-mm-dd HH:MM:SS"
+        elif shapes.other_numbers == shapes.values and not fits:
+            reason += ", and look like numbers in another format than 1234.56"
+    return f"{column.name} {column.type}: {reason}" + (f", {shapes.nulls:,} null or empty" if shapes.nulls else "")
+
+
+def _null_texts(proposal: Proposal, current: str) -> Iterator[str]:
+    """Texts like null, with the columns that have them; text columns would lose them as values."""
+    types = {column.name: column.type for column in proposal.columns}
+    for text, columns in list(proposal.null_like().items())[:_MAX_NULL_TEXTS]:
+        places = ", ".join(f"{count:,} in {name} ({types[name]})" for name, count in columns.items())
+        is_not = "" if text == proposal.null_text else "not "
+        yield f"'{text}': {places}; {is_not}proposed as {Attribute.CSV_NULL_VALUE}"
+    if proposal.null_text == current:
+        yield f"{Attribute.CSV_NULL_VALUE} stays '{current}'"

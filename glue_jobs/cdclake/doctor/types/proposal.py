@@ -1,0 +1,210 @@
+"""Proposes types, null text and key of a table whose CSV files have no types; verifies them on all sampled rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdclake.errors import ConfigurationError, InputError
+from cdclake.lake.raw.reader import inspect_raw_file, read_raw
+from cdclake.lake.storage.types import cast_column
+from cdclake.model.schema import ADDED_PREFIXES, OP_COLUMN, Column, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyarrow.fs import FileSystem
+
+    from cdclake.doctor.types.shapes import ColumnShapes, TypeStatistics
+    from cdclake.lake.raw.rows import RawRows
+    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.table import TableName, TableSettings
+
+MAX_ROWS_PER_FILE = 200_000
+_KEY_TYPES = ("bigint", "string")
+MAX_KEYS = 3
+
+
+@dataclass(frozen=True)
+class ProposedColumn:
+    """A column without a declared type.
+
+    Attributes:
+        type: The proposed type; `string` if no other holds all values.
+        refused: Number of values that cdclake refuses as `likely`.
+        likely: The type that the values look like, which was tried.
+        shapes: What the values look like.
+    """
+
+    name: str
+    type: str
+    likely: str
+    refused: int
+    shapes: ColumnShapes
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Settings that give types to CSV files.
+
+    Attributes:
+        columns: The columns without a declared type.
+        schema: All columns; empty if the files cannot be read with it.
+        null_text: The text to take for null.
+        keys: Candidates for the key, the likeliest first, with their number of distinct values in the full load.
+        rows: Number of rows that suggested the types.
+        load_rows: Number of rows in which the keys were counted.
+        verified_rows: Number of rows whose values cdclake parsed as the proposed types.
+    """
+
+    columns: tuple[ProposedColumn, ...]
+    schema: Schema
+    null_text: str
+    keys: tuple[tuple[tuple[str, ...], int], ...]
+    rows: int
+    load_rows: int
+    verified_rows: int
+
+    def null_like(self) -> dict[str, dict[str, int]]:
+        """Texts that may stand for null, with the number of values by column; the most frequent first."""
+        texts = Counter[str]()
+        for column in self.columns:
+            texts.update(column.shapes.null_like)
+        return {
+            text: {c.name: c.shapes.null_like[text] for c in self.columns if c.shapes.null_like[text]}
+            for text, _ in texts.most_common()
+        }
+
+
+def propose_types(
+    fs: FileSystem,
+    files: Sequence[RawFile],
+    names: Iterable[str],
+    settings: TableSettings,
+    declared: Schema,
+    table: TableName,
+    statistics: TypeStatistics,
+) -> Proposal | None:
+    """Propose types for the columns of CSV files; None if no file has a column without one.
+
+    Args:
+        files: CSV files that can be read.
+        names: Their columns.
+        settings: How they were read.
+        declared: Columns that the operator declares.
+        statistics: Of their rows.
+    """
+    if not statistics.columns:
+        return None
+    likely = {name: shapes.likely_type for name, shapes in statistics.columns.items()}
+    csv = replace(settings.csv, null_value=_null_text(statistics, likely, settings.csv.null_value))
+    if csv.null_value == csv.no_sup_value:
+        csv = settings.csv
+    needed = (name for name in names if _needed(name, declared))
+    tried = _without_repeats(declared.find(name) or Column(name, likely.get(name, "string")) for name in needed)
+    refused, verified = _refused(fs, files, replace(settings, schema=tried, csv=csv), table)
+    text = [name for name in refused if refused[name] and not declared.find(name)]
+    schema = Schema(tuple(replace(column, type="string") if column.name in text else column for column in tried))
+    columns = tuple(
+        ProposedColumn(name, "string" if refused[name] else likely[name], likely[name], refused[name], shapes)
+        for name, shapes in statistics.columns.items()
+    )
+    order = list(statistics.columns)
+    ranked = sorted(statistics.keys(), key=lambda key: _rank(key, statistics.load_rows, likely, order))
+    usable = verified or not statistics.rows
+    return Proposal(
+        columns,
+        schema if usable else Schema(),
+        csv.null_value,
+        tuple(ranked[:MAX_KEYS]),
+        statistics.rows,
+        statistics.load_rows,
+        verified,
+    )
+
+
+def _needed(name: str, declared: Schema) -> bool:
+    """Whether Schema must have a column: it lists those that DMS adds only in files without a header."""
+    return (name != OP_COLUMN and not name.startswith(ADDED_PREFIXES)) or declared.find(name) is not None
+
+
+def _without_repeats(columns: Iterable[Column]) -> Schema:
+    names: dict[str, Column] = {}
+    for column in columns:
+        names.setdefault(column.name.lower(), column)
+    return Schema(tuple(names.values()))
+
+
+def _null_text(statistics: TypeStatistics, likely: dict[str, str], current: str) -> str:
+    """The null text with which most columns have another type than text; the current one if no other has more."""
+    columns = [shapes for name, shapes in statistics.columns.items() if likely[name] != "string"]
+    gains = Counter[str]()
+    for shapes in columns:
+        if len(shapes.null_like) == 1:
+            gains.update(shapes.null_like.keys())
+    if not gains:
+        return current
+    rows = Counter[str]()
+    for shapes in columns:
+        rows.update(shapes.null_like)
+    best = max(gains, key=lambda text: (gains[text], rows[text], text))
+    lost = sum(1 for shapes in columns if shapes.null_texts)
+    return best if gains[best] > lost else current
+
+
+def _refused(
+    fs: FileSystem, files: Sequence[RawFile], settings: TableSettings, table: TableName
+) -> tuple[Counter[str], int]:
+    """Values by column that are not of their type when cdclake reads them, and the number of rows.
+
+    No rows if the files cannot be read with these settings.
+    """
+    refused, rows = Counter[str](), 0
+    for file in files:
+        for raw in _rows(fs, file, settings, table):
+            if raw is None:
+                return refused, 0
+            rows += raw.columns.num_rows
+            for name, values in zip(raw.columns.schema.names, raw.columns.columns, strict=True):
+                column = settings.schema.find(name) if settings.schema else None
+                if column:
+                    refused[column.name] += len(cast_column(_sent(values, settings.csv.no_sup_value), column.type)[1])
+    return refused, rows
+
+
+def _rows(fs: FileSystem, file: RawFile, settings: TableSettings, table: TableName) -> Iterator[RawRows | None]:
+    """Rows of a file; None if it cannot be read."""
+    rows = 0
+    try:
+        for part in inspect_raw_file(fs, file, settings).parts:
+            for raw in read_raw(fs, part, settings, table):
+                yield raw
+                rows += raw.columns.num_rows
+                if rows >= MAX_ROWS_PER_FILE:
+                    return
+    except (ConfigurationError, InputError):
+        yield None
+
+
+def _sent(values: pa.Array, unsent: str | None) -> pa.Array:
+    if unsent is None:
+        return values
+    return pc.if_else(pc.equal(values, unsent.encode()), pa.scalar(None, values.type), values)
+
+
+def _rank(
+    key: tuple[tuple[str, ...], int], rows: int, likely: dict[str, str], order: list[str]
+) -> tuple[bool, int, bool, bool, int]:
+    """Unique keys first, of few columns, of numbers or text, called like one, as early in the file as possible."""
+    names, distinct = key
+    return (
+        distinct < rows,
+        len(names),
+        not all(likely.get(name) in _KEY_TYPES for name in names),
+        not any(name.lower().rstrip("s").endswith(("id", "key", "code", "no")) for name in names),
+        min(order.index(name) for name in names),
+    )

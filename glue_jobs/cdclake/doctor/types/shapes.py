@@ -1,0 +1,208 @@
+"""Counts which types the texts of CSV columns look like. A shape only suggests a type; cdclake's casts decide. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdclake.model.rawfiles import RawFormat, RawKind
+from cdclake.model.schema import ADDED_PREFIXES, MAX_DECIMAL_PRECISION, OP_COLUMN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.schema import Schema
+
+NULL_TEXTS = frozenset(
+    {"NULL", "\\N", "NA", "N/A", "#N/A", "NAN", "NONE", "NIL", "<NULL>", "(NULL)", "-", "--", "?", "MISSING", "UNKNOWN"}
+)
+"""Texts, in upper case, that writers use for null."""
+MAX_SEEN = 1_000_000
+"""A column's values are compared with each other up to so many rows."""
+_MAX_KEY_BYTES = 256
+"""Longer texts are no keys, and are not kept."""
+_TRIED = 6
+"""Columns of which pairs are tried as keys."""
+_NUMBER = r"(?:0|[1-9]\d*)"
+"""Without leading zeros: 02134 is a code, and would lose a digit as a number."""
+_DAY = r"\d{4}-\d\d-\d\d"
+_SHAPES = {
+    "boolean": r"^\s*(?i:true|false|t|f)\s*$",
+    "bigint": rf"^\s*-?{_NUMBER}\s*$",
+    "decimal": rf"^\s*-?{_NUMBER}(?:\.\d+)?\s*$",
+    "double": rf"^\s*(?:-?{_NUMBER}(?:\.\d*)?(?:[eE][+-]?\d+)?|(?i:[+-]?(?:inf|infinity|nan)))\s*$",
+    "date": rf"^\s*{_DAY}(?:[ T]00:00(?::00(?:\.0*)?)?)?\s*$",
+    "timestamp": rf"^\s*{_DAY}(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?\s*$",
+}
+"""Texts that a type may hold, narrowest type first."""
+OTHER_TIMES = r"^\s*\d{1,4}[./-]\d{1,2}[./-]\d{1,4}(?:[ T].*)?\s*$"
+"""Dates in another order or with other separators than cdclake reads."""
+OTHER_NUMBERS = r"^\s*[-+]?[$€£]?\d{1,3}(?:[.,' ]\d{3})*(?:[.,]\d+)?\s*[%€$]?\s*$"
+"""Numbers with separators of thousands, a decimal comma, a currency or a percent sign."""
+_DECIMAL_HEADROOM = 18
+_MAX_SCALE = 9
+"""More decimal places are rather the digits of a double."""
+
+
+@dataclass
+class ColumnShapes:
+    """What the values of a column look like.
+
+    Attributes:
+        values: Number of values that are not null, empty or like null.
+        nulls: Number of nulls and empty texts.
+        null_texts: Number of nulls, which have the null text in the file.
+        null_like: Number of values by text that other writers use for null.
+        fits: Number of values that look like each type.
+        other_times: Number of values that look like times in another format.
+        other_numbers: Number of values that look like numbers in another format.
+        digits: Most digits before the decimal point.
+        scale: Most digits after it.
+    """
+
+    values: int = 0
+    nulls: int = 0
+    null_texts: int = 0
+    null_like: Counter[str] = field(default_factory=Counter)
+    fits: Counter[str] = field(default_factory=Counter)
+    other_times: int = 0
+    other_numbers: int = 0
+    digits: int = 0
+    scale: int = 0
+
+    def add(self, values: pa.Array) -> None:
+        """Add values as they are in the file: bytes, null where a field is the null text."""
+        self.nulls += values.null_count
+        self.null_texts += values.null_count
+        counted = values.drop_null().value_counts()
+        texts, counts = _texts(counted.field("values")), counted.field("counts")
+        upper = pc.utf8_upper(pc.utf8_trim_whitespace(texts))
+        is_empty = pc.equal(upper, "")
+        is_null = pc.is_in(upper, value_set=pa.array(sorted(NULL_TEXTS)))
+        self.nulls += _sum(counts, is_empty)
+        for text, count in zip(texts.filter(is_null).to_pylist(), counts.filter(is_null).to_pylist(), strict=True):
+            self.null_like[text] += count
+        is_value = pc.invert(pc.or_(is_empty, is_null))
+        texts, counts = texts.filter(is_value), counts.filter(is_value)
+        self.values += pc.sum(counts, min_count=0).as_py()
+        for kind, shape in _SHAPES.items():
+            self.fits[kind] += _sum(counts, pc.match_substring_regex(texts, shape))
+        self.other_times += _sum(counts, pc.match_substring_regex(texts, OTHER_TIMES))
+        self.other_numbers += _sum(counts, pc.match_substring_regex(texts, OTHER_NUMBERS))
+        numbers = pc.utf8_ltrim(
+            pc.utf8_trim_whitespace(texts.filter(pc.match_substring_regex(texts, _SHAPES["decimal"]))), "-"
+        )
+        if len(numbers):
+            parts = pc.extract_regex(numbers, r"^(?P<whole>\d+)(?:\.(?P<fraction>\d+))?$")
+            self.digits = max(self.digits, pc.max(pc.utf8_length(parts.field("whole"))).as_py() or 0)
+            self.scale = max(self.scale, pc.max(pc.utf8_length(parts.field("fraction"))).as_py() or 0)
+
+    @property
+    def likely_type(self) -> str:
+        """The narrowest type that all values look like; `string` if there is none, or no value."""
+        kind = next((kind for kind in _SHAPES if self.values and self.fits[kind] == self.values), "string")
+        if kind != "decimal":
+            return kind
+        precision = max(_DECIMAL_HEADROOM, self.digits + self.scale + 2)
+        if precision > MAX_DECIMAL_PRECISION or self.scale > _MAX_SCALE:
+            return "double"
+        return f"decimal({precision},{self.scale})"
+
+    @property
+    def nearest(self) -> tuple[str, int]:
+        """The type that most values look like, and their number."""
+        kind = max(_SHAPES, key=lambda one: self.fits[one])
+        return kind, self.fits[kind]
+
+
+class TypeStatistics:
+    """Collects what the columns of CSV files look like, and which are unique in the full load.
+
+    Args:
+        declared: Columns whose types are known.
+        loads_only: Whether to look at rows of full loads alone.
+
+    Attributes:
+        rows: Number of rows looked at.
+        load_rows: Number of rows of full loads among them.
+        columns: By name, in the order of the files.
+    """
+
+    def __init__(self, declared: Schema | None = None, *, loads_only: bool = True) -> None:
+        self._declared, self._loads_only = declared, loads_only
+        self.rows = self.load_rows = 0
+        self.columns: dict[str, ColumnShapes] = {}
+        self._loaded: dict[str, list[pa.Array]] | None = None
+
+    def add(self, file: RawFile, rows: pa.RecordBatch) -> None:
+        """Add rows of a file as they are read, see `RawRows.columns`."""
+        is_load = file.kind is RawKind.FULL_LOAD
+        if file.format is RawFormat.PARQUET or file.transactions or (self._loads_only and not is_load):
+            return
+        chosen = {name: rows.column(name) for name in untyped_names(rows.schema.names, self._declared)}
+        self.rows += rows.num_rows
+        for name, values in chosen.items():
+            known = next((one for one in self.columns if one.lower() == name.lower()), name)
+            self.columns.setdefault(known, ColumnShapes()).add(values)
+        if is_load and rows.num_rows and self.load_rows < MAX_SEEN:
+            self._add_loaded(rows, chosen)
+
+    def _add_loaded(self, rows: pa.RecordBatch, chosen: dict[str, pa.Array]) -> None:
+        self.load_rows += rows.num_rows
+        before = {name: [] for name in chosen} if self._loaded is None else self._loaded
+        self._loaded = {
+            name: [*parts, chosen[name]]
+            for name, parts in before.items()
+            if name in chosen and "," not in name and name == name.strip() and _may_be_key(chosen[name])
+        }
+
+    def keys(self) -> list[tuple[tuple[str, ...], int]]:
+        """Columns without nulls and their number of distinct values in the full load: unique ones, else the nearest.
+
+        If no column is unique, pairs of columns are tried, and the columns are also given.
+        """
+        columns = {name: pa.chunked_array(parts).combine_chunks() for name, parts in (self._loaded or {}).items()}
+        distinct = {name: int(pc.count_distinct(values).as_py()) for name, values in columns.items()}
+        unique = [name for name, count in distinct.items() if count == self.load_rows]
+        if unique:
+            return [((name,), self.load_rows) for name in unique]
+        nearest = sorted(distinct, key=lambda name: -distinct[name])[:_TRIED]
+        rows = pa.table({name: columns[name].dictionary_encode().indices for name in nearest})
+        pairs: list[tuple[tuple[str, ...], int]] = [
+            ((first, second), self.load_rows)
+            for first, second in combinations([name for name in columns if name in nearest], 2)
+            if distinct[first] * distinct[second] >= self.load_rows
+            and rows.group_by([first, second]).aggregate([]).num_rows == self.load_rows
+        ]
+        return [*pairs, *(((name,), distinct[name]) for name in nearest[:1])]
+
+
+def untyped_names(names: Sequence[str], declared: Schema | None) -> list[str]:
+    """Columns of a CSV file that become text because nothing declares their types."""
+    return [
+        name
+        for name in names
+        if name != OP_COLUMN and not name.startswith(ADDED_PREFIXES) and not (declared and declared.find(name))
+    ]
+
+
+def _may_be_key(values: pa.Array) -> bool:
+    lengths = pc.min_max(pc.binary_length(values)).as_py()
+    return not values.null_count and lengths["min"] > 0 and lengths["max"] <= _MAX_KEY_BYTES
+
+
+def _texts(values: pa.Array) -> pa.Array:
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:  # what is not UTF-8 looks like no type
+        return pa.array([value.decode("utf-8", "replace") for value in values.to_pylist()], pa.string())
+
+
+def _sum(counts: pa.Array, chosen: pa.Array) -> int:
+    return int(pc.sum(counts.filter(chosen), min_count=0).as_py())

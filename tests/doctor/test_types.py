@@ -1,0 +1,188 @@
+"""Columns of CSV files without types are reported, with a Schema that cdclake accepts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shlex
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.adapters.folder import FolderStore
+from cdclake.doctor.diagnose import RawBucket, diagnose
+from cdclake.doctor.findings import Code
+from cdclake.lake.raw.normalize import normalize
+from cdclake.lake.raw.reader import inspect_raw_file, read_raw
+from cdclake.lake.storage.shape import TableShape
+from cdclake.model.rawfiles import raw_files
+from cdclake.model.table import TableState
+from tests.examples import examples
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cdclake.doctor.findings import Finding
+
+LOAD, CHANGE = "LOAD00000001.csv", "20240305-101500000.csv"
+NOW = datetime(2024, 3, 6, tzinfo=timezone.utc)
+
+
+def state(**attributes: str) -> TableState:
+    return TableState.new("raw", "shop/", "orders/").with_attributes(**attributes)
+
+
+def put(root: Path, name: str, *rows: Sequence[object]) -> None:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    path = root / "shop" / "orders" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text.getvalue(), encoding="utf-8")
+
+
+def finding(root: Path, **attributes: str) -> Finding | None:
+    raw = RawBucket(FolderStore(root), lake_filesystem(root.as_uri()).open())
+    report = diagnose(raw, state(**attributes), NOW)
+    return next((one for one in report.findings if one.code is Code.UNTYPED), None)
+
+
+def proposed(root: Path, **attributes: str) -> dict[str, str]:
+    """The attributes in the command of the finding."""
+    found = finding(root, **attributes)
+    assert found
+    words = shlex.split(found.paste)
+    assert words[:4] == ["cdclake", "tables", "set", "shop.orders"]
+    options = dict(zip(words[4::2], words[5::2], strict=True))
+    settings = dict([options["--set"].split("=", 1)]) if "--set" in options else {}
+    key = {"PrimaryKey": options["--primary-key"]} if "--primary-key" in options else {}
+    return {"Schema": options["--schema"], **settings, **key}
+
+
+def bad_values(root: Path, settings: dict[str, str]) -> int:
+    """Bad rows when cdclake reads all files with these settings."""
+    table, store = state(**settings), FolderStore(root)
+    fs, files = lake_filesystem(root.as_uri()).open(), raw_files(store.list("shop/orders/"), "shop/orders/")
+    bad = 0
+    for file in (*files.full_load, *files.changes):
+        inspection = inspect_raw_file(fs, file, table.settings)
+        for part in inspection.parts:
+            for raw in read_raw(fs, part, table.settings):
+                shape = TableShape(inspection.schema, table.settings.primary_key, ())
+                bad += len(normalize(raw, file, shape, table.settings).bad_rows)
+    return bad
+
+
+def test_types_null_text_and_key_are_proposed_with_counts(tmp_path: Path) -> None:
+    header = ("flight", "carrier", "delay", "price", "day", "at", "late", "zip", "german")
+    same = ("2024-03-05", "2024-03-05 10:00:00", "t")
+    rows = [
+        (i, "NA" if i == 1 else "LH", "NA" if i > 23 else i - 5, f"{i}.5", *same, f"0{i}", "5.3.24")
+        for i in range(1, 101)
+    ]
+    put(tmp_path, LOAD, header, *rows)
+    settings = proposed(tmp_path)
+    assert settings == {
+        "Schema": "flight bigint, carrier string, delay bigint, price decimal(18,1), day date, at timestamp,"
+        " late boolean, zip string, german string",
+        "CsvNullValue": "NA",
+        "PrimaryKey": "flight",
+    }
+    assert bad_values(tmp_path, settings) == 0
+    found = finding(tmp_path)
+    assert found
+    assert found.seen == "9 columns untyped: Schema does not declare them; 100 rows looked at"
+    assert "found 0 bad values" in found.fix
+    assert {
+        "delay bigint: all of 23 values fit",
+        "'NA': 1 in carrier (string), 77 in delay (bigint); proposed as CsvNullValue",
+        "german string: text, and look like times in another format than yyyy-mm-dd HH:MM:SS",
+        "key flight: 100 distinct values in 100 LOAD rows, no nulls",
+    } <= set(found.details)
+
+
+def test_one_damaged_value_keeps_a_column_text_and_is_counted(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, ("id", "n"), *((i, "one" if i == 7 else i) for i in range(50)))
+    assert proposed(tmp_path)["Schema"] == "id bigint, n string"
+    found = finding(tmp_path)
+    assert found
+    assert "n string: 49 of 50 values fit bigint" in found.details
+
+
+def test_a_value_that_only_cdclake_refuses_keeps_a_column_text(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, ("id", "n", "day"), *((i, 10**18 * i, f"2023-02-{i:02}") for i in range(1, 30)))
+    settings = proposed(tmp_path)
+    assert settings["Schema"] == "id bigint, n string, day string"
+    found = finding(tmp_path)
+    assert found
+    assert "day string: 1 value do not fit date" in " ".join(found.details).replace("values do", "value do")
+
+
+def test_change_files_must_fit_too(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, ("id", "n"), (1, 5), (2, 6))
+    put(tmp_path, CHANGE, ("Op", "id", "n"), ("U", 1, "seven"))
+    settings = proposed(tmp_path)
+    assert settings["Schema"] == "id bigint, n string"
+    assert bad_values(tmp_path, settings) == 0
+
+
+def test_a_pair_of_columns_may_be_the_key(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, ("shop", "order", "note"), *((i // 10, i % 10, "x") for i in range(100)))
+    assert proposed(tmp_path)["PrimaryKey"] == "shop,order"
+
+
+def test_names_that_need_quotes_and_files_without_a_header_get_a_schema_that_is_read(tmp_path: Path) -> None:
+    put(tmp_path / "odd", LOAD, ("id, no", "it's `odd` (1)", "x y"), (1, 2, "a"), (2, 3, "b"))
+    settings = proposed(tmp_path / "odd")
+    assert settings["PrimaryKey"] == "it's `odd` (1)"  # an attribute of several names separates them by commas
+    assert bad_values(tmp_path / "odd", settings) == 0
+    put(tmp_path / "bare", LOAD, (1, "a", 2.5), (2, "b", 3.5))
+    assert proposed(tmp_path / "bare")["Schema"] == "column_1 bigint, column_2 string, column_3 decimal(18,1)"
+    found = finding(tmp_path / "bare")
+    assert found
+    assert "replace column_1 and the like by the columns' names" in found.fix
+
+
+@pytest.mark.parametrize("schema", ["id bigint, n string", "N string, ID string"])
+def test_declared_columns_are_not_untyped(tmp_path: Path, schema: str) -> None:
+    put(tmp_path, LOAD, ("id", "n"), (1, 5), (2, 6))
+    assert finding(tmp_path, Schema=schema) is None
+
+
+def test_the_types_of_declared_columns_stay(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, ("id", "n", "m"), (1, 5, 6), (2, 6, 7))
+    found = finding(tmp_path, Schema="n string")
+    assert found
+    assert found.seen.startswith("2 columns untyped")
+    assert proposed(tmp_path, Schema="n string")["Schema"] == "id bigint, n string, m bigint"
+
+
+VALUES = st.one_of(
+    st.integers(-(10**20), 10**20).map(str),
+    st.integers(-50, 50).map(str),
+    st.decimals(allow_nan=False, allow_infinity=False, places=3).map(str),
+    st.floats().map(str),
+    st.dates().map(str),
+    st.datetimes().map(str),
+    st.sampled_from(["", " ", "NA", "NULL", "n/a", "NaN", "t", "false", "2024-02-30", "1,5", "1e400", "+1", "-0"]),
+    st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), max_size=5),
+)
+
+
+DIGITS = st.integers(0, 9).map(str)
+COLUMN = st.one_of(*(st.lists(values, min_size=5, max_size=5) for values in (VALUES, DIGITS)))
+
+
+@examples(thorough=3000, ci=300, test=60, quick=15)
+@given(st.lists(COLUMN, min_size=2, max_size=5))
+def test_cdclake_accepts_what_it_proposes(tmp_path_factory: pytest.TempPathFactory, columns: list[list[str]]) -> None:
+    root = tmp_path_factory.mktemp("raw")
+    put(root, LOAD, [f"column {i}" for i in range(len(columns))], *zip(*columns, strict=True))
+    if finding(root):
+        settings = proposed(root)
+        settings.pop("PrimaryKey", None)
+        assert bad_values(root, settings) == 0
