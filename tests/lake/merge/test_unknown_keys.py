@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.errors import UnknownKeyError
+from cdclake.lake.operations.release import release
 from tests.lake.table import Table
 
 if TYPE_CHECKING:
@@ -85,6 +86,18 @@ def test_a_table_that_begins_with_changes_has_updates_of_unknown_keys(table: Tab
     table.apply_file(FIRST, [("U", row(3))])
     table.apply_file(SECOND, [("U", row(4))])
     assert unknown_keys(table) == 0
+
+
+def test_released_rows_count_too(table: Table) -> None:
+    table.item |= {"Schema": "id bigint, name string, n int", "MaxQuarantinedRows": "1"}
+    table.columns = COLUMNS.append(pa.field("n", pa.int32()))
+    table.load([{**row(1), "n": 1}])
+    name = FIRST.replace("parquet", "csv")
+    table.apply_file(name, b"U,3,a,x\n")
+    assert unknown_keys(table) == 0
+    table.put(name, b"U,3,a,7\n")
+    release(table.run(), {name})
+    assert unknown_keys(table) == 1
 
 
 @pytest.mark.spark

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cdclake.commit.quarantine import quarantined_files
 from cdclake.errors import InputError
 from cdclake.lake.operations.commit import commit
-from cdclake.lake.operations.compute import compute, inspect_changes
+from cdclake.lake.operations.compute import compute, inspect_changes, require_known_keys
 from cdclake.lake.operations.corrected_rows import require_corrected
 from cdclake.lake.operations.history import last_full_load_utc
 from cdclake.lake.raw.reader import Slice
@@ -82,7 +82,19 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     facts = replace(before, ordering=change.ordering, load_in_quarantine=load_in_quarantine)
     # The other rows of an edited file are not compared: a change file stays overwritten, a LOAD file is not reloaded.
     facts = with_identities(facts, [file for file in files if _is_load(file.relative)])
-    return commit(run, before, facts, shape, result, ChangeKind.RELEASE, files, reason=reason, made_by=made_by)
+    unknown_keys = require_known_keys(run, before, change, result)
+    return commit(
+        run,
+        before,
+        facts,
+        shape,
+        result,
+        ChangeKind.RELEASE,
+        files,
+        reason=reason,
+        made_by=made_by,
+        unknown_keys=unknown_keys,
+    )
 
 
 def _is_load(raw_file: str) -> bool:
