@@ -83,6 +83,8 @@ def test_moved_files_that_cannot_be_searched_are_named(table: ErasableTable) -> 
         move_away(table, "notes.txt.parquet", b"no Parquet"),
         move_away(table, "other.parquet", pa.table({"name": [SECRET_NAME]})),
         move_away(table, "text.parquet", pa.table({"id": ["one"]})),
+        move_away(table, "twice.parquet", pa.table({"id": [SECRET_ID], "ID": [7]})),
+        move_away(table, "nested.parquet", pa.table({"id": [[SECRET_ID]]})),
     ]
     sentences = preview(table.erasure(KEY)).out_of_reach
     (sentence,) = [one for one in sentences if "moved away" in one]

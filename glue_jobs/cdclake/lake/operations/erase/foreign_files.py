@@ -35,7 +35,8 @@ class ForeignFiles:
         rows: Number of rows by key.
         rest: The content without them, by key; empty for none.
         content: The content by key.
-        unread: Keys of the files that cannot be searched: they are damaged, not Parquet, or lack a column of the keys.
+        unread: Keys of the files that cannot be searched: they are damaged, not Parquet, or do not have each column of
+            the keys once.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class _Searched(NamedTuple):
 
 
 def _search(key: str, content: bytes, lake: Snapshot, keys: RowKeys) -> _Searched | None:
-    """Search a file; None if it lacks a column of the keys.
+    """Search a file; None if it does not have each column of the keys once.
 
     Raises:
         pa.ArrowException: It is no Parquet file, or damaged.
@@ -87,14 +88,14 @@ def _search(key: str, content: bytes, lake: Snapshot, keys: RowKeys) -> _Searche
 def _mask(key: str, rows: pa.Table, lake: Snapshot, keys: RowKeys) -> pa.Array | None:
     """Whether each row has one of the keys; None if that is unknown."""
     key_filter = keys.filter_for(TableShape(lake.schema, keys.names, ()))
-    columns = {name.lower(): i for i, name in enumerate(rows.column_names)}
+    columns = [name.lower() for name in rows.column_names]
     folders = dict(filter(None, map(parse_partition_folder, key.split("/")[:-1])))
     values = []
     for name in keys.names:
         column = lake.schema.find(name)
-        if name.lower() in columns:
-            raw = rows.column(columns[name.lower()]).combine_chunks()
-        elif name in folders:
+        if columns.count(name.lower()) == 1:
+            raw = rows.column(columns.index(name.lower())).combine_chunks()
+        elif name in folders and name.lower() not in columns:
             raw = pa.repeat(pa.scalar(folders[name], pa.string()), rows.num_rows)
         else:
             return None
