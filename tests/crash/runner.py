@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from cdclake.adapters.memory import MemoryJobs, MemoryMetrics
 from cdclake.commit.log import ChangeLog
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
+    from cdclake.adapters.aws import ServerClock
     from cdclake.commit.clean_up import CleanUpPlan
     from cdclake.control.run.process_table import TableReport
     from cdclake.lake.operations.direct.apply import DirectResult
     from cdclake.model.change import ChangeRecord
-    from cdclake.ports import JobRun, ObjectStore
+    from cdclake.ports import Clock, JobRun, ObjectStore
     from tests.crash.connectors import Connector
 
 PATH = f"{RAW}/{RAW_PREFIX}"
@@ -79,6 +80,9 @@ class Runner:
 
     Args:
         injector: Injects faults into its calls.
+
+    Attributes:
+        clock: That of the machine on which it runs.
     """
 
     def __init__(
@@ -89,8 +93,10 @@ class Runner:
     ) -> None:
         self._spec = spec
         ports = spec.connector.ports(injector or Injector())
+        self._services = ports.lake, ports.states
         self._ports = replace(ports, lake=around_lake(ports.lake))
         self._jobs = 0
+        self.clock: Clock = lambda: spec.now
         self.log = ChangeLog(self._ports.lake, LAYOUT)
 
     def load_initial(self, base_change: int) -> dict[str, Any]:
@@ -158,7 +164,13 @@ class Runner:
         self._ports.states.set_attributes(PATH, {"ActiveFlag": "true"})
 
     def _now(self) -> datetime:
-        return self._spec.now
+        return self.clock()
+
+    def hear_server(self, clock: ServerClock) -> None:
+        """Take the time from the responses of AWS."""
+        for port in self._services:
+            clock.watch(cast("Any", port)._client)
+        self.clock = clock
 
     def _lake_table(self) -> RegisteredTable:
         state = self._ports.states.get(PATH)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+from datetime import timedelta
 from functools import cached_property
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -25,7 +26,8 @@ from tests.dying_store import Death, DiedError, DyingStore
 from tests.lake.table import Table, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
     from pathlib import Path
 
     from cdclake.oracle import LakeRow
@@ -54,10 +56,14 @@ class Sandbox:
 
     Attributes:
         table: The source table, which writes raw files and remembers their rows.
+        skews: How far the clock of each next run is ahead; of the machines that they run on.
+        shown: What the clock of each run showed, by run id.
     """
 
     def __init__(self, environment: Environment, folder: Path, readers: str = "folder") -> None:
         self.environment = environment
+        self.skews: Iterator[timedelta] = repeat(timedelta())
+        self.shown: dict[str, datetime] = {}
         settings = {**SETTINGS, Attribute.READERS: readers}
         self.table = Table(folder, COLUMNS, settings)
         self._runs = 0
@@ -81,7 +87,9 @@ class Sandbox:
         self._runs += 1
         item = self.state().item
         token = int(item.get(Attribute.FENCING_TOKEN, "0"))
-        return RunSpec(self.environment.connector, f"run-{self._runs}", self.environment.clock(), item, token)
+        run_id = f"run-{self._runs}"
+        self.shown[run_id] = self.environment.clock() + next(self.skews)
+        return RunSpec(self.environment.connector, run_id, self.shown[run_id], item, token)
 
     def runner(self) -> Runner:
         """The next run, without faults."""
