@@ -13,6 +13,7 @@ from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.fixes import s3_settings, tables_set, task_settings
 from cdclake.doctor.infer import escaped
 from cdclake.errors import SchemaMismatchError
+from cdclake.lake.raw.bad_values import TextKind, text_kind
 from cdclake.lake.raw.rows import BadRowKind
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import INVALID_TIME_REMEDY
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _MANY_FILES = 500
 _MAJORITY = 0.9
 _LONGER_BATCH_SECONDS = 300
+_MAX_VALUES, _MAX_CHARACTERS = 5, 60
 _DDL_POLICY = "ChangeProcessingDdlHandlingPolicy"
 _REMOVING = ("HandleSourceTableTruncated", "HandleSourceTableDropped")
 _KEEP_FILES = task_settings(_DDL_POLICY, **dict.fromkeys(_REMOVING, False))
@@ -142,8 +144,23 @@ def _unfinished(evidence: Evidence) -> Iterator[Finding]:
 
 def _bad_rows(evidence: Evidence) -> Iterator[Finding]:
     for reason, bad in evidence.statistics.bad_rows.items():
+        fault, values = evidence.statistics.faults[reason], evidence.statistics.bad_values[reason].most_common()
         fix, paste = _fix_of_rows(evidence, bad.kind)
-        yield Finding(Code.BAD_ROWS, f"{counted(bad.count, 'row')}: {reason}", fix, paste, bad.file, bad.row)
+        null = next((value for value, _ in values if text_kind(value) is TextKind.NULL), None)
+        if fault.looks is TextKind.NULL and fault.in_csv and null is not None:
+            fix = f"If '{null}' stands for null, set it as the null text"
+            paste = tables_set(evidence.name, "--set", f"{Attribute.CSV_NULL_VALUE}={null}")
+        elif fault.looks is TextKind.NUMBER:
+            fix = f"Declare a wider type of {fault.column} in {Attribute.SCHEMA}"
+        elif fault.looks is not TextKind.OTHER:
+            fix = f"Convert {fault.column} at the source, or declare it as string in {Attribute.SCHEMA}"
+        text = f"{counted(bad.count, 'row')}: {reason}" + (f"; {fault.description}" if fault.description else "")
+        shown = tuple(f"'{_cut(value)}' in {counted(count, 'row')}" for value, count in values[:_MAX_VALUES])
+        yield Finding(Code.BAD_ROWS, text, fix, paste, bad.file, bad.row, fault.column, values=shown)
+
+
+def _cut(value: str) -> str:
+    return value if len(value) <= _MAX_CHARACTERS else f"{value[:_MAX_CHARACTERS]}..."
 
 
 def _fix_of_rows(evidence: Evidence, kind: BadRowKind) -> tuple[str, str]:

@@ -309,13 +309,14 @@ class Finding:
 
     Attributes:
         code: The fault.
-        seen: The evidence: counts, names, settings and row numbers, never values of rows.
+        seen: The evidence: counts, names, settings and row numbers, never values of rows, except texts for null.
         fix: What to do, in a sentence.
         paste: A setting, mapping rule or command to paste; empty if there is none.
         file: The first file with the fault, relative to the raw folder; empty if the fault is not in a file.
         row: Number of the row in the file, from 0; None if the fault is not in a row.
         column: The column; empty if the fault is not in a column.
         details: More evidence, one short text each.
+        values: The most frequent bad values, for the operator's eyes alone: not in `to_json`.
     """
 
     code: Code
@@ -326,6 +327,7 @@ class Finding:
     row: int | None = None
     column: str = ""
     details: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
 
     @property
     def kind(self) -> Kind:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN
+from cdclake.lake.raw.bad_values import added, bad_text, faults_of
 from cdclake.lake.storage.keys import KEY
 from cdclake.lake.storage.types import as_text
 from cdclake.model.position import ARRIVED, file_and_row
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cdclake.doctor.types.shapes import TypeStatistics
+    from cdclake.lake.raw.bad_values import Fault
     from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows, ReadBatch
     from cdclake.model.rawfiles import RawFile
 
@@ -31,6 +33,7 @@ KILOBYTE = 1024
 """The unit of LobMaxSize."""
 _MAX_KEYS = 2_000_000
 _MAX_PARTITIONS = 20_000
+_MAX_BAD_VALUES = 1_000
 _SEQUENCE = r"^\d{35}$"
 _TIMESTAMP = r"^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\.\d{6}$"
 
@@ -101,6 +104,8 @@ class RowStatistics:
         row_counts: Rows by kind: `load`, `I`, `U` and `D`.
         null_counts: Nulls by kind and by column name.
         bad_rows: Bad rows by reason, without values.
+        faults: What the bad values have in common, by reason.
+        bad_values: The most frequent bad values by reason, for the operator's eyes.
         timestamp_like: Whether all values so far look like DMS's timestamp column, by column.
         latest_timestamps: Greatest text of each such column, by column and change file.
         longest: Longest values by column.
@@ -114,6 +119,8 @@ class RowStatistics:
         self.row_counts: Counter[str] = Counter()
         self.null_counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.bad_rows: dict[str, BadRows] = {}
+        self.faults: dict[str, Fault] = {}
+        self.bad_values: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.timestamp_like: dict[str, bool] = {}
         self.latest_timestamps: dict[str, dict[str, str]] = defaultdict(dict)
         self.longest: dict[str, LongestValues] = {}
@@ -146,6 +153,7 @@ class RowStatistics:
         self._add_texts(file, raw)
         self._add_sequences(file, raw, statistics)
         self._add_batch(file, batch, statistics)
+        self.faults = added(self.faults, faults_of(batch.bad_rows))
         for bad in batch.bad_rows:
             self._add_bad_row(bad)
 
@@ -261,6 +269,9 @@ class RowStatistics:
     def _add_bad_row(self, bad: BadRow) -> None:
         before = self.bad_rows.get(bad.reason, BadRows(0, bad.kind, bad.file, bad.row))
         self.bad_rows[bad.reason] = replace(before, count=before.count + 1)
+        text, texts = bad_text(bad), self.bad_values[bad.reason]
+        if text is not None and (text in texts or len(texts) < _MAX_BAD_VALUES):
+            texts[text] += 1
 
 
 def _row_kinds(file: RawFile, raw: RawRows) -> pa.Array | None:

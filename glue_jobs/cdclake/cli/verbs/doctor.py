@@ -56,6 +56,9 @@ def doctor(
     files: Annotated[
         int, typer.Option(min=0, help="Open at most this many LOAD files and as many change files; 0: all.")
     ] = _DEFAULT_FILES,
+    show_values: Annotated[
+        bool, typer.Option("--show-values", help="Also show the most frequent bad values, on the terminal only.")
+    ] = False,
     folder: Annotated[
         Path | None,
         typer.Option(exists=True, file_okay=False, help="Check this folder instead of the raw bucket, without AWS."),
@@ -94,7 +97,7 @@ def doctor(
             raw = _raw(target, folder)._replace(task=_task(target, task) if task and not folder else None)
             known = registered is not None
             report = diagnose(raw, state, server_clock(), registered=known, max_files=files, progress=bar.describe)
-        show(report, output)
+        show(report, output, show_values=show_values)
         severities = Counter(finding.kind.severity.value for finding in report.findings)
         summaries.append({"table": table, "files": report.files, **severities})
         if not (registered or unregistered or folder):
@@ -143,8 +146,8 @@ def _task(target: Target, arn: str) -> DmsTask | None:
         return task
 
 
-def show(report: Diagnosis, output: OutputFormat) -> None:
-    """Print a report: settings and findings, or one JSON object."""
+def show(report: Diagnosis, output: OutputFormat, *, show_values: bool = False) -> None:
+    """Print a report: settings and findings, or one JSON object, which never has bad values."""
     out = output_for(output)
     inferred = [setting.to_json() for setting in report.inferred]
     if output is OutputFormat.JSON:
@@ -161,21 +164,21 @@ def show(report: Diagnosis, output: OutputFormat) -> None:
         return
     out.records(f"DMS settings of {report.table}, inferred from its files", _SETTINGS, inferred)
     for finding in report.findings:
-        for line in _lines(finding):
+        for line in _lines(finding, show_values=show_values):
             out.remark(line)
         out.verbatim(f"{finding.paste}\n" if finding.paste else "")
     summary = f"Checked {report.files_opened:,} of {report.files:,} files, {report.rows:,} rows."
     out.remark(summary if report.findings else f"{summary} No findings.")
 
 
-def _lines(finding: Finding) -> list[str]:
+def _lines(finding: Finding, *, show_values: bool) -> list[str]:
     """The lines of a finding, without what to paste."""
     row, column = finding.row, finding.column
     where = [finding.file, f"row {row + 1:,}" if row is not None else "", f"column {column}" if column else ""]
     lines = [
         f"{finding.kind.severity.value.upper()} {finding.code.value}: {finding.kind.title}",
         f"  Seen: {finding.seen}",
-        *(f"    {detail}" for detail in finding.details),
+        *(f"    {detail}" for detail in (*finding.details, *(finding.values if show_values else ()))),
         f"  Where: {', '.join(part for part in where if part)}" if any(where) else "",
         f"  Why it matters: {finding.kind.why}",
         f"  Fix: {finding.fix}",

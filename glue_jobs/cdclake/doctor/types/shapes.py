@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdclake.lake.raw.bad_values import NULL_TEXTS, OTHER_NUMBERS, OTHER_TIMES
 from cdclake.model.rawfiles import RawFormat, RawKind
 from cdclake.model.schema import ADDED_PREFIXES, MAX_DECIMAL_PRECISION, OP_COLUMN
 
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.schema import Schema
 
-NULL_TEXTS = frozenset(
-    {"NULL", "\\N", "NA", "N/A", "#N/A", "NAN", "NONE", "NIL", "<NULL>", "(NULL)", "-", "--", "?", "MISSING", "UNKNOWN"}
-)
-"""Texts, in upper case, that writers use for null."""
 MAX_SEEN = 1_000_000
 """A column's values are compared with each other up to so many rows."""
 _MAX_KEY_BYTES = 256
@@ -41,10 +38,6 @@ _SHAPES = {
     "timestamp": rf"^\s*{_DAY}(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?\s*$",
 }
 """Texts that a type may hold, narrowest type first."""
-OTHER_TIMES = r"^\s*\d{1,4}[./-]\d{1,2}[./-]\d{1,4}(?:[ T].*)?\s*$"
-"""Dates in another order or with other separators than cdclake reads."""
-OTHER_NUMBERS = r"^\s*[-+]?[$€£]?\d{1,3}(?:[.,' ]\d{3})*(?:[.,]\d+)?\s*[%€$]?\s*$"
-"""Numbers with separators of thousands, a decimal comma, a currency or a percent sign."""
 _DECIMAL_HEADROOM = 18
 _MAX_SCALE = 9
 """More decimal places are rather the digits of a double."""

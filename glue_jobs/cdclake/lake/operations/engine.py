@@ -102,7 +102,7 @@ class _Engine:
         with timed(self._seconds, "read"):
             rows = self._read(read_by_range, on_driver=on_driver)
             batches, read = rows.keep(attrgetter("stats"), ReadStats())
-        read.quarantine.require_at_most(request.settings.max_quarantined_rows)
+        request.require_few_bad_rows(read.quarantine, read.rows)
         plan = None
         if ranges:
             plan = plan_in_place(request.files, ranges, read, request.outdated, request.settings.target_file_bytes)
@@ -166,7 +166,7 @@ class _Engine:
         )
         with timed(self._seconds, "read"):
             inserts, done = self._read(read, on_driver=_is_small(request)).keep(methodcaller("summary"), nothing)
-        done.stats.quarantine.require_at_most(request.settings.max_quarantined_rows)
+        request.require_few_bad_rows(done.stats.quarantine, done.stats.rows)
         return self._where_it_fits(inserts, done.stats), done
 
     def _merge_in_place(

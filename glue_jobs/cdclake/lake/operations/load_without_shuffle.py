@@ -56,7 +56,7 @@ def load_without_shuffle(backend: Backend, request: Request) -> Result | None:
         nothing: tuple[LoadResult, ...] = ()
         tasks, loaded = backend.distribute(groups).run(load).keep(_results, nothing)
         read = reduce(add, (one.read for one in loaded), ReadStats())
-        read.quarantine.require_at_most(request.settings.max_quarantined_rows)
+        request.require_few_bad_rows(read.quarantine, read.rows)
         is_proven = not any(one.repeats_key for one in loaded)
         if buckets:
             is_proven = is_proven and not any_repeats(tasks.flat_map(_hashes), buckets)

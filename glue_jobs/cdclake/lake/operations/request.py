@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.merge.read_changes import Locations, ReadStats
     from cdclake.lake.merge.tasks import Resolution, WriteResult
+    from cdclake.lake.raw.quarantine import Quarantine
     from cdclake.lake.raw.reader import Slice
     from cdclake.lake.raw.suppression import Suppression
     from cdclake.lake.scd2.tasks import HistoryPlan
@@ -62,6 +63,10 @@ class Request:
     def inserts_all(self) -> bool:
         """Whether its rows replace none: those of a full load, or changes of a table without a key."""
         return self.full_load or not self.shape.primary_key
+
+    def require_few_bad_rows(self, quarantine: Quarantine, good_rows: int) -> None:
+        """See `Quarantine.require_at_most`."""
+        quarantine.require_at_most(self.settings.max_quarantined_rows, self.table, good_rows)
 
     @property
     def reading(self) -> Reading:
@@ -135,7 +140,7 @@ class Result:
             BadRowError: More rows are bad than the operator allows.
         """
         quarantine = reduce(add, (one.quarantine for one in written), read.quarantine)
-        quarantine.require_at_most(request.settings.max_quarantined_rows)
+        request.require_few_bad_rows(quarantine, read.rows)
         return cls(
             read=read,
             resolution=resolution,

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cdclake.adapters.filesystem import open_output
 from cdclake.errors import BadRowError
+from cdclake.lake.raw.bad_values import added, faults_of
 from cdclake.lake.raw.rows import BadRowKind
+from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyarrow.fs import FileSystem
 
+    from cdclake.lake.raw.bad_values import Fault
     from cdclake.lake.raw.rows import BadRow
+    from cdclake.model.table import TableName
+
+_FEW = 10
+"""Of rows with a common cause, at most a tenth of all may be quarantined: what has a cause has a better remedy."""
 
 
 @dataclass(frozen=True)
@@ -26,36 +33,46 @@ class Quarantine:
         rows: Number of bad rows.
         first: The first by file and row; None if there are none.
         keys: Object keys, in the lake bucket, of the files with these rows.
+        faults: The rows by reason.
     """
 
     rows: int = 0
     first: BadRow | None = None
     keys: tuple[str, ...] = ()
+    faults: Mapping[str, Fault] = field(default_factory=dict)
 
     def __add__(self, other: Quarantine) -> Quarantine:
         firsts = [quarantine.first for quarantine in (self, other) if quarantine.first]
         first = min(firsts, key=_file_and_row, default=None)
-        return Quarantine(self.rows + other.rows, first, self.keys + other.keys)
+        faults = added(self.faults, other.faults)
+        return Quarantine(self.rows + other.rows, first, self.keys + other.keys, faults)
 
-    def require_at_most(self, limit: int) -> None:
+    def require_at_most(self, limit: int, table: TableName, good_rows: int) -> None:
         """Refuse a change with more bad rows than the operator allows.
 
+        Args:
+            good_rows: Number of rows of the change that are not bad.
+
         Raises:
-            BadRowError: There are more; names the first, with rows counted from 1.
+            BadRowError: There are more; names the first, with rows counted from 1, and what most have in common.
         """
         if self.rows <= limit or self.first is None:
             return
-        first = self.first
-        others = "" if self.rows == 1 else f", the first of {self.rows} bad rows"
-        unsent = first.kind is BadRowKind.UNSENT
-        quarantine = f"quarantine such rows: set MaxQuarantinedRows to {self.rows} or more"
-        ways = (
-            f"Do that; or {quarantine}, and they keep their old keys"
-            if unsent
-            else f"Correct the file, or {quarantine}"
-        )
-        remedy = f"Nothing was applied. {ways}"
-        message = f"{first.reason}{others}"
+        first, total = self.first, self.rows + good_rows
+        reason, fault = max(self.faults.items(), key=lambda item: item[1].rows)
+        message = first.reason if self.rows == 1 else f"{first.reason}, the first of {self.rows} bad rows of {total}"
+        if fault.rows < self.rows:
+            has = "has" if fault.rows == 1 else "have"
+            message += f"; {fault.rows} {has} {'this fault' if reason == first.reason else f'the fault: {reason}'}"
+        message += f"; {fault.description}" if fault.description else ""
+        remedies = [fault.remedy(f"cdclake doctor {table.typed} --show-values")]
+        if not fault.has_common_cause or self.rows * _FEW <= total:
+            allowed = f"quarantine such rows: set {Attribute.MAX_QUARANTINED_ROWS} to {self.rows} or more"
+            if fault.kind is BadRowKind.UNSENT:
+                remedies.append(f"Do that; or {allowed}, and they keep their old keys")
+            else:
+                remedies.append(f"Or {allowed}" if remedies[0] else f"Correct the file, or {allowed}")
+        remedy = ". ".join(["Nothing was applied", *filter(None, remedies)])
         row = None if first.row is None else first.row + 1
         raise BadRowError(message, remedy=remedy, file=first.file, row=row)
 
@@ -107,7 +124,7 @@ def _stored(bad: BadRow) -> dict[str, object]:
 
 def _counted(bad_rows: Sequence[BadRow]) -> Quarantine:
     """Count bad rows without writing them."""
-    return Quarantine(len(bad_rows), min(bad_rows, key=_file_and_row, default=None))
+    return Quarantine(len(bad_rows), min(bad_rows, key=_file_and_row, default=None), faults=faults_of(bad_rows))
 
 
 def _file_and_row(bad: BadRow) -> tuple[str, int]:
