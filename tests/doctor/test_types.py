@@ -58,7 +58,9 @@ def proposed(root: Path, **attributes: str) -> dict[str, str]:
     words = shlex.split(found.paste)
     assert words[:4] == ["cdclake", "tables", "set", "shop.orders"]
     options = dict(zip(words[4::2], words[5::2], strict=True))
-    settings = dict([options["--set"].split("=", 1)]) if "--set" in options else {}
+    settings = dict(
+        word.split("=", 1) for option, word in zip(words[4::2], words[5::2], strict=True) if option == "--set"
+    )
     key = {"PrimaryKey": options["--primary-key"]} if "--primary-key" in options else {}
     return {"Schema": options["--schema"], **settings, **key}
 
@@ -128,6 +130,28 @@ def test_change_files_must_fit_too(tmp_path: Path) -> None:
     settings = proposed(tmp_path)
     assert settings["Schema"] == "id bigint, n string"
     assert bad_values(tmp_path, settings) == 0
+
+
+def test_a_proposal_comes_with_the_dialect_that_the_files_were_read_with(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, ("id", "n"), *((i, i) for i in range(20)))
+    path = tmp_path / "shop" / "orders" / LOAD
+    path.write_text(path.read_text(encoding="utf-8").replace(",", "\t"), encoding="utf-8")
+    settings = proposed(tmp_path)
+    assert settings == {"Schema": "id bigint, n bigint", "CsvDelimiter": "\\t", "PrimaryKey": "id"}
+    assert bad_values(tmp_path, settings) == 0
+
+
+def test_a_null_text_that_is_quoted_is_text(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, ("id", "n"), *((i, "NA" if i > 3 else i) for i in range(20)))
+    path = tmp_path / "shop" / "orders" / LOAD
+    path.write_text(path.read_text(encoding="utf-8").replace("NA", '"NA"'), encoding="utf-8")
+    assert proposed(tmp_path)["Schema"] == "id bigint, n string"
+
+
+def test_files_without_rows_propose_nothing(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, ("id", "n"))
+    found = finding(tmp_path)
+    assert found is None or found.paste == ""
 
 
 def test_a_pair_of_columns_may_be_the_key(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.doctor.findings import Code, Finding, counted
 from cdclake.doctor.fixes import tables_set
+from cdclake.doctor.infer import escaped
 from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def check_types(
         for names, count in proposal.keys
     ]
     if not proposal.schema:
-        fix = "Correct the other findings first: cdclake cannot read the files with types"
+        fix = "Check again when there are rows, and without the other findings: cdclake read none with these types"
         yield Finding(Code.UNTYPED, text, fix, details=tuple(details))
         return
     read = counted(proposal.verified_rows, "row")
@@ -55,8 +56,14 @@ def check_types(
 
 def _command(proposal: Proposal, settings: TableSettings, name: TableName) -> str:
     arguments = ["--schema", proposal.schema.declaration]
-    if proposal.null_text != settings.csv.null_value:
-        arguments += ["--set", f"{Attribute.CSV_NULL_VALUE}={proposal.null_text}"]
+    for attribute, now, proposed in (
+        (Attribute.CSV_DELIMITER, settings.csv.delimiter, proposal.csv.delimiter),
+        (Attribute.CSV_ROW_DELIMITER, settings.csv.row_delimiter, proposal.csv.row_delimiter),
+        (Attribute.CSV_NULL_VALUE, settings.csv.null_value, proposal.csv.null_value),
+    ):
+        if now != proposed:
+            value = proposed if attribute == Attribute.CSV_NULL_VALUE else escaped(proposed)
+            arguments += ["--set", f"{attribute}={value}"]
     unique = [names for names, count in proposal.keys if count == proposal.load_rows]
     if unique and not settings.primary_key:
         arguments += ["--primary-key", ",".join(unique[0])]
@@ -66,7 +73,7 @@ def _command(proposal: Proposal, settings: TableSettings, name: TableName) -> st
 def _column(column: ProposedColumn) -> str:
     shapes = column.shapes
     if not shapes.values:
-        reason = "no values"
+        reason = "a guess, because there are no values"
     elif column.type != "string":
         reason = f"all of {counted(shapes.values, 'value')} fit"
     elif column.refused:
@@ -86,7 +93,7 @@ def _null_texts(proposal: Proposal, current: str) -> Iterator[str]:
     types = {column.name: column.type for column in proposal.columns}
     for text, columns in list(proposal.null_like().items())[:_MAX_NULL_TEXTS]:
         places = ", ".join(f"{count:,} in {name} ({types[name]})" for name, count in columns.items())
-        is_not = "" if text == proposal.null_text else "not "
+        is_not = "" if text == proposal.csv.null_value else "not "
         yield f"'{text}': {places}; {is_not}proposed as {Attribute.CSV_NULL_VALUE}"
-    if proposal.null_text == current:
+    if proposal.csv.null_value == current:
         yield f"{Attribute.CSV_NULL_VALUE} stays '{current}'"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cdclake.doctor.types.shapes import ColumnShapes, TypeStatistics
     from cdclake.lake.raw.rows import RawRows
     from cdclake.model.rawfiles import RawFile
-    from cdclake.model.table import TableName, TableSettings
+    from cdclake.model.table import CsvDialect, TableName, TableSettings
 
 MAX_ROWS_PER_FILE = 200_000
 _KEY_TYPES = ("bigint", "string")
@@ -53,8 +53,8 @@ class Proposal:
 
     Attributes:
         columns: The columns without a declared type.
-        schema: All columns; empty if the files cannot be read with it.
-        null_text: The text to take for null.
+        schema: All columns; empty if the files cannot be read with it, or have no rows.
+        csv: How the files were read, with the text to take for null.
         keys: Candidates for the key, the likeliest first, with their number of distinct values in the full load.
         rows: Number of rows that suggested the types.
         load_rows: Number of rows in which the keys were counted.
@@ -63,7 +63,7 @@ class Proposal:
 
     columns: tuple[ProposedColumn, ...]
     schema: Schema
-    null_text: str
+    csv: CsvDialect
     keys: tuple[tuple[tuple[str, ...], int], ...]
     rows: int
     load_rows: int
@@ -115,11 +115,10 @@ def propose_types(
     )
     order = list(statistics.columns)
     ranked = sorted(statistics.keys(), key=lambda key: _rank(key, statistics.load_rows, likely, order))
-    usable = verified or not statistics.rows
     return Proposal(
         columns,
-        schema if usable else Schema(),
-        csv.null_value,
+        schema if verified else Schema(),
+        csv,
         tuple(ranked[:MAX_KEYS]),
         statistics.rows,
         statistics.load_rows,

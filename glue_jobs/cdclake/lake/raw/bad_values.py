@@ -30,6 +30,8 @@ _TIME, _OTHER_NUMBER = re.compile(OTHER_TIMES), re.compile(OTHER_NUMBERS)
 _NUMBER = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*")
 _MAX_TEXTS = 64
 """So many different texts of a fault are counted."""
+_MAX_REASONS = 1_000
+"""So many different reasons are counted: rows may have any number of fields."""
 
 
 class TextKind(Enum):
@@ -113,6 +115,8 @@ def faults_of(bad_rows: Iterable[BadRow]) -> dict[str, Fault]:
     faults: dict[str, Fault] = {}
     for bad in bad_rows:
         fault = faults.get(bad.reason)
+        if fault is None and len(faults) >= _MAX_REASONS:
+            continue
         if fault is None:
             in_csv = bad.file.endswith((".csv", ".csv.gz"))
             fault = Fault(0, bad.kind, next(iter(bad.columns), ""), in_csv)
@@ -128,10 +132,11 @@ def faults_of(bad_rows: Iterable[BadRow]) -> dict[str, Fault]:
 
 def added(one: Mapping[str, Fault], other: Mapping[str, Fault]) -> dict[str, Fault]:
     """Two sums as one."""
-    return {
-        reason: one[reason] + other[reason] if reason in one and reason in other else (one.get(reason) or other[reason])
-        for reason in {**one, **other}
-    }
+    both = dict(one)
+    for reason, fault in other.items():
+        if reason in both or len(both) < _MAX_REASONS:
+            both[reason] = both[reason] + fault if reason in both else fault
+    return both
 
 
 def bad_text(bad: BadRow) -> str | None:
