@@ -36,7 +36,7 @@ LAYERS = {
         ["cli"],
     ],
     "cdclake.control": [["jobs"], ["catalog", "plan"], ["run"], ["admin", "controller", "status"]],
-    "cdclake.lake": [["spark", "storage"], ["raw"], ["merge"], ["scd2"], ["read"], ["operations"]],
+    "cdclake.lake": [["memory_errors"], ["spark", "storage"], ["raw"], ["merge"], ["scd2"], ["read"], ["operations"]],
     "cdclake.devkit": [["patching"], ["strict_aws"], ["dms", "local"], ["feed", "replicate"], ["shop"]],
 }
 """What each package consists of, lowest first: a part imports only parts in layers below its own."""

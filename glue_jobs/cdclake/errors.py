@@ -105,6 +105,10 @@ class DeadlyFileError(InputError):
     """Two Spark runs in a row died at a table, the last while it had the run for itself. None of it was applied."""
 
 
+class TooLargeError(InputError):
+    """Rows need more memory than there is, or more than an Arrow array holds."""
+
+
 class SchemaMismatchError(InputError):
     """A raw file's columns cannot be converted to the table's without loss."""
 

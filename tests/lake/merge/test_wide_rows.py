@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.lake.merge import full_load, join_by_key, read_changes
+from cdclake.lake.merge import full_load, in_place, join_by_key, read_changes, sorted_rows
 from cdclake.lake.merge.home_ranges import HomeBounds
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch
 from cdclake.lake.merge.tasks import InsertCounting, to_resolution
 from cdclake.lake.raw import parquet
-from cdclake.lake.storage import reader, wide_rows, writer
+from cdclake.lake.storage import arrow_ipc, reader, wide_rows, writer
 from cdclake.lake.storage.keys import LEADING_KEY
 from cdclake.lake.storage.partitions import by_partition
 from tests.lake.table import RAW_PREFIX, Table
@@ -61,6 +61,11 @@ def test_a_table_is_the_same_if_its_rows_exceed_every_limit(
         (reader, "MAX_GROUP_BYTES"),
         (reader, "PART_BYTES"),
         (full_load, "MAX_MEMORY_BYTES_PER_TASK"),
+        (in_place, "MAX_HELD_BYTES"),
+        (sorted_rows, "MAX_BYTES"),
+        (sorted_rows, "PART_BYTES"),
+        (sorted_rows, "_PIECE_BYTES"),
+        (arrow_ipc, "_LONG_BYTES"),
     ):
         monkeypatch.setattr(module, name, 500)
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": ",".join(KEYS), **SETTINGS[settings]})

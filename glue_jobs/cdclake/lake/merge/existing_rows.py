@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.lake.merge.messages import FileKeys, Source, SourceRows
+from cdclake.lake.merge.messages import FileKeys
 from cdclake.lake.merge.resolve import FILE_INDEX, PARTITION_ID, SOFT_DELETED
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
 from cdclake.lake.storage.bloom import filtered_column, row_group_filter, with_filter_hashes
-from cdclake.lake.storage.key_ranges import candidate_rows, overlapping_files, split_at_bounds
+from cdclake.lake.storage.key_ranges import candidate_rows, overlapping_files
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.partitions import partition_id
 from cdclake.lake.storage.shape import is_deleted
 from cdclake.lake.storage.tombstones import tombstone_schema
 from cdclake.lake.storage.types import arrow_schema
 from cdclake.lake.storage.wanted_keys import WantedKeys
-from cdclake.lake.storage.wide_rows import take
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import OP_COLUMN
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from cdclake.lake.merge.read_changes import Locations
     from cdclake.lake.storage.reader import RowGroupFilter
     from cdclake.lake.storage.shape import TableShape
-    from cdclake.model.snapshot import DataFile, KeyValue
+    from cdclake.model.snapshot import DataFile
 
 
 def keys_by_file(batch: Batch[Any], *, files: Sequence[DataFile], shape: TableShape) -> Iterator[tuple[int, FileKeys]]:
@@ -78,9 +77,8 @@ def find_existing_rows(
     locations: Locations,
     shape: TableShape,
     files: Mapping[int, DataFile],
-    bounds: Sequence[KeyValue],
     complete: bool,
-) -> Iterator[tuple[int, SourceRows]]:
+) -> Iterator[pa.Table]:
     """Look up keys in data files. Unless `complete`, only key columns and positions are read.
 
     Where the key ranges of files overlap and the keys are few, Bloom filters rule out files.
@@ -91,7 +89,7 @@ def find_existing_rows(
         complete: Whether to read all columns.
 
     Yields:
-        Key range, as in `rows_by_key_range`, and the existing rows, see `existing_rows_schema`.
+        The existing rows, see `existing_rows_schema`, in parts.
     """
     fs = locations.lake.open()
     indices = list(files)
@@ -100,10 +98,7 @@ def find_existing_rows(
         keys = WantedKeys(wanted_rows, shape)
         row_groups = row_group_filter(shape, wanted_rows) if i in overlapping else None
         path = locations.layout.data_key(files[i].path)
-        found = existing_rows(fs, path, i, files[i], shape, keys, complete=complete, row_groups=row_groups)
-        rows = take(found, pc.sort_indices(found, [(LEADING_KEY, "ascending")])).combine_chunks()
-        for key_range, part in split_at_bounds(rows, bounds):
-            yield key_range, SourceRows(Source.TABLE, to_ipc(part))
+        yield from existing_rows(fs, path, i, files[i], shape, keys, complete=complete, row_groups=row_groups)
 
 
 def existing_rows(
@@ -116,8 +111,8 @@ def existing_rows(
     *,
     complete: bool,
     row_groups: RowGroupFilter | None = None,
-) -> pa.Table:
-    """Rows of a data file that have one of these keys, see `existing_rows_schema`.
+) -> Iterator[pa.Table]:
+    """Rows of a data file that have one of these keys, see `existing_rows_schema`, in parts.
 
     Args:
         path: Object key of the file.
@@ -127,10 +122,8 @@ def existing_rows(
     """
     columns = None if complete else [*shape.key_columns_stored(), POSITION]
     columns = [*columns, OP_COLUMN] if columns and file.deleted else columns
-    found = keys.read(fs, path, file, columns, row_groups=row_groups)
-    matching = [_existing_rows(rows, i, file, shape, complete=complete) for rows in found]
-    # A file may have no row groups.
-    return pa.concat_tables([existing_rows_schema(shape, complete=complete).empty_table(), *matching])
+    for rows in keys.read(fs, path, file, columns, row_groups=row_groups):
+        yield _existing_rows(rows, i, file, shape, complete=complete)
 
 
 def _existing_rows(rows: pa.Table, i: int, file: DataFile, shape: TableShape, *, complete: bool) -> pa.Table:

@@ -41,7 +41,7 @@ MIN_BYTES_PER_TASK = 8 << 20
 MAX_TARGETS_PER_TASK = 2
 """A task keeps its rows in memory, so it takes no more raw data than this many data files."""
 MAX_MEMORY_BYTES_PER_TASK = 1 << 30
-"""Nor more uncompressed data than this."""
+"""Nor more uncompressed data than this, by the footers and in memory."""
 
 
 def sorted_groups(
@@ -101,12 +101,12 @@ class LoadResult:
 
     Attributes:
         written: Data files; `path` is the staged key.
-        repeats_key: Whether nothing was written, because rows repeat a key.
+        is_refused: Whether nothing was written, because rows repeat a key, or need more memory than their footers say.
     """
 
     read: ReadStats
     written: tuple[DataFile, ...]
-    repeats_key: bool = False
+    is_refused: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,11 +132,15 @@ def load_slices(task: Task, slices: Iterable[Slice], *, reading: Reading, bucket
     batches: list[pa.Table] = []
     bad_rows = BadRowCollector(settings.max_quarantined_rows)
     unnumbered = (replace(part, unnumbered=True, encoded=True) for part in slices)
-    suppressed = 0
+    suppressed = memory_bytes = 0
     for batch in read_all(raw, unnumbered, shape, settings, reading.table, reading.suppression):
         bad_rows.add(batch.bad_rows)
         batches.append(batch.rows)
+        memory_bytes += batch.rows.nbytes
         suppressed += batch.suppressed
+        if memory_bytes > MAX_MEMORY_BYTES_PER_TASK:
+            yield LoadedSlices(LoadResult(ReadStats(), (), is_refused=True))
+            return
     quarantine = bad_rows.write(lake, f"{locations.quarantine}read-{task.number:05d}.jsonl")
     rows = _concat(batches, shape)
     stats = ReadStats(inserts=rows.num_rows, quarantine=quarantine, suppressed=suppressed)
@@ -146,7 +150,7 @@ def load_slices(task: Task, slices: Iterable[Slice], *, reading: Reading, bucket
     if shape.primary_key and not buckets:
         rows = in_order(rows, (LEADING_KEY, KEY))
     if shape.primary_key and _repeats_key(rows, is_sorted=not buckets):
-        yield LoadedSlices(LoadResult(stats, (), repeats_key=True))
+        yield LoadedSlices(LoadResult(stats, (), is_refused=True))
         return
     files: list[DataFile] = []
     encodings = Encodings()

@@ -26,7 +26,7 @@ from cdclake.lake.merge.tasks import (
     split_by_task,
     without_stored_rows,
 )
-from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
+from cdclake.lake.storage.arrow_ipc import from_ipc, to_ipc
 from cdclake.lake.storage.key_ranges import overlapping_files
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, key_range, may_contain
 from cdclake.lake.storage.reader import fetched_together
@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
 
 MAX_TASK_BYTES = 256 << 20
-"""In memory; a task holds its rows of the change several times."""
+"""In memory; a task holds its rows of the change several times. So many are planned for it, as rows of mean length."""
+MAX_HELD_BYTES = 2 * MAX_TASK_BYTES
+"""With more, and the lake's rows of the same keys if it needs their values, it gives up."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,13 @@ class Merged:
         resolution: What happened to the rows of the change, without the rows that are written.
         written: The new data files.
         rewritten: Indices of the data files that they replace.
+        is_too_large: Whether nothing was merged, because the rows need too much memory.
     """
 
     resolution: Resolution
     written: WriteResult = WriteResult()  # noqa: RUF009 - frozen
     rewritten: frozenset[int] = frozenset()
+    is_too_large: bool = False
 
     def summary(self) -> Merged:
         """The same without rows."""
@@ -182,16 +186,31 @@ def merge_in_place(
     """
     fs, bases = context.locations.lake.open(), frozenset(context.plan.tasks[task.number].bases)
     source = fetched_together(fs, context.bases(task))
-    rows = concat_ipc(entries, context.shape.in_flight)
+    tables, held_bytes = [], 0
+    for entry in entries:
+        tables.append(from_ipc(entry))
+        held_bytes += tables[-1].nbytes
+        if held_bytes > MAX_HELD_BYTES:
+            yield Merged(Resolution(Counts()), is_too_large=True)
+            return
+    rows = pa.concat_tables([context.shape.in_flight.empty_table(), *tables]).combine_chunks()
+    del tables
     resolved = ResolvedBatch(Counts())
     if rows.num_rows:
         remembered = find_tombstones(fs, tombstones, rows[LEADING_KEY], rows[KEY], context.shape)
+        existing_with = partial(_existing, source, rows, bases, context, room_bytes=MAX_HELD_BYTES - held_bytes)
         resolve_with = partial(
-            _resolve, source, rows, remembered, bases, context, forgotten=forgotten, overlap_end=overlap_end
+            resolve, rows, tombstones=remembered, shape=context.shape, forgotten=forgotten, overlap_end=overlap_end
         )
-        resolved = resolve_with(complete=complete)
-        if resolved.needs_values:
-            resolved = resolve_with(complete=True)
+        existing = existing_with(complete=complete)
+        if existing is not None:
+            resolved = resolve_with(existing)
+            if resolved.needs_values:
+                existing = existing_with(complete=True)
+                resolved = resolve_with(existing) if existing is not None else resolved
+        if existing is None:
+            yield Merged(Resolution(Counts()), is_too_large=True)
+            return
     resolution = without_stored_rows(resolved)
     stored = [*resolved.replacements.values(), *([resolved.inserts.rows] if resolved.inserts.counts else [])]
     if not (stored or resolved.removals or bases & outdated):
@@ -205,17 +224,16 @@ def merge_in_place(
     yield Merged(resolution, written, bases)
 
 
-def _resolve(
+def _existing(
     fs: FileSystem,
     rows: pa.Table,
-    tombstones: pa.Table,
     bases: Collection[int],
     context: WriteContext,
     *,
-    forgotten: str,
-    overlap_end: str,
+    room_bytes: int,
     complete: bool,
-) -> ResolvedBatch:
+) -> pa.Table | None:
+    """The lake's rows of the same keys; None if they need more memory than there is room."""
     shape, keys = context.shape, WantedKeys(rows, context.shape)
     found = [existing_rows_schema(shape, complete=complete).empty_table()]
     low, high = key_range(rows[LEADING_KEY])
@@ -223,9 +241,12 @@ def _resolve(
         if not may_contain(context.files[i], low, high):  # a neighbor that the others absorb
             continue
         path = context.locations.layout.data_key(context.files[i].path)
-        found.append(existing_rows(fs, path, i, context.files[i], shape, keys, complete=complete))
-    existing = pa.concat_tables(found)
-    return resolve(rows, existing, tombstones, shape, forgotten=forgotten, overlap_end=overlap_end)
+        for part in existing_rows(fs, path, i, context.files[i], shape, keys, complete=complete):
+            found.append(part)
+            room_bytes -= part.nbytes if complete else 0
+            if room_bytes < 0:
+                return None
+    return pa.concat_tables(found)
 
 
 def _file_count(

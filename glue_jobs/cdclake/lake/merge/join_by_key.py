@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
 
 from cdclake.lake.merge import tasks
 from cdclake.lake.merge.existing_rows import (
@@ -14,35 +17,39 @@ from cdclake.lake.merge.existing_rows import (
     keys_of_files,
     sorted_keys,
 )
-from cdclake.lake.merge.messages import Source
+from cdclake.lake.merge.messages import Source, SourceRows
+from cdclake.lake.merge.read_changes import ReadStats, sorted_batch
 from cdclake.lake.spark.backend import moved, split_evenly
 from cdclake.lake.storage.arrow_ipc import to_ipc
-from cdclake.lake.storage.key_ranges import candidate_rows, quantiles
+from cdclake.lake.storage.key_ranges import candidate_rows, quantiles, split_at_bounds
 from cdclake.lake.storage.keys import LEADING_KEY
+from cdclake.lake.storage.wide_rows import take
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from cdclake.lake.merge.messages import Batch, SourceRows
-    from cdclake.lake.merge.read_changes import Locations, ReadStats
+    import pyarrow as pa
+
+    from cdclake.lake.merge.messages import Batch
+    from cdclake.lake.merge.read_changes import Locations
     from cdclake.lake.spark.backend import Backend, Partitions
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue
 
-Stats = TypeVar("Stats")
 ROWS_PER_KEY_RANGE = 250_000
-BYTES_PER_KEY_RANGE = 256 << 20
+BYTES_PER_KEY_RANGE = 128 << 20
 """In memory; a task holds the rows of a key range several times."""
 PROBE_TASKS_PER_CORE = 2
 
 
 def cogroup_by_key(
     backend: Backend,
-    batches: Partitions[Batch[Stats]],
+    batches: Partitions[Batch[Any]],
     read: ReadStats,
     files: Sequence[DataFile],
     shape: TableShape,
     locations: Locations,
+    kept: list[Partitions[Any]],
     *,
     complete: bool,
 ) -> Partitions[SourceRows]:
@@ -53,18 +60,36 @@ def cogroup_by_key(
         batches: Rows sorted by leading key.
         read: Statistics of the batches.
         files: Live data files.
+        kept: Receives rows that are kept, and to be discarded.
         complete: Whether to read all columns of the lake's rows.
 
     Returns:
         Rows of the change and of the table, where the batches are, each key range in a partition of its own.
     """
+    find = partial(find_existing_rows, locations=locations, shape=shape, complete=complete)
+    if files and complete:
+        found, stats = find_batches(backend, batches, files, shape, find)
+        kept.append(found)
+        return by_key_range([(Source.CHANGE, batches), (Source.TABLE, found)], read + stats)
     bounds = key_range_bounds(read)
-    key_ranges = len(bounds) + 1
     entries = batches.flat_map(partial(tasks.rows_by_key_range, source=Source.CHANGE, bounds=bounds))
     if not files:
-        return entries.shuffle(key_ranges)
-    find = partial(find_existing_rows, locations=locations, shape=shape, bounds=bounds, complete=complete)
-    return entries.shuffle(key_ranges, probe_files(backend, batches, files, shape, find))
+        return entries.shuffle(len(bounds) + 1)
+    split = partial(_split, find=find, bounds=bounds)
+    return entries.shuffle(len(bounds) + 1, probe_files(backend, batches, files, shape, split))
+
+
+def by_key_range(sources: Sequence[tuple[Source, Partitions[Batch[Any]]]], read: ReadStats) -> Partitions[SourceRows]:
+    """Rows of several sources, each key range in a partition of its own.
+
+    Args:
+        read: Statistics of all of them.
+    """
+    bounds = key_range_bounds(read)
+    entries = [
+        rows.flat_map(partial(tasks.rows_by_key_range, source=source, bounds=bounds)) for source, rows in sources
+    ]
+    return entries[0].shuffle(len(bounds) + 1, *entries[1:])
 
 
 def key_range_bounds(read: ReadStats) -> list[KeyValue]:
@@ -73,9 +98,43 @@ def key_range_bounds(read: ReadStats) -> list[KeyValue]:
     return quantiles(read.samples, key_ranges)
 
 
+def find_batches(
+    backend: Backend,
+    batches: Partitions[Batch[Any]],
+    files: Sequence[DataFile],
+    shape: TableShape,
+    find: Callable[..., Iterator[pa.Table]],
+) -> tuple[Partitions[Batch[ReadStats]], ReadStats]:
+    """Look up the keys of some rows in data files, see `probe_files`.
+
+    Few keys, as of deletes, may have much longer rows in the data files. Returns these, and their statistics.
+    """
+    found = probe_files(backend, batches, files, shape, partial(_as_batches, find=find))
+    return found.keep(attrgetter("stats"), ReadStats())
+
+
+def _as_batches(
+    wanted: Iterable[Any], *, find: Callable[..., Iterator[pa.Table]], files: Mapping[int, DataFile]
+) -> Iterator[Batch[ReadStats]]:
+    return map(sorted_batch, find(wanted, files=files))
+
+
+def _split(
+    wanted: Iterable[Any],
+    *,
+    find: Callable[..., Iterator[pa.Table]],
+    files: Mapping[int, DataFile],
+    bounds: Sequence[KeyValue],
+) -> Iterator[tuple[int, SourceRows]]:
+    for part in find(wanted, files=files):
+        rows = take(part, pc.sort_indices(part, [(LEADING_KEY, "ascending")])).combine_chunks()
+        for key_range, own in split_at_bounds(rows, bounds):
+            yield key_range, SourceRows(Source.TABLE, to_ipc(own))
+
+
 def probe_files(
     backend: Backend,
-    batches: Partitions[Batch[Stats]],
+    batches: Partitions[Batch[Any]],
     files: Sequence[DataFile],
     shape: TableShape,
     find: Callable[..., Iterator[Any]],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -11,19 +12,19 @@ import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
 from cdclake.lake.merge.resolve import in_order, is_last_of_key
+from cdclake.lake.merge.sorted_rows import SortedRows
 from cdclake.lake.raw.rows import BadRow, BadRowKind
-from cdclake.lake.storage.keys import KEY, matches
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, matches
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import TableShape, conform, is_deleted, with_constant
 from cdclake.lake.storage.wanted_keys import WantedKeys
-from cdclake.lake.storage.wide_rows import take
 from cdclake.lake.storage.writer import DataFileWriter
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
 from cdclake.model.schema import DELETE, OP_COLUMN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyarrow.fs import FileSystem
 
@@ -77,7 +78,7 @@ def merge(
     spec: MergeSpec,
     shape: TableShape,
     removals: pa.Table | None,
-    additions: pa.Table,
+    additions: pa.Table | SortedRows,
     soft_deletes: pa.Table | None = None,
     source: FileSystem | None = None,
     encodings: Encodings | None = None,
@@ -90,7 +91,7 @@ def merge(
     Args:
         removals: Leading keys and keys of rows to remove from the base files, which contain each exactly once; None
             for none.
-        additions: Rows in flight, all of the spec's partition, any order.
+        additions: Rows in flight, all of the spec's partition, any order; all of a key are in one part.
         soft_deletes: Those of rows to mark as deleted, likewise.
         source: Where to read the base files; None for `fs`.
         encodings: Shared with other merges; None for encodings of its own.
@@ -98,22 +99,27 @@ def merge(
     Raises:
         IntegrityError: The base files do not contain exactly the rows to remove or to mark.
     """
-    added, duplicates = (additions, ()) if spec.keeps_order else _without_duplicates(additions, shape, spec.repeated)
-    if spec.full_load:
-        added = with_constant(added, POSITION, FULL_LOAD_POSITION)
-    remaining_rows = sum(base.rows for base in spec.bases) - (removals.num_rows if removals else 0)
-    rows_per_file = ceil((remaining_rows + added.num_rows) / spec.file_count)
+    duplicates: list[BadRow] = []
+    parts = additions.parts() if isinstance(additions, SortedRows) else [additions]
+    added = (_added(part, spec, shape, duplicates) for part in parts)
+    rows: Iterator[pa.Table] = chain(_remaining_rows(source or fs, spec, shape, removals, soft_deletes), added)
+    count = sum(base.rows for base in spec.bases) - (removals.num_rows if removals else 0) + additions.num_rows
+    if spec.file_count > 1 and shape.primary_key:
+        rows, count = _sorted_by_key(rows, shape, spec.partition)
+    rows_per_file = ceil(count / spec.file_count)
     writer = DataFileWriter(fs, spec.staged_keys[: spec.file_count], shape, spec.partition, rows_per_file, encodings)
-    batches = _remaining_rows(source or fs, spec, shape, removals, soft_deletes)
-    if spec.file_count > 1:
-        rows = pa.concat_tables([*batches, conform(added, shape.stored)])
-        writer.write(_sorted_by_key(rows, shape, spec.partition))
-    else:
-        for batch in batches:
-            writer.write(batch)
-        writer.write(added)
+    for part in rows:
+        writer.write(part)
     writer.close()
-    return MergeResult(tuple(writer.written), duplicates)
+    return MergeResult(tuple(writer.written), tuple(duplicates))
+
+
+def _added(part: pa.Table, spec: MergeSpec, shape: TableShape, duplicates: list[BadRow]) -> pa.Table:
+    """The rows to add of a part with all rows of its keys."""
+    if not spec.keeps_order:
+        part, repeated = _without_duplicates(part, shape, spec.repeated)
+        duplicates += repeated
+    return with_constant(part, POSITION, FULL_LOAD_POSITION) if spec.full_load else part
 
 
 def _remaining_rows(
@@ -171,7 +177,12 @@ def _duplicate(row: dict[str, Any], shape: TableShape) -> BadRow:
     return BadRow(file, int(number), BadRowKind.REPEATED_KEY, reason, content)
 
 
-def _sorted_by_key(rows: pa.Table, shape: TableShape, partition: Partition) -> pa.Table:
-    if not shape.primary_key:
-        return rows
-    return take(rows, pc.array_sort_indices(shape.leading_key_of(rows, partition)))
+def _sorted_by_key(
+    tables: Iterable[pa.Table], shape: TableShape, partition: Partition
+) -> tuple[Iterator[pa.Table], int]:
+    """All rows by leading key, and their number."""
+    rows = SortedRows()
+    for table in tables:
+        stored = conform(table, shape.stored)
+        rows.add(stored.append_column(LEADING_KEY, shape.leading_key_of(stored, partition)))
+    return (in_order(part, (LEADING_KEY,)) for part in rows.parts()), rows.num_rows

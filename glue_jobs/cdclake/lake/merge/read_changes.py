@@ -167,6 +167,13 @@ def read_rows(task: Task, slices: Iterable[Slice], reading: Reading) -> Iterator
         yield ReadStats(quarantine=quarantine), shape.in_flight.empty_table()
 
 
+def sorted_batch(rows: pa.Table) -> Batch[ReadStats]:
+    """Rows with a leading key as a batch."""
+    rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")])).combine_chunks()
+    samples = tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)) if rows.num_rows else ()
+    return Batch(ReadStats(inserts=rows.num_rows, memory_bytes=rows.nbytes, samples=samples), to_ipc(rows))
+
+
 def united(batch: BatchByRange[ReadStats], *, shape: TableShape) -> Batch[ReadStats]:
     """The rows of all key ranges together."""
     parts = list(batch.rows.values())

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdclake.lake.merge import sorted_rows
 from cdclake.lake.merge.existing_rows import existing_rows_schema
 from cdclake.lake.merge.key_updates import KeyMoves
 from cdclake.lake.merge.merge_file import MergeSpec, merge
@@ -25,6 +26,7 @@ from cdclake.lake.merge.resolve import (
     resolve_without_key,
 )
 from cdclake.lake.merge.rewrite_plan import InsertStatsByPartition, InsertTargets, RewritePlan
+from cdclake.lake.merge.sorted_rows import SortedRows
 from cdclake.lake.merge.unknown_keys import UnknownKeys
 from cdclake.lake.raw.quarantine import Quarantine, quarantine_rows
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
@@ -37,7 +39,6 @@ from cdclake.lake.storage.wide_rows import combined, row_bytes, take
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.merge.home_ranges import HomeBounds
@@ -351,7 +352,7 @@ class TaskEdits(NamedTuple):
     """
 
     removals: Sequence[pa.Table] = ()
-    rows: pa.Table | None = None
+    rows: pa.Table | SortedRows | None = None
 
 
 @dataclass(frozen=True)
@@ -401,25 +402,39 @@ class WriteContext:
 def edits_by_task(edits: Iterable[FileEdit]) -> dict[int, TaskEdits]:
     """What each task removes and adds, given the edits of a group of tasks."""
     removals: dict[int, list[pa.Table]] = defaultdict(list)
-    tables: list[pa.Table] = []
-    numbers: list[NDArray[np.int64]] = []
+    rows: list[tuple[FileEdit, pa.Table]] = []
+    compressed: dict[int, SortedRows] = defaultdict(lambda: SortedRows(max_bytes=0))
+    size_bytes = 0
     for edit in edits:
-        tasks, counts = zip(*edit.counts)
         if edit.removals:
-            removals[tasks[0]].append(from_ipc(edit.removals))
-        else:
-            tables.append(from_ipc(edit.rows))
-            numbers.append(np.repeat(tasks, counts))
-    rows = dict(_rows_by_number(tables, np.concatenate(numbers))) if tables else {}
-    return {number: TaskEdits(removals[number], rows.get(number)) for number in {*removals, *rows}}
+            removals[edit.counts[0][0]].append(from_ipc(edit.removals))
+            continue
+        rows.append((edit._replace(rows=b""), from_ipc(edit.rows)))
+        size_bytes += rows[-1][1].nbytes
+        while size_bytes > sorted_rows.MAX_BYTES and rows:
+            for task, part in _by_task(*rows.pop()):
+                compressed[task].add(part)
+    added: Mapping[int, pa.Table | SortedRows] = compressed or dict(_rows_by_number(rows))
+    return {number: TaskEdits(removals[number], added.get(number)) for number in {*removals, *added}}
 
 
-def _rows_by_number(tables: Sequence[pa.Table], numbers: NDArray[np.int64]) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each number, sorted by leading key if there is one.
+def _by_task(edit: FileEdit, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    start = 0
+    for task, count in edit.counts:
+        yield task, rows.slice(start, count)
+        start += count
+
+
+def _rows_by_number(edits: Sequence[tuple[FileEdit, pa.Table]]) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each task, sorted by leading key if there is one.
 
     Cutting rows costs more than sorting them, if the pieces are many and small, and so does sorting them by themselves.
     """
-    rows = pa.concat_tables(tables)
+    if not edits:
+        return
+    rows = pa.concat_tables([table for _, table in edits])
+    pieces = [piece for edit, _ in edits for piece in edit.counts]
+    numbers = np.repeat([task for task, _ in pieces], [count for _, count in pieces])
     if (numbers != numbers[0]).any():
         columns = {"number": numbers, **({LEADING_KEY: rows[LEADING_KEY]} if LEADING_KEY in rows.column_names else {})}
         order = pc.sort_indices(pa.table(columns), [(name, "ascending") for name in columns])
@@ -440,7 +455,8 @@ def write_files(
     locations, shape = context.locations, context.shape
     if task.number == len(context.plan.tasks):
         key = f"{locations.tombstones}-{task.attempt}.parquet"
-        new = edits.rows or tombstone_schema(shape).empty_table()
+        parts = edits.rows.parts() if isinstance(edits.rows, SortedRows) else [edits.rows] if edits.rows else []
+        new = pa.concat_tables([tombstone_schema(shape).empty_table(), *parts])
         file, forgotten = write_tombstones(fs, key, context.tombstone_plan, new, shape)
         return WriteResult(tombstones=(file,), forgotten=forgotten)
     removed, soft_deleted = removed_keys(edits.removals, shape)
@@ -455,7 +471,7 @@ def rewrite_files(
     task: Task,
     context: WriteContext,
     removed: pa.Table | None,
-    added: pa.Table,
+    added: pa.Table | SortedRows,
     soft_deleted: pa.Table | None,
     file_count: int,
     source: FileSystem,

@@ -23,6 +23,7 @@ from math import ceil
 from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cdclake.lake.memory_errors import memory_errors_reported
 from cdclake.lake.merge.home_ranges import HomeBounds
 from cdclake.lake.merge.in_place import merge_in_place, plan_in_place, rows_by_task, separate_ranges
 from cdclake.lake.merge.join_by_key import cogroup_by_key
@@ -79,8 +80,10 @@ def compute_change(backend: Backend, request: Request) -> Result:
     Raises:
         InputError: A raw file cannot be read, or too many of its rows are bad.
         IntegrityError: The lake's files differ from the snapshot.
+        TooLargeError: Its rows need more memory than there is.
     """
-    return load_without_shuffle(backend, request) or _Engine(backend, request).run()
+    with memory_errors_reported():
+        return load_without_shuffle(backend, request) or _Engine(backend, request).run()
 
 
 class _Engine:
@@ -89,13 +92,18 @@ class _Engine:
     def __init__(self, backend: Backend, request: Request) -> None:
         self._backend, self._request = backend, request
         self._seconds: dict[str, float] = {}
+        self._kept: list[Partitions[Any]] = []
 
-    def run(self) -> Result:
-        """Read the change, and choose how to merge it."""
+    def run(self, *, in_place: bool = True) -> Result:
+        """Read the change, and choose how to merge it.
+
+        Args:
+            in_place: Whether to merge it in place if its rows and the table's data files allow it.
+        """
         request = self._request
         if request.inserts_all and not request.history:
             return self._insert()
-        ranges = _ranges(request)
+        ranges = _ranges(request) if in_place else None
         on_driver = _is_small(request) or (ranges is not None and _is_medium(request))
         bounds = ranges.bounds if ranges else ()
         read_by_range = partial(read_slices, reading=request.reading, home_bounds=bounds, ahead=on_driver)
@@ -148,7 +156,8 @@ class _Engine:
             inserts, done = self._read_inserts(numbered=True)
         resolutions = inserts.map(attrgetter("resolution"))
         output = self._table_output(resolutions, done.resolution, repeats=repeats)
-        return self._rewrite(self._backend, done.stats, done.resolution, [output], [inserts])
+        self._kept.append(inserts)
+        return self._rewrite(self._backend, done.stats, done.resolution, [output])
 
     def _read_inserts(self, *, numbered: bool) -> tuple[Partitions[Inserts], Inserts]:
         """Read the rows; returns them, and their summary.
@@ -191,6 +200,10 @@ class _Engine:
             by_task = run_on(self._backend, rows, merge)
             nothing: tuple[Merged, ...] = ()
             merged, done = by_task.keep(_summaries, nothing)
+            if any(one.is_too_large for one in done):  # the clean-up deletes what the other tasks staged
+                merged.discard()
+                batches.discard()
+                return self.run(in_place=False)
             resolutions: Partitions[Resolution] = merged.map(attrgetter("resolution"))
             resolution = sum_of((one.resolution for one in done), NOTHING)
             _check_key_moves(resolutions, resolution)
@@ -198,10 +211,10 @@ class _Engine:
         # Only the tombstones of each task are left to write: too little for as many tasks again.
         few: Partitions[Resolution] = merged.coalesce(batches.backend.parallelism).map(attrgetter("resolution"))
         tombstones = Output(few, write_context(request, RewritePlan((), {}, {}), tombstone_plan))
-        kept: list[Partitions[Any]] = [batches, merged]
-        outputs = [tombstones, *self._history_outputs(batches, read, kept)]
+        self._kept += [batches, merged]
+        outputs = [tombstones, *self._history_outputs(batches, read)]
         backend = self._backend if request.history else batches.backend
-        return self._rewrite(backend, read, resolution, outputs, kept, done)
+        return self._rewrite(backend, read, resolution, outputs, done)
 
     def _merge_by_key(self, by_range: Partitions[BatchByRange[ReadStats]], read: ReadStats) -> Result:
         """Look up existing rows, resolve, and rewrite, in stages of their own."""
@@ -212,10 +225,10 @@ class _Engine:
                 resolutions.discard()
                 resolutions, resolution = self._resolve(batches, read, complete=True)
             _check_key_moves(resolutions, resolution)
-        kept: list[Partitions[Any]] = [by_range, resolutions]
+        self._kept += [by_range, resolutions]
         output = self._table_output(resolutions, resolution, repeats=self._repeats_keys(resolutions))
-        outputs = [output, *self._history_outputs(by_range, read, kept)]
-        return self._rewrite(self._backend, read, resolution, outputs, kept)
+        outputs = [output, *self._history_outputs(by_range, read)]
+        return self._rewrite(self._backend, read, resolution, outputs)
 
     def _resolve(
         self, batches: Partitions[Batch[ReadStats]], read: ReadStats, *, complete: bool
@@ -225,7 +238,9 @@ class _Engine:
         if request.full_load:
             resolve_load = partial(resolve_loaded, shape=shape, counting=self._counting)
             return batches.map(resolve_load).keep(methodcaller("summary"), NOTHING)
-        entries = cogroup_by_key(self._backend, batches, read, request.files, shape, locations, complete=complete)
+        entries = cogroup_by_key(
+            self._backend, batches, read, request.files, shape, locations, self._kept, complete=complete
+        )
         resolve = partial(
             resolve_key_range,
             locations=locations,
@@ -269,13 +284,8 @@ class _Engine:
         limit = self._request.settings.max_quarantined_rows
         return frozenset(keys.map_partitions(partial(earlier_positions, shape=shape, limit=limit)).collect())
 
-    def _history_outputs(
-        self, batches: Partitions[BatchByRange[ReadStats]], read: ReadStats, kept: list[Partitions[Any]]
-    ) -> list[Output]:
+    def _history_outputs(self, batches: Partitions[BatchByRange[ReadStats]], read: ReadStats) -> list[Output]:
         """Merge a change into the history, if there is one, and plan which of its files to rewrite.
-
-        Args:
-            kept: Receives the rows that are kept until they are written.
 
         Returns:
             Outputs for the files of open versions and for those of closed versions.
@@ -294,9 +304,10 @@ class _Engine:
                 request.locations,
                 request.files,
                 InsertCounting(HomeBounds(history.open_files), target),
+                self._kept,
                 full_load=request.full_load,
             ).keep(methodcaller("summary"), NO_VERSIONS)
-        kept.append(versions)
+        self._kept.append(versions)
         outputs = []
         for name, files, part, plan_files in (
             ("opened", history.open_files, merged.opened, plan_rewrite),
@@ -314,18 +325,16 @@ class _Engine:
         read: ReadStats,
         resolution: Resolution,
         outputs: Sequence[Output],
-        kept: Sequence[Partitions[Any]],
         merged: Sequence[Merged] = (),
     ) -> Result:
         """Write the outputs: the table's, then those of its history.
 
         Args:
-            kept: Rows to discard afterwards.
             merged: What was merged in place before.
         """
         with timed(self._seconds, "rewrite"):
             written, *versions_written = write(backend, outputs)
-        for rows in kept:
+        for rows in self._kept:
             rows.discard()
         table, *versions = outputs
         return Result.of(

@@ -57,13 +57,13 @@ def load_without_shuffle(backend: Backend, request: Request) -> Result | None:
         tasks, loaded = backend.distribute(groups).run(load).keep(_results, nothing)
         read = reduce(add, (one.read for one in loaded), ReadStats())
         request.require_few_bad_rows(read.quarantine, read.rows)
-        is_proven = not any(one.repeats_key for one in loaded)
+        is_proven = not any(one.is_refused for one in loaded)
         if buckets:
             is_proven = is_proven and not any_repeats(tasks.flat_map(_hashes), buckets)
         elif has_key:
             is_proven = is_proven and key_ranges_are_disjoint([one.written for one in loaded])
         tasks.discard()
-    if not is_proven:  # a key repeats, or the footers were wrong; the clean-up deletes what was staged
+    if not is_proven:  # a key repeats, or the footers mislead; the clean-up deletes what was staged
         return None
     resolution = Resolution(Counts(applied=read.rows, inserted=read.rows))
     return Result.of(request, read, resolution, [WriteResult(one.written) for one in loaded], (), seconds)

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.table import TableSettings
 
-MAX_ENCODED_BYTES = 32
-"""Columns with a longer text are decoded: limits on the bytes of row groups count encoded texts as their index."""
 _TEXT = pa.string()
 
 
@@ -178,12 +176,11 @@ class _Rows:
                 self._columns[column.name] = self._cast(values, column.name, column.type)
 
     def _has_encoded_text(self, values: pa.Array, column: Column) -> bool:
-        """Whether a column can stay as it is: its texts may stay encoded, are short, and all are valid."""
+        """Whether a column can stay as it is: its texts may stay encoded, and all are valid."""
         keys = (*self._shape.primary_key, *self._shape.partition_key)
         if not self._encoded or column.type != "string" or values.type != ENCODED_TEXT or column.name in keys:
             return False
-        longest = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
-        return longest <= MAX_ENCODED_BYTES and not cast_column(values.dictionary, column.type)[1]
+        return not cast_column(values.dictionary, column.type)[1]
 
     def read_operations(self) -> None:
         """Read `Op` of every row: `I` in a full load and in a file without `Op`."""

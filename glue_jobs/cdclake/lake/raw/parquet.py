@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, chain
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,8 +12,10 @@ import pyarrow as pa
 from cdclake.adapters.filesystem import ParquetFile, is_on_disk, open_input
 from cdclake.lake.raw.rows import RawRows
 from cdclake.lake.storage.keys import comparable, key_range, key_range_of_columns
+from cdclake.lake.storage.parquet.decoding import decoded, plan_step
 from cdclake.lake.storage.parquet.footer import footer_of, from_plain
 from cdclake.lake.storage.reader import repeating_texts
+from cdclake.lake.storage.wide_rows import decoded_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 64 << 20
-"""Most uncompressed bytes of a batch of rows of average length."""
+"""Most bytes of a batch of rows in memory, decoded. Plain texts count as texts of average length."""
 _RUN_BYTES = 32 << 20
 _LARGE_GROUP_BYTES = 512 << 20
 _MIN_BUFFER_BYTES, _MAX_BUFFER_BYTES = 1 << 20, 4 << 20
@@ -153,16 +155,20 @@ def batches(
     with open_input(fs, key) as source:
         file = footer_of(source)
         parquet = open_parquet(source, file.arrow, pre_buffer=True)
-        texts = repeating_texts(parquet.schema_arrow, file) if encoded else []
+        schema = parquet.schema_arrow
+        texts = repeating_texts(schema, file) if encoded else []
         for number, run in enumerate(_runs(file.row_groups, row_groups)):
-            if number or run.is_large or texts:  # what is in memory of the run before is freed
+            step = plan_step(source, file, schema, run.row_groups, schema.names, run.batch_rows, BATCH_BYTES)
+            dictionaries = {*texts, *step.dictionaries}
+            if number or run.is_large or dictionaries:  # what is in memory of the run before is freed
                 buffer_size = _buffer_bytes(fs, file.arrow.num_columns) if run.is_large else 0
                 parquet = open_parquet(
-                    source, file.arrow, pre_buffer=not run.is_large, buffer_size=buffer_size, encoded=texts
+                    source, file.arrow, pre_buffer=not run.is_large, buffer_size=buffer_size, encoded=[*dictionaries]
                 )
             end = first_row + run.rows
-            small = parquet.iter_batches(run.batch_rows, row_groups=run.row_groups, use_threads=False)
-            for batch in _combined(small, run.batch_rows):
+            small = parquet.iter_batches(step.rows, row_groups=run.row_groups, use_threads=False)
+            parts = chain.from_iterable(decoded(batch, texts, BATCH_BYTES) for batch in small)
+            for batch in _combined(parts, run.batch_rows):
                 yield RawRows(batch, np.arange(first_row, first_row + batch.num_rows, dtype=np.int64))
                 first_row += batch.num_rows
             if first_row != end:
@@ -178,12 +184,13 @@ def _combined(batches: Iterable[pa.RecordBatch], max_rows: int) -> Iterator[pa.R
     pending: list[pa.RecordBatch] = []
     rows = size_bytes = 0
     for batch in batches:
-        if pending and (rows + batch.num_rows > max_rows or size_bytes + batch.nbytes > BATCH_BYTES):
+        batch_bytes = decoded_bytes(pa.Table.from_batches([batch]))
+        if pending and (rows + batch.num_rows > max_rows or size_bytes + batch_bytes > BATCH_BYTES):
             yield _concat(pending)
             pending, rows, size_bytes = [], 0, 0
         pending.append(batch)
         rows += batch.num_rows
-        size_bytes += batch.nbytes
+        size_bytes += batch_bytes
     if pending:
         yield _concat(pending)
 

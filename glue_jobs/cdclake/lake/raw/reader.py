@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from cdclake.adapters.filesystem import FetchedFile
 from cdclake.errors import ConfigurationError, InputError, SchemaMismatchError, UnreadableFileError, without_values
+from cdclake.lake.memory_errors import does_not_fit, memory_errors_reported, too_large
 from cdclake.lake.raw import csv, parquet
 from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN
 from cdclake.lake.raw.normalize import normalize, normalize_together, order_type
@@ -57,7 +58,7 @@ class Slice:
         memory_bytes: Uncompressed size; 0 if unknown.
         later_columns: Columns, in lower case, that the table had only after the file was written.
         unnumbered: Whether full-load rows get no file and row in their positions, as if already written to the lake.
-        encoded: Whether repeated short texts, other than in keys, may stay dictionary-encoded.
+        encoded: Whether repeated texts, other than in keys, may stay dictionary-encoded.
         erasures: See `Suppression.later_than`.
         fetched: The file in memory, if it was fetched already.
     """
@@ -203,12 +204,14 @@ def convert(raw: RawRows, part: Slice, shape: TableShape, settings: TableSetting
 
     Raises:
         SchemaMismatchError: The file lacks a key column or the ordering column.
+        TooLargeError: The rows need more memory than there is.
     """
     file = part.file
-    if part.only_rows is None:
-        numbered = not part.unnumbered
-        return normalize(raw, file, shape, settings, part.later_columns, numbered=numbered, encoded=part.encoded)
-    batch = normalize(raw.select(part.only_rows), file, shape, settings)
+    with memory_errors_reported(file.relative, part.row_groups):
+        if part.only_rows is None:
+            numbered = not part.unnumbered
+            return normalize(raw, file, shape, settings, part.later_columns, numbered=numbered, encoded=part.encoded)
+        batch = normalize(raw.select(part.only_rows), file, shape, settings)
     return _as_full_load(batch) if file.kind is RawKind.FULL_LOAD else batch
 
 
@@ -223,9 +226,10 @@ def convert_together(
     if len(rows) > 1:
         part, files, raws = rows[0][0], [part.file for part, _ in rows], [raw for _, raw in rows]
         numbered = not part.unnumbered
-        batch = normalize_together(
-            raws, files, shape, settings, part.later_columns, numbered=numbered, encoded=part.encoded
-        )
+        with memory_errors_reported(files[0].relative):
+            batch = normalize_together(
+                raws, files, shape, settings, part.later_columns, numbered=numbered, encoded=part.encoded
+            )
         if batch:
             yield batch
             return
@@ -264,7 +268,7 @@ def read_raw(fs: FileSystem, part: Slice, settings: TableSettings, table: TableN
         if file.format is RawFormat.PARQUET
         else csv.batches(fs, file, settings, table)
     )
-    while (raw := _next(batches, file)) is not None:
+    while (raw := _next(batches, part)) is not None:
         yield raw
 
 
@@ -273,14 +277,18 @@ def _as_full_load(batch: ReadBatch) -> ReadBatch:
     return replace(batch, rows=with_constant(batch.rows, POSITION, FULL_LOAD_POSITION))
 
 
-def _next(batches: Iterator[RawRows], file: RawFile) -> RawRows | None:
-    with read_errors_reported(file):
+def _next(batches: Iterator[RawRows], part: Slice) -> RawRows | None:
+    with read_errors_reported(part.file, part.row_groups):
         return next(batches, None)
 
 
 @contextmanager
-def read_errors_reported(file: RawFile) -> Iterator[None]:
-    """Raise cdclake's errors in place of Arrow's if a raw file is damaged or missing."""
+def read_errors_reported(file: RawFile, row_groups: Sequence[int] | None = None) -> Iterator[None]:
+    """Raise cdclake's errors in place of Arrow's if a raw file is damaged, missing or too large.
+
+    Args:
+        row_groups: Numbers of the row groups that are read; None for the whole file.
+    """
     try:
         yield
     except FileNotFoundError as error:
@@ -290,11 +298,9 @@ def read_errors_reported(file: RawFile) -> Iterator[None]:
         message = "The name of a column of a raw file is not UTF-8 text"
         remedy = f"Nothing of it was applied. {_remedy_of_name(file)}"
         raise SchemaMismatchError(message, remedy=remedy, file=file.relative) from error
-    except pa.ArrowMemoryError as error:
-        message = f"A raw file needs more memory than there is: {error}"
-        remedy = f"{REWRITE_OR_IGNORE}. If it is right, give the Spark jobs larger workers"
-        raise UnreadableFileError(message, remedy=remedy, file=file.relative) from error
-    except (OSError, pa.ArrowException, EOFError) as error:
+    except (OSError, pa.ArrowException, EOFError, MemoryError) as error:
+        if does_not_fit(error):
+            raise too_large(error, file.relative, row_groups) from error
         # Arrow reports broken compressed data and truncated Parquet pages as plain OSError without an errno.
         if isinstance(error, OSError) and error.errno is not None:
             raise

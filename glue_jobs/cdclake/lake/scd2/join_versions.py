@@ -6,8 +6,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from cdclake.lake.merge import tasks
-from cdclake.lake.merge.join_by_key import key_range_bounds, probe_files, probe_task_count
+from cdclake.lake.merge.join_by_key import by_key_range, find_batches, probe_task_count
 from cdclake.lake.merge.messages import Batch, Source
 from cdclake.lake.merge.read_changes import Locations, ReadStats
 from cdclake.lake.scd2.tasks import find_open_versions, merge_key_range, read_open_versions, read_table_rows
@@ -16,6 +15,7 @@ from cdclake.lake.spark.backend import split_evenly
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from cdclake.lake.merge.tasks import InsertCounting
     from cdclake.lake.scd2.tasks import HistoryPlan, VersionMerge
     from cdclake.lake.spark.backend import Backend, Partitions
     from cdclake.lake.storage.shape import TableShape
@@ -30,7 +30,8 @@ def merge_into_history(
     shape: TableShape,
     locations: Locations,
     live_files: Sequence[DataFile],
-    counting: tasks.InsertCounting,
+    counting: InsertCounting,
+    kept: list[Partitions[Any]],
     *,
     full_load: bool,
 ) -> Partitions[VersionMerge]:
@@ -43,6 +44,7 @@ def merge_into_history(
         locations: Where the table's own files are.
         live_files: Data files of the table before the change; ignored for a full load.
         counting: How to count new open versions.
+        kept: Receives rows that are kept, and to be discarded.
         full_load: Whether the rows are all rows of the table.
 
     Returns:
@@ -59,15 +61,14 @@ def merge_into_history(
                 rows, stats = _read_in_tasks(backend, files, function)
                 sources.append((source, rows))
                 read += stats
-    bounds = key_range_bounds(read)
-    entries = [
-        rows.flat_map(partial(tasks.rows_by_key_range, source=source, bounds=bounds)) for source, rows in sources
-    ]
     if plan.open_files and not plan.compare_all:
-        find = partial(find_open_versions, plan=plan, shape=shape, bounds=bounds)
-        entries.append(probe_files(backend, batches, plan.open_files, shape, find))
+        find = partial(find_open_versions, plan=plan, shape=shape)
+        found, stats = find_batches(backend, batches, plan.open_files, shape, find)
+        kept.append(found)
+        sources.append((Source.HISTORY, found))
+        read += stats
     merge = partial(merge_key_range, plan=plan, shape=shape, counting=counting, full_load=full_load)
-    return entries[0].shuffle(len(bounds) + 1, *entries[1:]).map_partitions(merge)
+    return by_key_range(sources, read).map_partitions(merge)
 
 
 def _read_in_tasks(

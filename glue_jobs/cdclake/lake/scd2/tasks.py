@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from cdclake.lake.merge.home_ranges import HomeBounds
 from cdclake.lake.merge.messages import Batch, Source, SourceRows
-from cdclake.lake.merge.read_changes import SAMPLES_PER_BATCH, Locations, ReadStats
+from cdclake.lake.merge.read_changes import Locations, ReadStats, sorted_batch
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch, in_order
 from cdclake.lake.merge.tasks import InsertCounting, Resolution, rows_by_source, to_resolution
 from cdclake.lake.scd2.versions import (
@@ -24,29 +24,28 @@ from cdclake.lake.scd2.versions import (
     new_versions,
     version_schema,
 )
-from cdclake.lake.storage.arrow_ipc import concat_ipc, to_ipc
+from cdclake.lake.storage.arrow_ipc import concat_ipc
 from cdclake.lake.storage.bloom import row_group_filter
-from cdclake.lake.storage.key_ranges import candidate_rows, sample, split_at_bounds
+from cdclake.lake.storage.key_ranges import candidate_rows
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import is_deleted
 from cdclake.lake.storage.tombstones import find_tombstones
 from cdclake.lake.storage.wanted_keys import WantedKeys
-from cdclake.lake.storage.wide_rows import take
 from cdclake.model.position import ARRIVED, DISPLACED, SENT
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import UNSENT as UNSENT_MARK
 from cdclake.model.schema import DELETE, OP_COLUMN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.iceberg.field_ids import FieldIds
-    from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
+    from cdclake.model.snapshot import DataFile, TombstoneFile
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ def read_table_rows(
             columns |= {POSITION: positions, LEADING_KEY: leading_key, KEY: key}
             if shape.partial:
                 columns[UNSENT] = pa.repeat("", rows.num_rows)
-            yield _batch(pa.table(columns, schema=shape.in_flight))
+            yield sorted_batch(pa.table(columns, schema=shape.in_flight))
 
 
 def read_open_versions(
@@ -132,46 +131,31 @@ def read_open_versions(
     fs, keyed = plan.locations.lake.open(), keyed_shape(shape)
     for i, file in files:
         for rows in read_batches(fs, plan.locations.layout.data_key(file.path), keyed, size_bytes=file.bytes):
-            yield _batch(_existing_versions(rows, i, file, shape))
-
-
-def _batch(rows: pa.Table) -> Batch[ReadStats]:
-    rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")])).combine_chunks()
-    samples = tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)) if rows.num_rows else ()
-    return Batch(ReadStats(inserts=rows.num_rows, memory_bytes=rows.nbytes, samples=samples), to_ipc(rows))
+            yield sorted_batch(_existing_versions(rows, i, file, shape))
 
 
 def find_open_versions(
-    wanted: Iterable[tuple[int, pa.Table]],
-    *,
-    files: Mapping[int, DataFile],
-    plan: HistoryPlan,
-    shape: TableShape,
-    bounds: Sequence[KeyValue],
-) -> Iterator[tuple[int, SourceRows]]:
-    """Look up keys in the data files of open versions.
+    wanted: Iterable[tuple[int, pa.Table]], *, files: Mapping[int, DataFile], plan: HistoryPlan, shape: TableShape
+) -> Iterator[pa.Table]:
+    """Look up keys in the data files of open versions; returns the open versions of the keys, in parts.
 
     Args:
         wanted: Index of a data file, and the leading keys and keys to look up in it.
         files: At least these data files, by index.
-
-    Yields:
-        Key range, as in `tasks.rows_by_key_range`, and the open versions of the keys.
     """
     fs = plan.locations.lake.open()
     for i, wanted_rows in wanted:
-        found = in_order(_find(fs, i, files[i], wanted_rows, plan, shape), (LEADING_KEY,))
-        for key_range, rows in split_at_bounds(found, bounds):
-            yield key_range, SourceRows(Source.HISTORY, to_ipc(rows))
+        yield from _find(fs, i, files[i], wanted_rows, plan, shape)
 
 
-def _find(fs: FileSystem, i: int, file: DataFile, wanted: pa.Table, plan: HistoryPlan, shape: TableShape) -> pa.Table:
+def _find(
+    fs: FileSystem, i: int, file: DataFile, wanted: pa.Table, plan: HistoryPlan, shape: TableShape
+) -> Iterator[pa.Table]:
     """The versions of some keys in a data file. If the keys are few, Bloom filters rule out row groups."""
     keyed = keyed_shape(shape)
     keys, row_groups = WantedKeys(wanted, keyed), row_group_filter(keyed, wanted)
-    found = keys.read(fs, plan.locations.layout.data_key(file.path), file, row_groups=row_groups)
-    versions = [_existing_versions(rows, i, file, shape) for rows in found]
-    return pa.concat_tables([version_schema(shape).empty_table(), *versions]).combine_chunks()
+    for rows in keys.read(fs, plan.locations.layout.data_key(file.path), file, row_groups=row_groups):
+        yield _existing_versions(rows, i, file, shape)
 
 
 def _existing_versions(rows: pa.Table, i: int, file: DataFile, shape: TableShape) -> pa.Table:
@@ -236,7 +220,8 @@ def _closed_versions(
     """The closed versions of keys with a late new version."""
     late = in_order(late_versions(new, existing, plan.loads), (LEADING_KEY,)).combine_chunks()
     for i, start, end in candidate_rows(late[LEADING_KEY], plan.closed_files):
-        yield _find(fs, len(plan.open_files) + i, plan.closed_files[i], late.slice(start, end - start), plan, shape)
+        wanted = late.slice(start, end - start)
+        yield from _find(fs, len(plan.open_files) + i, plan.closed_files[i], wanted, plan, shape)
 
 
 def _missing_deletes(fs: FileSystem, rows: pa.Table, plan: HistoryPlan, shape: TableShape) -> pa.Table:

@@ -16,7 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from cdclake import errors
+from cdclake.lake.memory_errors import does_not_fit, too_large
 from cdclake.lake.spark.worker import start_tasks_quickly
 from cdclake.lake.spark.workers_python import error_of_python
 
@@ -81,8 +84,14 @@ def _iterate(items: Iterator[Any]) -> Iterator[Any]:
 def _encoding_errors() -> Iterator[None]:
     try:
         yield
-    except (errors.CdclakeError, OSError) as caught:
-        error = caught if isinstance(caught, errors.CdclakeError) else errors.disk_full(caught)
+    except (errors.CdclakeError, OSError, MemoryError, pa.ArrowException) as caught:
+        error: errors.CdclakeError | None = None
+        if isinstance(caught, errors.CdclakeError):
+            error = caught
+        elif isinstance(caught, OSError):
+            error = errors.disk_full(caught)
+        elif does_not_fit(caught):
+            error = too_large(caught)
         if error is None:
             raise TaskError(errors.traceback_to_store(caught)) from None
         data = {

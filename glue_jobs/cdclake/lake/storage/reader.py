@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,6 +11,8 @@ import pyarrow.compute as pc
 
 from cdclake.adapters.filesystem import FetchedFiles, ParquetFile, open_input
 from cdclake.errors import LakeFilesError, without_values
+from cdclake.lake.memory_errors import does_not_fit, too_large
+from cdclake.lake.storage.parquet.decoding import ENCODED_BYTES_PER_ROW, decoded, plan_step
 from cdclake.lake.storage.parquet.footer import footer_of
 from cdclake.lake.storage.shape import conform
 from cdclake.model.position import COLUMN as POSITION
@@ -27,10 +30,9 @@ if TYPE_CHECKING:
 
     RowGroupFilter = Callable[[pa.NativeFile, Footer], Iterable[int]]
 
-ENCODED_BYTES_PER_ROW = 2.5
 MAX_GROUP_BYTES = 256 << 20
 PART_BYTES = 64 << 20
-"""Uncompressed bytes of a row group that are read at once, and of a part of a larger one."""
+"""Bytes of a row group in memory that are read at once, and of a part of a larger one."""
 MAX_FETCHED_BYTES = 32 << 20
 """A task fetches its data files whole if they are no larger together: fewer requests wait for each other."""
 SMALL_DICTIONARY_BYTES = 64 << 10
@@ -82,31 +84,36 @@ def batches_of(
     stored = shape.stored if columns is None else pa.schema([shape.stored.field(name) for name in columns])
     wanted = {name.lower() for name in stored.names}
     footer = footer_of(source)
-    columns_of_file = footer.arrow.schema.to_arrow_schema()
-    names = [name for name in columns_of_file.names if name.lower() in wanted]
-    texts = repeating_texts(columns_of_file, footer) if encoded else ()
+    schema = footer.arrow.schema.to_arrow_schema()
+    names = [name for name in schema.names if name.lower() in wanted]
+    texts = repeating_texts(schema, footer) if encoded else []
     for group in row_groups(source, footer) if row_groups else range(len(footer.row_groups)):
-        for rows in _read_row_group(source, footer, group, names, texts):
+        for rows in _read_row_group(source, footer, schema, group, names, texts):
             yield as_full_load(conform(rows, stored, keep_encoded=encoded))
 
 
 def _read_row_group(
-    source: pa.NativeFile, footer: Footer, group: int, names: Sequence[str], encoded: Sequence[str]
+    source: pa.NativeFile, footer: Footer, schema: pa.Schema, group: int, names: Sequence[str], encoded: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """Read a row group at once; a large one, which only other writers and earlier versions wrote, in parts.
+    """Read a row group at once; one that is large, or large in memory, in parts: only other writers wrote such.
 
     Args:
-        encoded: Text columns to read as dictionaries.
+        schema: Columns of the file.
+        encoded: Text columns to leave encoded.
     """
-    facts = footer.row_groups[group]
-    if facts.memory_bytes <= MAX_GROUP_BYTES:
-        parquet = parquet_file(source, footer, encoded, pre_buffer=True)
+    facts, decodes = footer.row_groups[group], set(names).difference(encoded)
+    plan = partial(plan_step, source, footer, schema, [group], decodes)
+    step = plan(max(facts.rows, 1), MAX_GROUP_BYTES)
+    is_large = facts.memory_bytes > MAX_GROUP_BYTES
+    if is_large or step.rows < facts.rows:
+        step = plan(max(1, facts.rows * PART_BYTES // max(facts.memory_bytes, PART_BYTES)), PART_BYTES)
+    parquet = parquet_file(source, footer, [*encoded, *step.dictionaries], pre_buffer=not is_large)
+    if not step.dictionaries and step.rows >= facts.rows:
         yield parquet.read_row_group(group, columns=names, use_threads=False)
         return
-    batch_rows = max(1, facts.rows * PART_BYTES // facts.memory_bytes)
-    parquet = parquet_file(source, footer, encoded)
-    for batch in parquet.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):
-        yield pa.Table.from_batches([batch])
+    for batch in parquet.iter_batches(step.rows, row_groups=[group], columns=names, use_threads=False):
+        for part in decoded(batch, encoded, PART_BYTES):
+            yield pa.Table.from_batches([part])
 
 
 @contextmanager
@@ -119,6 +126,7 @@ def lake_file(fs: FileSystem, key: str, size_bytes: int | None = None) -> Iterat
 
     Raises:
         LakeFilesError: The file is missing, overwritten or damaged; also in the block that reads.
+        TooLargeError: The rows that the block reads need more memory than there is.
         CdclakeError: As `storage_errors`: the file cannot be reached.
     """
     with damage_reported(key), open_input(fs, key) as source:
@@ -141,7 +149,9 @@ def damage_reported(key: str) -> Iterator[None]:
     except FileNotFoundError as error:
         remedy = "Make sure that no other job writes there. cdclake repair restores a data file"
         raise LakeFilesError("A file vanished from the lake folder", remedy=remedy, file=key) from error
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
+        if does_not_fit(error):
+            raise too_large(error, key) from error
         message = f"A file in the lake folder cannot be read as Parquet: {without_values(error)}"
         remedy = "Move it out of the folder if it is not a data file. Otherwise restore its earlier version"
         raise LakeFilesError(message, remedy=remedy, file=key) from error

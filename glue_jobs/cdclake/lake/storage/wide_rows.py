@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MAX_TAKEN_BYTES = 1 << 30
 """Most bytes of rows that Arrow takes at once."""
 _VALUE_BYTES = 8
+_OFFSET_BYTES = 4
 _SLACK = 1.1
 """Parts of equal numbers of rows are cut this much smaller, because their bytes differ a little."""
 _LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
@@ -53,28 +54,55 @@ def where(rows: pa.Table, is_wanted: pa.Array) -> pa.Table:
 
 
 def cut_by_bytes(rows: pa.Table, max_bytes: int) -> Iterator[pa.Table]:
-    """Cut rows into slices of at most about `max_bytes` in Arrow, and at least one row."""
-    all_bytes = rows.nbytes
+    """Cut rows into slices of at most about `max_bytes` in Arrow, decoded, and at least one row."""
+    all_bytes = decoded_bytes(rows)
     if rows.num_rows and all_bytes <= max_bytes:
         yield rows
         return
     size = ceil(rows.num_rows / max(1, ceil(all_bytes * _SLACK / max_bytes)))
     for first in range(0, rows.num_rows, max(1, size)):
         part, start = rows.slice(first, size), 0
-        ends = [part.num_rows] if part.nbytes <= max_bytes else _cuts(row_bytes(part), max_bytes)
+        ends = [part.num_rows] if decoded_bytes(part) <= max_bytes else _cuts(row_bytes(part), max_bytes)
         for end in ends:
             yield part.slice(start, end - start)
             start = end
 
 
 def row_bytes(rows: pa.Table) -> NDArray[np.int64]:
-    """Bytes of each row. Dictionary-encoded texts count as their index."""
+    """Bytes of each row, decoded."""
     sizes = np.zeros(rows.num_rows, np.int64)
     for column in rows.columns:
-        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        if pa.types.is_dictionary(column.type):
+            sizes += np.concatenate([_decoded_lengths(chunk) for chunk in column.chunks] or [sizes])
+        elif is_text(column.type):
             sizes += pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
         sizes += _VALUE_BYTES
     return sizes
+
+
+def decoded_bytes(rows: pa.Table) -> int:
+    """Bytes of rows in Arrow, if no column were dictionary-encoded: a long text that repeats needs many times more."""
+    return sum(_decoded_bytes(one) if pa.types.is_dictionary(one.type) else one.nbytes for one in rows.columns)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type have any length."""
+    return kind in _LARGE or kind in _LARGE.values()
+
+
+def _decoded_bytes(column: pa.ChunkedArray) -> int:
+    return _OFFSET_BYTES * len(column) + sum(int(_decoded_lengths(chunk).sum()) for chunk in column.chunks)
+
+
+def _decoded_lengths(values: pa.DictionaryArray) -> NDArray[np.int64]:
+    """Bytes of the text of each value; 0 for null and what is no text."""
+    if not (is_text(values.dictionary.type) and len(values.dictionary)):
+        return np.zeros(len(values), np.int64)
+    lengths = pc.fill_null(pc.binary_length(values.dictionary), 0).to_numpy().astype(np.int64)
+    found: NDArray[np.int64] = lengths[pc.fill_null(values.indices, 0).to_numpy()]
+    if values.null_count:
+        found[values.is_null().to_numpy(zero_copy_only=False)] = 0
+    return found
 
 
 def _cuts(sizes: NDArray[np.int64], max_bytes: int) -> list[int]:

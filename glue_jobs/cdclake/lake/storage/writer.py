@@ -13,7 +13,7 @@ from cdclake.adapters.filesystem import new_file, storage_errors
 from cdclake.lake.storage.bloom import bloom_filter_options
 from cdclake.lake.storage.partitions import partition_column
 from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape, conform, is_deleted
-from cdclake.lake.storage.wide_rows import cut_by_bytes
+from cdclake.lake.storage.wide_rows import cut_by_bytes, decoded_bytes
 from cdclake.model.snapshot import DataFile, KeyValue
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 COMPRESSION = "snappy"  # every Parquet reader supports it
 ROW_GROUP_ROWS = 1 << 19
 ROW_GROUP_BYTES = 128 << 20
-"""In Arrow, before compression: whoever rewrites a file reads its row groups one by one."""
+"""In Arrow, decoded and before compression: whoever reads a file reads its row groups one by one."""
 _FIELD_ID = "PARQUET:field_id"
 """pyarrow writes this metadata of a column as its `field_id`, not as metadata."""
 SAMPLE_ROWS = 1 << 13
@@ -113,11 +113,12 @@ class DataFileWriter:
         if self._shape.partitions_inside:
             stored = self._with_partition_columns(stored)
         for part in cut_by_bytes(stored, ROW_GROUP_BYTES):
-            if self._buffered_rows and self._buffered_bytes + part.nbytes > ROW_GROUP_BYTES:
+            part_bytes = decoded_bytes(part)
+            if self._buffered_rows and self._buffered_bytes + part_bytes > ROW_GROUP_BYTES:
                 self._write_group(self._buffered_rows)
             self._buffered.append(part)
             self._buffered_rows += part.num_rows
-            self._buffered_bytes += part.nbytes
+            self._buffered_bytes += part_bytes
             while self._buffered_rows >= ROW_GROUP_ROWS:
                 self._write_group(ROW_GROUP_ROWS)
 
@@ -152,7 +153,7 @@ class DataFileWriter:
         rest = rows.slice(max_rows)
         self._buffered = [rest] if rest.num_rows else []
         self._buffered_rows = rest.num_rows
-        self._buffered_bytes = rest.nbytes
+        self._buffered_bytes = decoded_bytes(rest)
 
     def _with_field_ids(self, schema: pa.Schema) -> pa.Schema:
         ids = self._shape.field_ids

@@ -140,6 +140,7 @@ def _write_files(
 ) -> Prepared:
     if stats.invalid or stats.null_keys or not stats.rows:
         return Prepared(stats)
+    kept: list[Partitions[Any]] = []
     if request.shape.primary_key:
         entries = cogroup_by_key(
             backend,
@@ -148,11 +149,14 @@ def _write_files(
             request.files,
             request.shape,
             request.locations,
+            kept,
             complete=request.needs_values,
         )
     else:
         entries = batches.map(_as_entry)
     written = entries.run(partial(_write_file, request=request)).collect()
+    for rows in kept:
+        rows.discard()
     files = tuple(one.file for one in written if one.file)
     return Prepared(stats, reduce(add, (one.keys for one in written), KeyStats()), files)
 
