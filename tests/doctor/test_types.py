@@ -154,6 +154,14 @@ def test_files_without_rows_propose_nothing(tmp_path: Path) -> None:
     assert found is None or found.paste == ""
 
 
+def test_a_column_that_only_change_files_have_is_looked_at_there(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, ("id",), (1,), (2,))
+    put(tmp_path, CHANGE, ("Op", "id", "n"), ("U", 1, 7), ("U", 2, 8))
+    settings = proposed(tmp_path)
+    assert settings["Schema"] == "id bigint, n bigint"
+    assert bad_values(tmp_path, settings) == 0
+
+
 def test_a_pair_of_columns_may_be_the_key(tmp_path: Path) -> None:
     put(tmp_path, LOAD, ("shop", "order", "note"), *((i // 10, i % 10, "x") for i in range(100)))
     assert proposed(tmp_path)["PrimaryKey"] == "shop,order"

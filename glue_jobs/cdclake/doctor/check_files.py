@@ -10,8 +10,7 @@ from cdclake.control.plan.full_load_gate import quiet_time
 from cdclake.control.plan.lost_files import count_vanished
 from cdclake.doctor.evidence import schemas_root
 from cdclake.doctor.findings import Code, Finding, counted
-from cdclake.doctor.fixes import s3_settings, tables_set, task_settings
-from cdclake.doctor.infer import escaped
+from cdclake.doctor.fixes import escaped, s3_settings, tables_set, task_settings
 from cdclake.errors import SchemaMismatchError
 from cdclake.lake.raw.bad_values import TextKind, text_kind
 from cdclake.lake.raw.rows import BadRowKind

@@ -130,7 +130,8 @@ def diagnose(
     typed = [one for one in facts if _is_readable_csv(one)]
     names = dict.fromkeys(name for one in typed for name in one.columns)
     declared, csv_files = settings.schema or Schema(), [one.file for one in typed]
-    proposal = propose_types(raw.fs, csv_files, names, readable, declared, state.name, types)
+    has_header = guess is not None and bool(guess.header)
+    proposal = propose_types(raw.fs, csv_files, names, readable, declared, state.name, types, has_header=has_header)
     unread = "" if listing.change_count or settings.cdc_path else _transaction_file(raw.store, state.raw_prefix)
     evidence = Evidence(state, settings, listing, facts, statistics, guess, raw.versioned, now, unread, raw.task)
     checks = (check_files, check_dms, check_keys, check_order, check_columns)

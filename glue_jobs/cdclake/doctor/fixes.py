@@ -39,3 +39,8 @@ def before_image_rule(table: TableName) -> str:
 def tables_set(table: TableName, *arguments: str) -> str:
     """The command that changes settings of the table."""
     return shlex.join(["cdclake", "tables", "set", str(table), *arguments])
+
+
+def escaped(text: str) -> str:
+    """A text with escape sequences for tabs and line breaks, as in DMS settings."""
+    return text.replace("\t", "\\t").replace("\r", "\\r").replace("\n", "\\n")

@@ -12,6 +12,7 @@ from cdclake.devkit.dms.files import BEFORE_PREFIX
 from cdclake.devkit.dms.names import date_folder
 from cdclake.devkit.dms.settings import DateDelimiter, DateSequence, DmsSettings, Encoding
 from cdclake.doctor.clocks import name_offsets, seconds_between_files, usual_offset
+from cdclake.doctor.fixes import escaped
 from cdclake.model.rawfiles import RawFormat, RawKind, read_time
 from cdclake.model.schema import DELETE, INSERT, OP_COLUMN, UPDATE
 
@@ -122,11 +123,6 @@ def _csv(evidence: Evidence) -> Iterator[Inference]:
     if guess.quoted is not None:
         source = "quotes around fields" if guess.quoted else "rows"
         yield Inference("Rfc4180", str(guess.quoted).lower(), LIKELY, source)
-
-
-def escaped(text: str) -> str:
-    """A text with escape sequences for tabs and line breaks, as in DMS settings."""
-    return text.replace("\t", "\\t").replace("\r", "\\r").replace("\n", "\\n")
 
 
 def _parquet(files: Sequence[FileFacts]) -> Iterator[Inference]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cdclake.doctor.findings import Code, Finding, counted
-from cdclake.doctor.fixes import tables_set
-from cdclake.doctor.infer import escaped
+from cdclake.doctor.fixes import escaped, tables_set
 from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
@@ -64,6 +63,8 @@ def _command(proposal: Proposal, settings: TableSettings, name: TableName) -> st
         if now != proposed:
             value = proposed if attribute == Attribute.CSV_NULL_VALUE else escaped(proposed)
             arguments += ["--set", f"{attribute}={value}"]
+    if proposal.csv.add_column_name and not settings.csv.add_column_name:
+        arguments += ["--set", f"{Attribute.ADD_COLUMN_NAME}=true"]
     unique = [names for names, count in proposal.keys if count == proposal.load_rows]
     if unique and not settings.primary_key:
         arguments += ["--primary-key", ",".join(unique[0])]

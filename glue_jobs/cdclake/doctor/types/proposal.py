@@ -88,6 +88,8 @@ def propose_types(
     declared: Schema,
     table: TableName,
     statistics: TypeStatistics,
+    *,
+    has_header: bool,
 ) -> Proposal | None:
     """Propose types for the columns of CSV files; None if no file has a column without one.
 
@@ -97,6 +99,7 @@ def propose_types(
         settings: How they were read.
         declared: Columns that the operator declares.
         statistics: Of their rows.
+        has_header: Whether the files begin with a header line.
     """
     if not statistics.columns:
         return None
@@ -107,6 +110,9 @@ def propose_types(
     needed = (name for name in names if _needed(name, declared))
     tried = _without_repeats(declared.find(name) or Column(name, likely.get(name, "string")) for name in needed)
     refused, verified = _refused(fs, files, replace(settings, schema=tried, csv=csv), table)
+    if not verified and has_header:  # the header of a file may be one with other names only if it is known to be one
+        csv = replace(csv, add_column_name=True)
+        refused, verified = _refused(fs, files, replace(settings, schema=tried, csv=csv), table)
     text = [name for name in refused if refused[name] and not declared.find(name)]
     schema = Schema(tuple(replace(column, type="string") if column.name in text else column for column in tried))
     columns = tuple(

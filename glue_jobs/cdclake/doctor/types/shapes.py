@@ -119,7 +119,7 @@ class TypeStatistics:
 
     Args:
         declared: Columns whose types are known.
-        loads_only: Whether to look at rows of full loads alone.
+        loads_only: Whether to look at rows of full loads alone, except for columns that these lack.
 
     Attributes:
         rows: Number of rows looked at.
@@ -131,15 +131,20 @@ class TypeStatistics:
         self._declared, self._loads_only = declared, loads_only
         self.rows = self.load_rows = 0
         self.columns: dict[str, ColumnShapes] = {}
+        self._in_loads: set[str] = set()
         self._loaded: dict[str, list[pa.Array]] | None = None
 
     def add(self, file: RawFile, rows: pa.RecordBatch) -> None:
-        """Add rows of a file as they are read, see `RawRows.columns`."""
+        """Add rows of a file as they are read, see `RawRows.columns`; those of full loads first."""
         is_load = file.kind is RawKind.FULL_LOAD
-        if file.format is RawFormat.PARQUET or file.transactions or (self._loads_only and not is_load):
+        if file.format is RawFormat.PARQUET or file.transactions:
             return
         chosen = {name: rows.column(name) for name in untyped_names(rows.schema.names, self._declared)}
-        self.rows += rows.num_rows
+        if is_load:
+            self._in_loads.update(name.lower() for name in chosen)
+        elif self._loads_only:
+            chosen = {name: values for name, values in chosen.items() if name.lower() not in self._in_loads}
+        self.rows += rows.num_rows if chosen else 0
         for name, values in chosen.items():
             known = next((one for one in self.columns if one.lower() == name.lower()), name)
             self.columns.setdefault(known, ColumnShapes()).add(values)
