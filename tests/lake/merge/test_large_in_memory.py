@@ -90,7 +90,7 @@ def test_a_file_of_450_kb_with_2_gb_of_texts_needs_little_memory(tmp_path: Path)
     ("kind", "columns", "rows", "settings"),
     [
         ("parquet", 6, ROWS, {}),
-        ("csv", 1, ROWS, {}),
+        ("csv", 1, 10_000, {}),
         ("parquet", 1, ROWS, {"TargetFileBytes": "100000"}),
         ("parquet", 1, ROWS, {"History": "true"}),
         ("parquet", 1, ROWS, {"DeleteMode": "soft"}),

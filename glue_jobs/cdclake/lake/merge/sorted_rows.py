@@ -62,6 +62,7 @@ class SortedRows:
         if self._bytes > self._max_bytes:
             while self._tables:
                 self._spill(self._tables.pop(0))
+            pa.default_memory_pool().release_unused()
 
     def _spill(self, rows: pa.Table) -> None:
         for piece in cut_by_bytes(rows, _PIECE_BYTES):
@@ -92,6 +93,8 @@ class SortedRows:
         for pieces in filter(None, ranges):
             rows = pa.concat_tables(map(self._read, pieces))
             yield take(rows, pc.sort_indices(rows[LEADING_KEY]))
+            del rows
+            pa.default_memory_pool().release_unused()
 
     def _write(self, rows: pa.Table) -> _Piece:
         if self._file is None:

@@ -156,6 +156,7 @@ def resolve_key_range(
     existing_rows = concat_ipc(batches[Source.TABLE], existing_rows_schema(shape, complete=complete))
     remembered = find_tombstones(locations.lake.open(), tombstones, rows[LEADING_KEY], rows[KEY], shape)
     resolved = resolve(rows, existing_rows, remembered, shape, forgotten=forgotten, overlap_end=overlap_end)
+    del batches, existing_rows
     yield to_resolution(resolved, counting)
 
 
@@ -403,7 +404,7 @@ def edits_by_task(edits: Iterable[FileEdit]) -> dict[int, TaskEdits]:
     """What each task removes and adds, given the edits of a group of tasks."""
     removals: dict[int, list[pa.Table]] = defaultdict(list)
     rows: list[tuple[FileEdit, pa.Table]] = []
-    compressed: dict[int, SortedRows] = defaultdict(lambda: SortedRows(max_bytes=0))
+    on_disk: dict[int, SortedRows] = defaultdict(lambda: SortedRows(max_bytes=0))
     size_bytes = 0
     for edit in edits:
         if edit.removals:
@@ -413,8 +414,8 @@ def edits_by_task(edits: Iterable[FileEdit]) -> dict[int, TaskEdits]:
         size_bytes += rows[-1][1].nbytes
         while size_bytes > sorted_rows.MAX_BYTES and rows:
             for task, part in _by_task(*rows.pop()):
-                compressed[task].add(part)
-    added: Mapping[int, pa.Table | SortedRows] = compressed or dict(_rows_by_number(rows))
+                on_disk[task].add(part)
+    added: Mapping[int, pa.Table | SortedRows] = on_disk or dict(_rows_by_number(rows))
     return {number: TaskEdits(removals[number], added.get(number)) for number in {*removals, *added}}
 
 

@@ -30,6 +30,8 @@ ROW_GROUP_BYTES = 128 << 20
 _FIELD_ID = "PARQUET:field_id"
 """pyarrow writes this metadata of a column as its `field_id`, not as metadata."""
 SAMPLE_ROWS = 1 << 13
+SAMPLE_BYTES, MIN_SAMPLE_ROWS = 8 << 20, 1 << 7
+"""Of long values, a sample has fewer: counting different ones copies them."""
 MAX_BATCH_ROWS, MIN_BATCH_ROWS, BATCH_BYTES = 1 << 14, 1 << 10, 2 << 20
 """pyarrow encodes a column in batches of rows, by default of the smallest number; more rows take a tenth less time. A
 page ends at the end of a batch, so batches of long rows have fewer rows."""
@@ -220,6 +222,7 @@ def _is_repetitive(values: pa.ChunkedArray) -> bool:
     """Whether values repeat enough for a dictionary, judged by an evenly spaced sample."""
     if values.type == ENCODED_TEXT:
         return True
-    step = max(1, len(values) // SAMPLE_ROWS)
+    rows = max(MIN_SAMPLE_ROWS, min(SAMPLE_ROWS, len(values) * SAMPLE_BYTES // max(values.nbytes, 1)))
+    step = max(1, len(values) // rows)
     sample = values.take(pa.array(np.arange(0, len(values), step))) if step > 1 else values
     return bool(pc.count_distinct(sample, mode="all").as_py() <= MAX_DISTINCT_SHARE * len(sample))

@@ -95,17 +95,28 @@ def decoded(batch: pa.RecordBatch, keep: Collection[str], max_bytes: int) -> Ite
     Args:
         keep: Columns to leave encoded; the limit counts them as decoded.
     """
-    kinds = {field.name: field.type for field in batch.schema if pa.types.is_dictionary(field.type)}
-    if not kinds:
+    encoded = [column for column in batch.columns if pa.types.is_dictionary(column.type)]
+    if not encoded:
         yield batch
-        return
-    for part in cut_by_bytes(pa.Table.from_batches([batch]), max_bytes):
-        (one,) = part.to_batches() or [batch.slice(0, 0)]
-        columns = [
-            column.dictionary_decode() if name in kinds and name not in keep else column
-            for name, column in zip(one.schema.names, one.columns, strict=True)
-        ]
-        yield pa.record_batch(columns, names=one.schema.names)
+    elif batch.nbytes + batch.num_rows * sum(map(_longest_of, encoded)) <= max_bytes:
+        yield _decoded(batch, keep)
+    else:
+        for part in cut_by_bytes(pa.Table.from_batches([batch]), max_bytes):
+            yield from (_decoded(one, keep) for one in part.to_batches())
+
+
+def _decoded(batch: pa.RecordBatch, keep: Collection[str]) -> pa.RecordBatch:
+    columns = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) and name not in keep else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.record_batch(columns, names=batch.schema.names)
+
+
+def _longest_of(values: pa.DictionaryArray) -> int:
+    """Bytes of the longest value of a dictionary."""
+    texts = values.dictionary
+    return int(pc.max(pc.binary_length(texts)).as_py() or 0) if is_text(texts.type) else _width(texts.type)
 
 
 def _storage(kind: pa.DataType) -> pa.DataType:
@@ -143,8 +154,8 @@ def _longest_text(source: pa.NativeFile, footer: Footer, group: int, name: str) 
     parquet = ParquetFile(
         source, metadata=footer.arrow, read_dictionary=[name], pre_buffer=False, buffer_size=_PEEK_BYTES
     )
-    longest: int = 0
+    longest = 0
     for batch in parquet.iter_batches(1, row_groups=[group], columns=[name], use_threads=False):
-        longest = int(pc.max(pc.binary_length(batch.column(0).dictionary)).as_py() or 0)
+        longest = _longest_of(batch.column(0))
         break
     return longest
