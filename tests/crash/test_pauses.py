@@ -39,6 +39,7 @@ PAUSED = (
 )
 OTHERS: dict[str, tuple[Command, ...]] = {
     "rollback to 1": (lambda runner: runner.rollback(1),),
+    "rollback to 0": (lambda runner: runner.rollback(0), Runner.activate),
     "erase": (lambda runner: runner.erase(*ERASED),),
     "run, rollback and reapply": (Runner.process_table, Runner.rollback, Runner.reapply),
     "rollback, repair and run": (Runner.rollback, Runner.repair, Runner.activate, Runner.process_table),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -111,6 +111,37 @@ def compare(log: ChangeLog, files: Iterable[DataFile], listing: Iterable[ListedO
         if any(key.startswith(prefix) for key in keys):
             entries += _visible(log.store.list(prefix), prefix)
     return _differences(log, known, entries)
+
+
+def compare_with_history(log: ChangeLog, snapshot: Snapshot) -> Differences:
+    """`compare`, and of a table without a history also what is left of an earlier one in its folder.
+
+    Raises:
+        As `compare`.
+    """
+    differences = compare(log, snapshot.all_files)
+    if snapshot.history or has_namesake(log):
+        return differences
+    return replace(differences, stale=(*differences.stale, *sorted(_stale_history(log))))
+
+
+def clear_history_folder(log: ChangeLog, change: int) -> bool:
+    """Retire data files of an earlier history of the table that a run restored too late. The caller holds the lease.
+
+    Args:
+        change: Number of the newest change, after which the table has no history.
+
+    Returns:
+        Whether the folder contains other files.
+    """
+    stale = _stale_history(log)
+    _put_right(log, Differences(stale=tuple(sorted(stale))), Fence(log, change))
+    return bool(visible_history(log))
+
+
+def _stale_history(log: ChangeLog) -> set[str]:
+    """Paths of the table's own files among those in the folder of a history that it does not have."""
+    return set(_retired_by(log, {log.layout.data_path_of(entry.key) for entry in visible_history(log)}))
 
 
 def _other_folders(layout: LakeLayout) -> tuple[str, ...]:

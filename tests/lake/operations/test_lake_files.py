@@ -10,10 +10,13 @@ import pytest
 
 from cdclake.adapters.memory import ManualClock, MemoryState
 from cdclake.commit import table_files
+from cdclake.commit.table_files import compare_with_history
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.errors import IntegrityError, LakeFilesError
 from cdclake.lake.operations.load import load_initial
+from cdclake.model.layout import is_in_history
 from cdclake.model.table import TableState
+from tests.lake.over_time import TableOverTime
 from tests.lake.table import Table
 
 if TYPE_CHECKING:
@@ -167,3 +170,23 @@ def test_a_vanished_file_without_a_copy_cannot_be_repaired(table: Table) -> None
     with pytest.raises(IntegrityError, match="neither in the table") as caught:
         registered(table).repair()
     assert name in str(caught.value.details["file"])
+
+
+def test_a_history_file_that_was_restored_too_late_does_not_stop_a_reload_from_change_0(tmp_path: Path) -> None:
+    table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id", "History": "true"})
+    table.write_load([{"id": 1, "name": "a"}])
+    table.load_initial()
+    (path,) = [file.path for file in table.log.snapshot(1).all_files if is_in_history(file.path)]
+    table.roll_back(to=0)
+    log, layout = table.log, table.layout
+    key, retired = layout.data_key(path), layout.retired_key(path)
+    log.store.restore(key, retired)  # as a run that was paused during a rollback
+    assert compare_with_history(log, log.snapshot(2)).stale == (path,)
+    log.store.put(foreign := layout.history.table_prefix + "foreign.parquet", b"x")
+    with pytest.raises(LakeFilesError, match="contains files that cdclake did not write"):
+        table.load_initial()
+    log.store.delete([foreign])
+    table.load_initial()
+    visible = {entry.key for entry in log.store.list(layout.history.table_prefix)}
+    live = [file.path for file in table.log.snapshot(3).all_files if is_in_history(file.path)]
+    assert visible == {layout.data_key(path) for path in live}

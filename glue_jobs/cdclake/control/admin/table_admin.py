@@ -11,7 +11,7 @@ from cdclake.commit.adopt import adopt
 from cdclake.commit.clean_up import CleanUpPlan, clean_up, has_leftovers, plan_clean_up
 from cdclake.commit.publish import KeepAlive, no_lease
 from cdclake.commit.roll_forward import roll_forward
-from cdclake.commit.table_files import Differences, check_files, compare, repair
+from cdclake.commit.table_files import Differences, check_files, compare_with_history, repair
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import UndoPlan, apply_undo, check_files_retained, plan_reapply, plan_rollback
 from cdclake.control.catalog.sync import sync_catalog
@@ -265,7 +265,7 @@ class RegisteredTable:
 
         The result is correct only while no run works on the table.
         """
-        return compare(self.log, self.log.snapshot(self.log.head()).all_files)
+        return compare_with_history(self.log, self.log.snapshot(self.log.head()))
 
     def repair(self, agreed: Differences | None = None) -> Differences:
         """Restore vanished data files and move foreign files out of the table's folder. Returns the differences.
@@ -281,7 +281,7 @@ class RegisteredTable:
         """
         with self._leased() as lease:
             change = self.log.head()
-            differences = compare(self.log, self.log.snapshot(change).all_files)
+            differences = compare_with_history(self.log, self.log.snapshot(change))
             if agreed is not None and differences != agreed:
                 raise self._changed_meanwhile()
             repair(self.log, change, differences, lease.renew_if_due)

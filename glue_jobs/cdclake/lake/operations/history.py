@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cdclake import logs
 from cdclake.commit.log import require_place_of_history, ways_out
-from cdclake.commit.table_files import visible_history
+from cdclake.commit.table_files import clear_history_folder
 from cdclake.errors import ConfigurationError, LakeFilesError
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.scd2.tasks import HistoryPlan
@@ -64,7 +64,7 @@ def plan_history(
     _require_possible(run, shape, existing)
     own = f"Set {Attribute.HISTORY} to false, or rename that table with a DMS mapping rule"
     require_place_of_history(run.log, ways_out(run.layout.name) if existing else own)
-    if not existing and visible_history(run.log):
+    if not existing and clear_history_folder(run.log, before.change):
         message = f"The history folder of {run.layout.name} contains files that cdclake did not write"
         remedy = f"Empty it, or set {Attribute.HISTORY} to false"
         raise LakeFilesError(message, remedy=remedy, folder=run.layout.history.table_prefix)
