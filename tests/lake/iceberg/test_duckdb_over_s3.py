@@ -47,7 +47,6 @@ def connection(endpoint: str) -> duckdb.DuckDBPyConnection:
         opened.execute(f"LOAD '{found[0]}'")
     secret = f"TYPE s3, KEY_ID 'a', SECRET 'b', ENDPOINT '{endpoint}', URL_STYLE 'path', USE_SSL false"
     opened.execute(f"CREATE SECRET ({secret})")
-    opened.execute("SET http_retries = 0")
     return opened
 
 
@@ -73,7 +72,8 @@ def served(lake: Path, hints: tuple[bytes, bytes]) -> Iterator[duckdb.DuckDBPyCo
             self.send_header("Content-Length", str(len(part)))
             self.send_header("Content-Range", f"bytes {first}-{int(first) + len(part) - 1}/{len(content)}")
             self.send_header("ETag", f'"{md5(content, usedforsecurity=False).hexdigest()}"')
-            self.send_header("Last-Modified", "Tue, 05 Mar 2024 10:15:00 GMT")
+            second = int(content) if content.isdigit() else 0  # of each hint another
+            self.send_header("Last-Modified", f"Tue, 05 Mar 2024 10:15:{second:02} GMT")
             self.end_headers()
             if self.command == "GET":
                 self.wfile.write(part)
@@ -105,6 +105,7 @@ def test_a_hint_that_is_replaced_between_two_requests_fails_the_query_which_can_
     lake: Path, hints: tuple[bytes, bytes]
 ) -> None:
     with served(lake, hints) as opened:
+        opened.execute("SET http_retries = 0")
         with pytest.raises(duckdb.Error, match=r"ETag on reading file .*version-hint\.text"):
             opened.execute(SCAN)
         assert opened.execute(SCAN).fetchall() == [(int(hints[1]),)]
@@ -113,7 +114,8 @@ def test_a_hint_that_is_replaced_between_two_requests_fails_the_query_which_can_
 @pytest.mark.parametrize("hints", [FROM_9_TO_10, FROM_8_TO_9])
 def test_a_query_as_the_document_writes_it_never_fails(lake: Path, hints: tuple[bytes, bytes]) -> None:
     with served(lake, hints) as opened:
-        for number in hints:
+        opened.execute("SET http_retries = 0")
+        for number in (*hints, hints[1]):
             for statement in documented():
                 found = opened.execute(statement).fetchall()
             assert found == [(int(number),)]
