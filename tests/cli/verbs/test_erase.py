@@ -103,7 +103,7 @@ def test_a_session_shows_first_then_erases(table: ErasableTable, cdclake: Any) -
 
     assert SECRET_NAME.encode() in b"".join(in_raw().values())
     unknown = RAW_PREFIX + "LOAD1.csv"
-    aws_clients.client("s3").put_object(Bucket=RAW, Key=unknown, Body=b"")
+    aws_clients.client("s3").put_object(Bucket=RAW, Key=unknown, Body=b"x")
     dry = cdclake.record("erase", TABLE, *WHICH, "--raw", "--dry-run")
     raw = cdclake.record("erase", TABLE, *WHICH, "--raw", "--yes")
     assert dry.keys() == raw.keys()

@@ -407,9 +407,8 @@ def _load(seed: Seed, content: bytes, *, was_read: bool) -> str:
         assert was_read, "a file was loaded that cannot be read"
         if summary["change"] is None:
             return "read"
-        rows = pa.concat_tables(
-            [pq.read_table(table.folder / path, partitioning=None) for path in table.files()], promote_options="default"
-        )
+        files = [pq.read_table(table.folder / path, partitioning=None) for path in table.files()]
+        rows = pa.concat_tables(files, promote_options="default") if files else pa.table({})  # all rows are bad
         batch = table.read(seed.relative)
         last = {row["id"]: row for row in batch.rows.to_pylist()}
         repeated = batch.rows.num_rows - len(last) if is_load else 0  # of a full load, the last row with a key counts
