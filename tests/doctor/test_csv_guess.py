@@ -50,10 +50,32 @@ def test_a_single_column_is_not_sure() -> None:
         ("I,Ann,Bob\nU,Eve,Joe\n", ()),
         ("1,x\n2,y\n", ()),
         ("id,id\n1,2\n", ()),
+        ("id,$x,`a`\n1,2,3\n", ("id", "$x", "`a`")),
+        ("id,<b>, name \n1,2,x\n", ("id", "<b>", " name ")),
+        ("id,x\n 1 , 2.5\n", ("id", "x")),
+        ("code,q\nNA,NA\nDE,4\n", ("code", "q")),
+        ("code,q\nNA,NA\nDE,NA\n", ()),
+        ("-5,+1\n1,2\n", ()),
+        (f"id,{'x' * 200}\n1,2\n", ()),
     ],
 )
 def test_a_header_has_names_above_values(text: str, header: tuple[str, ...]) -> None:
     assert guess(text).header == header
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "header"),
+    [
+        ("code,name\nA,x\n", True, ("code", "name")),
+        ("code,name\n", True, ("code", "name")),
+        ("id,name\n1,x\n", False, ()),
+        ("1,x\n2,y\n", True, ()),
+    ],
+)
+def test_the_table_says_whether_a_line_that_may_be_a_header_is_one(
+    text: str, says: bool, header: tuple[str, ...]
+) -> None:
+    assert guess(text, change=False, known=CsvDialect(add_column_name=says)).header == header
 
 
 def test_the_null_text_is_inferred_only_from_columns_of_numbers_and_times() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from cdclake.lake.raw.bad_values import NULL_TEXTS
 from cdclake.lake.raw.csv_records import RecordFormat, records
 from cdclake.model.schema import OP_COLUMN
 from cdclake.model.table import CsvDialect
@@ -22,7 +23,7 @@ _RECORDS = 200
 _MAJORITY = 0.75
 _MIN_NULLS = 3
 _VALUE = re.compile(rb"[-+]?\d[\d.,:eE+ TZ/-]*|(?i:null|true|false|\\N|)")
-_NAME = re.compile(rb"(?:[^\W\d]|[\x80-\xff])[^\x00-\x1f\x7f]{0,127}")
+_NAME = re.compile(rb"[^\x00-\x1f\x7f]{1,128}")
 _OPERATIONS = frozenset({b"I", b"U", b"D"})
 
 
@@ -69,13 +70,14 @@ def guess_csv(heads: Sequence[Head], known: CsvDialect | None = None) -> CsvGues
 
     Args:
         heads: Starts of some files.
-        known: The dialect in the table's settings. It wins if it splits the rows consistently.
+        known: The dialect in the table's settings. It wins if it splits the rows consistently. What it says about a
+            header line is true of first lines that may be one.
     """
     best = known if known and _fitness(heads, known)[0] else _best_dialect(heads, known)
     files = [_fields(head, best) for head in heads]
     if not any(files):
         return None
-    header = _header(files)
+    header = _header(files, known.add_column_name if known else None)
     bodies = [rows[1:] if header else rows for rows in files]
     has_op = _start_with_operations(rows for rows, head in zip(bodies, heads, strict=True) if head.change)
     if header:
@@ -132,12 +134,16 @@ def _fitness(heads: Sequence[Head], dialect: CsvDialect) -> tuple[bool, float]:
     return width > 1 and even >= _MAJORITY, even * width
 
 
-def _header(files: Sequence[list[list[bytes]]]) -> tuple[str, ...]:
-    """Names in the first line, if it is a header in every file."""
+def _header(files: Sequence[list[list[bytes]]], known: bool | None) -> tuple[str, ...]:
+    """Names in the first line, if it is a header in every file.
+
+    Args:
+        known: Whether it is one, if the table's settings say so.
+    """
     first_rows = [rows[0] for rows in files if rows]
-    if not all(_are_names(row) for row in first_rows):
+    if known is False or not all(_are_names(row) for row in first_rows):
         return ()
-    is_header = any(row[0] == OP_COLUMN.encode() for row in first_rows)
+    is_header = known or any(row[0] == OP_COLUMN.encode() for row in first_rows)
     is_header = is_header or any(_names_above_values(rows) for rows in files if len(rows) > 1)
     longest = max(first_rows, key=len)
     names = [name.decode("utf-8", "backslashreplace") for name in longest]
@@ -146,17 +152,26 @@ def _header(files: Sequence[list[list[bytes]]]) -> tuple[str, ...]:
 
 def _are_names(row: list[bytes]) -> bool:
     distinct = {name.lower() for name in row}
-    return len(distinct) == len(row) and all(_NAME.fullmatch(name) for name in row) and row[0] not in _OPERATIONS
+    are_names = all(_NAME.fullmatch(name) and not _is_value(name) for name in row)
+    return are_names and len(distinct) == len(row) and row[0] not in _OPERATIONS
 
 
 def _names_above_values(rows: list[list[bytes]]) -> bool:
     """Whether any column has a name on top and only numbers, times or the like below."""
     body = [row for row in rows[1:] if len(row) == len(rows[0])]
     return bool(body) and any(
-        all(_VALUE.fullmatch(row[i]) for row in body) and any(row[i] for row in body)
-        for i, name in enumerate(rows[0])
-        if not _VALUE.fullmatch(name)
+        all(_is_value(row[i]) or _is_null(row[i]) for row in body)
+        and any(row[i].strip() and not _is_null(row[i]) for row in body)
+        for i in range(len(rows[0]))
     )
+
+
+def _is_value(text: bytes) -> bool:
+    return _VALUE.fullmatch(text.strip()) is not None
+
+
+def _is_null(text: bytes) -> bool:
+    return text.strip().upper().decode("latin-1") in NULL_TEXTS
 
 
 def _start_with_operations(bodies: Iterable[list[list[bytes]]]) -> bool:
