@@ -167,6 +167,30 @@ def test_a_pair_of_columns_may_be_the_key(tmp_path: Path) -> None:
     assert proposed(tmp_path)["PrimaryKey"] == "shop,order"
 
 
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [
+        (("1", " 1", "2"), None),
+        (("1.0", "1.00", "2"), None),
+        (("2024-01-01", "2024-01-01 00:00:00", "2024-01-02"), None),
+        (("NA", "DE", "FR"), None),
+        (("IT", "DE", "FR"), "code"),
+    ],
+)
+def test_a_key_has_distinct_values_also_as_its_type_and_none_is_the_null_text(
+    tmp_path: Path, keys: tuple[str, ...], key: str | None
+) -> None:
+    put(tmp_path, LOAD, ("code", "n"), *zip(keys, ("NA", 4, "NA"), strict=True))
+    settings = proposed(tmp_path)
+    assert settings["CsvNullValue"] == "NA"
+    assert settings.get("PrimaryKey") == key
+
+
+def test_nan_is_no_null_text_of_doubles(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, ("id", "x"), (1, "NaN"), (2, "1e5"), (3, "-Infinity"))
+    assert proposed(tmp_path) == {"Schema": "id bigint, x double", "PrimaryKey": "id"}
+
+
 def test_names_that_need_quotes_and_files_without_a_header_get_a_schema_that_is_read(tmp_path: Path) -> None:
     put(tmp_path / "odd", LOAD, ("id, no", "it's `odd` (1)", "x y"), (1, 2, "a"), (2, 3, "b"))
     settings = proposed(tmp_path / "odd")

@@ -120,7 +120,8 @@ def propose_types(
         for name, shapes in statistics.columns.items()
     )
     order = list(statistics.columns)
-    ranked = sorted(statistics.keys(), key=lambda key: _rank(key, statistics.load_rows, likely, order))
+    keys = statistics.keys(schema, csv.null_value)
+    ranked = sorted(keys, key=lambda key: _rank(key, statistics.load_rows, likely, order))
     return Proposal(
         columns,
         schema if verified else Schema(),
@@ -145,12 +146,16 @@ def _without_repeats(columns: Iterable[Column]) -> Schema:
 
 
 def _null_text(statistics: TypeStatistics, likely: dict[str, str], current: str) -> str:
-    """The null text with which most columns have another type than text; the current one if no other has more."""
+    """The null text with which most columns have another type than text; the current one if no other has more.
+
+    NaN is a value of a double.
+    """
     columns = [shapes for name, shapes in statistics.columns.items() if likely[name] != "string"]
     gains = Counter[str]()
-    for shapes in columns:
-        if len(shapes.null_like) == 1:
-            gains.update(shapes.null_like.keys())
+    for name, shapes in statistics.columns.items():
+        texts = [text for text in shapes.null_like if likely[name] != "double" or text.strip().upper() != "NAN"]
+        if likely[name] != "string" and len(texts) == 1:
+            gains[texts[0]] += 1
     if not gains:
         return current
     rows = Counter[str]()

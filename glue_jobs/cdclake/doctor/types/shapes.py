@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.lake.raw.bad_values import NULL_TEXTS, OTHER_NUMBERS, OTHER_TIMES
+from cdclake.lake.storage.types import cast_column
 from cdclake.model.rawfiles import RawFormat, RawKind
 from cdclake.model.schema import ADDED_PREFIXES, MAX_DECIMAL_PRECISION, OP_COLUMN
 
@@ -160,13 +161,23 @@ class TypeStatistics:
             if name in chosen and "," not in name and name == name.strip() and _may_be_key(chosen[name])
         }
 
-    def keys(self) -> list[tuple[tuple[str, ...], int]]:
+    def keys(self, schema: Schema, null_text: str) -> list[tuple[tuple[str, ...], int]]:
         """Columns without nulls and their number of distinct values in the full load: unique ones, else the nearest.
 
         If no column is unique, pairs of columns are tried, and the columns are also given.
+
+        Args:
+            schema: The columns' types: 1.0 and 1.00 are one decimal.
+            null_text: The text that is null.
         """
-        columns = {name: pa.chunked_array(parts).combine_chunks() for name, parts in (self._loaded or {}).items()}
-        distinct = {name: int(pc.count_distinct(values).as_py()) for name, values in columns.items()}
+        columns: dict[str, pa.Array] = {}
+        for name, parts in (self._loaded or {}).items():
+            texts = pa.chunked_array(parts).combine_chunks()
+            column = schema.find(name)
+            values = cast_column(texts, column.type)[0] if column else texts
+            if not values.null_count and not pc.any(pc.equal(texts, null_text.encode())).as_py():
+                columns[name] = values
+        distinct = {name: len(values.unique()) for name, values in columns.items()}
         unique = [name for name, count in distinct.items() if count == self.load_rows]
         if unique:
             return [((name,), self.load_rows) for name in unique]
