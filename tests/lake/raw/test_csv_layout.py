@@ -152,3 +152,9 @@ def test_a_data_row_is_not_taken_as_a_header_without_schema(tmp_path: Path, name
     error = refusal(Table(tmp_path, PERSONS, {}), name, line + b"\n")
     assert "no header line" in error.message
     assert "Schema" in error.remedy
+
+
+def test_without_schema_the_setting_says_that_a_first_line_of_text_is_a_row(tmp_path: Path) -> None:
+    error = refusal(Table(tmp_path, PERSONS, {"AddColumnName": "false"}), "LOAD00000001.csv", b"Ann,Rome\nBob,Oslo\n")
+    assert "no header line" in error.message
+    assert "Schema" in error.remedy

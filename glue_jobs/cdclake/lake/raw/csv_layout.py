@@ -81,7 +81,8 @@ def _is_header(first: tuple[str, ...], declared: tuple[str, ...], dialect: CsvDi
     """
     operations = _operations(file)
     if not declared:
-        if first[0] in operations or any(map(_NUMBER_OR_TIME.fullmatch, first)):
+        is_row = first[0] in operations or any(map(_NUMBER_OR_TIME.fullmatch, first))
+        if is_row or dialect.add_column_name is False:
             message = "A raw CSV file has no header line, and the Schema attribute is not set"
             raise SchemaMismatchError(message, remedy=_REMEDY, file=file.relative)
         return True
