@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import subprocess
 
 import pytest
 
 from cdclake.control.jobs.entry import error_line
+from cdclake.doctor.fixes import tables_set
 from cdclake.errors import BadRowError, IntegrityError
 from cdclake.model.table import TableName
-from cdclake.printable import printable
+from cdclake.printable import printable, shell_word
 
 HIDDEN = [
     "\x1b",
@@ -34,6 +37,33 @@ def test_a_character_that_is_not_shown_is_escaped_and_can_be_read_back(char: str
     assert shown.isprintable()
     assert shown.isascii()
     assert ast.literal_eval(f"'{shown}'") == f"a{char}b"
+
+
+def test_a_shell_reads_back_what_a_command_quotes() -> None:
+    texts = [
+        "",
+        "id",
+        "a b",
+        "it's",
+        "\\N",
+        "CsvDelimiter=\x01",
+        "CsvRowDelimiter=\x1e'\\n",
+        *(f"a'\\{char}b" for char in HIDDEN),
+    ]
+    command = " ".join(map(shell_word, texts))
+    assert command.isprintable()
+    shell = subprocess.run(
+        ["bash", "-c", f"printf '%s\\0' {command}"],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "LC_ALL": "C.UTF-8"},
+    )
+    assert shell.stdout.decode().split("\0")[:-1] == texts
+
+
+def test_a_command_of_the_doctor_quotes_what_is_not_shown() -> None:
+    command = tables_set(TableName("shop", "orders"), "--set", "CsvDelimiter=\x01")
+    assert command == r"cdclake tables set shop.orders --set $'CsvDelimiter=\x01'"
 
 
 @pytest.mark.parametrize("text", ["", "größe", "注文", "🎁", "a b", "a\u00a0b", "e\u0301", "\ue000"])

@@ -6,6 +6,7 @@ bidirectional text, and nothing for an invisible one. So two names could look al
 
 from __future__ import annotations
 
+import shlex
 from unicodedata import category
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -26,6 +27,14 @@ def printable(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(_escaped(char) if category(char) in _HIDDEN and char not in keep else char for char in text)
+
+
+def shell_word(text: str) -> str:
+    """A text quoted for a shell, so that a command with it is safe to copy, and works, from a terminal or a page."""
+    if printable(text) == text:
+        return shlex.quote(text)
+    escaped = printable(text.replace("\\", "\\\\").replace("'", "\\'"))
+    return f"$'{escaped}'"
 
 
 def _escaped(char: str) -> str:

@@ -7,10 +7,10 @@ content", for rules; `S3Settings` in the DMS API for endpoint settings; "Specify
 from __future__ import annotations
 
 import json
-import shlex
 from typing import TYPE_CHECKING
 
 from cdclake.doctor.dms.recommended import old_key_rule, sequence_rule
+from cdclake.printable import shell_word
 
 if TYPE_CHECKING:
     from cdclake.model.table import TableName
@@ -38,7 +38,7 @@ def before_image_rule(table: TableName) -> str:
 
 def tables_set(table: TableName, *arguments: str) -> str:
     """The command that changes settings of the table."""
-    return shlex.join(["cdclake", "tables", "set", str(table), *arguments])
+    return " ".join(["cdclake tables set", table.typed, *map(shell_word, arguments)])
 
 
 def escaped(text: str) -> str:

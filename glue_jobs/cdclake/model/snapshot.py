@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import gzip
 import json
-import shlex
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -23,6 +22,7 @@ from cdclake.model.rawfiles import RawKind, file_order
 from cdclake.model.schema import Column, Schema, clashes
 from cdclake.model.stored_json import FORMAT, read_stored
 from cdclake.model.table import TableState
+from cdclake.printable import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -467,4 +467,4 @@ def check_declared_types(lake: Snapshot, settings: TableSettings, name: TableNam
 
 
 def _set_command(name: TableName, *settings: str) -> str:
-    return " ".join([f"cdclake tables set {name.typed}", *(f"--set {shlex.quote(setting)}" for setting in settings)])
+    return " ".join([f"cdclake tables set {name.typed}", *(f"--set {shell_word(setting)}" for setting in settings)])

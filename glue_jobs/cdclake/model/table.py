@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from enum import Enum
@@ -16,7 +15,7 @@ from cdclake.model.names import DRIFT_SEPARATOR, Attribute, Sentinel
 from cdclake.model.rawfiles import file_order, is_transactions_key, read_time, transactions_prefix
 from cdclake.model.schema import Schema, parse_columns
 from cdclake.model.times import iso_utc, parse_iso_utc
-from cdclake.printable import printable
+from cdclake.printable import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,11 +73,7 @@ class TableName:
     @property
     def typed(self) -> str:
         """The name quoted for a shell, so that commands in remedies are safe to copy."""
-        text = str(self)
-        if printable(text) == text:
-            return shlex.quote(text)
-        escaped = printable(text.replace("\\", "\\\\").replace("'", "\\'"))
-        return f"$'{escaped}'"
+        return shell_word(str(self))
 
     @classmethod
     def parse(cls, text: str) -> TableName:

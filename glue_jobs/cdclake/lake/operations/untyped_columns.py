@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from cdclake.errors import SchemaMismatchError
 from cdclake.model.schema import UNTYPED, Column, Schema
+from cdclake.printable import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ def with_types(
             declared = Schema((*(run.settings.schema or ()), Column(unknown, "<type>"))).declaration
             remedy = (
                 f"Nothing of it was applied. Declare its type: cdclake tables set {run.layout.name.typed} --schema"
-                f" {shlex.quote(declared)}"
+                f" {shell_word(declared)}"
             )
             raise SchemaMismatchError(message, remedy=remedy, file=file.relative, column=unknown)
     return [replace(one, schema=_typed(one.schema, types)) for one in inspections]
