@@ -48,6 +48,23 @@ def test_a_change_file_stamped_in_the_future_stops_its_table_and_costs_no_later_
     assert orders.rows() == {1: "real", 2: "two"}
 
 
+@pytest.mark.parametrize("ignored", [True, False])
+def test_a_table_recovers_when_the_file_that_stopped_it_is_gone_and_nothing_is_due(orders: Orders, ignored: bool):
+    orders.run()
+    empty = change_name(after(minutes=70))
+    orders.put(empty, "")
+    status = orders.run()
+    assert status.health is Health.FAILED
+    assert "IgnoreFiles" in status.to_do
+    if ignored:
+        orders.set(IgnoreFiles=empty)
+    else:
+        orders.put(empty, "U,1,real\n", after(minutes=71))
+    assert orders.run().health is Health.UP_TO_DATE
+    assert orders.rows() == {1: "one" if ignored else "real", 2: "two"}
+    assert orders.plan().action is not Action.START
+
+
 def test_a_reload_does_not_cover_a_change_file_stamped_in_the_future(orders: Orders):
     orders.run()
     orders.put(FUTURE, "I,9,future\n")

@@ -23,7 +23,7 @@ from cdclake.control.plan.lost_files import count_vanished, pending_note
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.errors import ConfigurationError, IntegrityError, RawFilesLostError
 from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, pending_changes, window_begin
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Attribute, RunState, Sentinel
 from cdclake.model.rawfiles import MAX_STAMP_AHEAD, file_order, stamp_time
 from cdclake.model.snapshot import LakeKeys, Snapshot, check_declared_types
 from cdclake.model.table import TableState
@@ -67,6 +67,7 @@ def plan_table(
     if not lake:
         decision = _with_known_files(state, decision, files, complete=complete)
         decision = _with_lease(state, _with_clean_up(state, _with_catalog(state, decision), now), now)
+        decision = _with_retry(state, decision, now)
     found = OpenFindings.of(state.item)
     opened = found.texts(state.name) if found else ()
     return replace(decision, findings=(*decision.findings, *_without_transactions(state, files, now), *opened))
@@ -102,7 +103,7 @@ def _plan_files(
         lake: The lake table, which knows what was applied. Only the holder of the table's lease passes it. Without it
             the decision rests on the item: a leased table is `BUSY`. A table needs a `LOOK` if a change file before the
             watermark was written since the last listing, or the files up to the watermark are not those of the last
-            run, if an expired lease was not released, or if the last update of the catalog failed.
+            run, if an expired lease was not released, or if the last run or update of the catalog failed.
         dms_state: The result of `full_load_gate.dms_table_state`.
 
     Raises:
@@ -325,6 +326,14 @@ def _with_lease(state: TableState, decision: Decision, now: datetime) -> Decisio
         end = f"counts as expired: {fault}" if fault else f"expired at {display_stored(until)}"
         reason = f"run {holder} did not release its lease, which {end}"
         return replace(decision, kind=DecisionKind.LOOK, reason=reason)
+    return decision
+
+
+def _with_retry(state: TableState, decision: Decision, now: datetime) -> Decision:
+    """Give a table whose last run failed another, even if nothing is due: it may be that what stopped it is gone."""
+    failed = state.item.get(Attribute.LAST_RUN_STATE) == RunState.FAILED
+    if failed and decision.kind is DecisionKind.NOTHING_NEW and not state.leased(now):
+        return replace(decision, kind=DecisionKind.LOOK, reason="the last run failed")
     return decision
 
 
