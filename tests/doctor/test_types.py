@@ -186,6 +186,13 @@ def test_a_key_has_distinct_values_also_as_its_type_and_none_is_the_null_text(
     assert settings.get("PrimaryKey") == key
 
 
+def test_a_key_is_not_null_in_change_files_either(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, ("code", "n"), ("DE", 4), ("FR", "NA"))
+    assert proposed(tmp_path)["PrimaryKey"] == "code"
+    put(tmp_path, CHANGE, ("Op", "code", "n"), ("I", "NA", 5))
+    assert "PrimaryKey" not in proposed(tmp_path)
+
+
 def test_nan_is_no_null_text_of_doubles(tmp_path: Path) -> None:
     put(tmp_path, LOAD, ("id", "x"), (1, "NaN"), (2, "1e5"), (3, "-Infinity"))
     assert proposed(tmp_path) == {"Schema": "id bigint, x double", "PrimaryKey": "id"}

@@ -109,10 +109,10 @@ def propose_types(
         csv = settings.csv
     needed = (name for name in names if _needed(name, declared))
     tried = _without_repeats(declared.find(name) or Column(name, likely.get(name, "string")) for name in needed)
-    refused, verified = _refused(fs, files, replace(settings, schema=tried, csv=csv), table)
+    refused, nulls, verified = _refused(fs, files, replace(settings, schema=tried, csv=csv), table)
     if not verified and has_header:  # the header of a file may be one with other names only if it is known to be one
         csv = replace(csv, add_column_name=True)
-        refused, verified = _refused(fs, files, replace(settings, schema=tried, csv=csv), table)
+        refused, nulls, verified = _refused(fs, files, replace(settings, schema=tried, csv=csv), table)
     text = [name for name in refused if refused[name] and not declared.find(name)]
     schema = Schema(tuple(replace(column, type="string") if column.name in text else column for column in tried))
     columns = tuple(
@@ -120,7 +120,7 @@ def propose_types(
         for name, shapes in statistics.columns.items()
     )
     order = list(statistics.columns)
-    keys = statistics.keys(schema, csv.null_value)
+    keys = statistics.keys(Schema(tuple(column for column in schema if not nulls[column.name])))
     ranked = sorted(keys, key=lambda key: _rank(key, statistics.load_rows, likely, order))
     return Proposal(
         columns,
@@ -168,22 +168,24 @@ def _null_text(statistics: TypeStatistics, likely: dict[str, str], current: str)
 
 def _refused(
     fs: FileSystem, files: Sequence[RawFile], settings: TableSettings, table: TableName
-) -> tuple[Counter[str], int]:
-    """Values by column that are not of their type when cdclake reads them, and the number of rows.
+) -> tuple[Counter[str], Counter[str], int]:
+    """By column, values that are not of their type when cdclake reads them, and nulls; then the number of rows.
 
     No rows if the files cannot be read with these settings.
     """
-    refused, rows = Counter[str](), 0
+    refused, nulls, rows = Counter[str](), Counter[str](), 0
     for file in files:
         for raw in _rows(fs, file, settings, table):
             if raw is None:
-                return refused, 0
+                return refused, nulls, 0
             rows += raw.columns.num_rows
             for name, values in zip(raw.columns.schema.names, raw.columns.columns, strict=True):
                 column = settings.schema.find(name) if settings.schema else None
                 if column:
-                    refused[column.name] += len(cast_column(_sent(values, settings.csv.no_sup_value), column.type)[1])
-    return refused, rows
+                    typed, bad = cast_column(_sent(values, settings.csv.no_sup_value), column.type)
+                    refused[column.name] += len(bad)
+                    nulls[column.name] += typed.null_count - len(bad)
+    return refused, nulls, rows
 
 
 def _rows(fs: FileSystem, file: RawFile, settings: TableSettings, table: TableName) -> Iterator[RawRows | None]:

@@ -161,21 +161,20 @@ class TypeStatistics:
             if name in chosen and "," not in name and name == name.strip() and _may_be_key(chosen[name])
         }
 
-    def keys(self, schema: Schema, null_text: str) -> list[tuple[tuple[str, ...], int]]:
+    def keys(self, schema: Schema) -> list[tuple[tuple[str, ...], int]]:
         """Columns without nulls and their number of distinct values in the full load: unique ones, else the nearest.
 
         If no column is unique, pairs of columns are tried, and the columns are also given.
 
         Args:
-            schema: The columns' types: 1.0 and 1.00 are one decimal.
-            null_text: The text that is null.
+            schema: Columns without nulls, in change files too, with their types: 1.0 and 1.00 are one decimal.
         """
         columns: dict[str, pa.Array] = {}
         for name, parts in (self._loaded or {}).items():
             texts = pa.chunked_array(parts).combine_chunks()
             column = schema.find(name)
-            values = cast_column(texts, column.type)[0] if column else texts
-            if not values.null_count and not pc.any(pc.equal(texts, null_text.encode())).as_py():
+            values = cast_column(texts, column.type)[0] if column else None
+            if values is not None and not values.null_count:
                 columns[name] = values
         distinct = {name: len(values.unique()) for name, values in columns.items()}
         unique = [name for name, count in distinct.items() if count == self.load_rows]
