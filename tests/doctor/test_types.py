@@ -193,6 +193,18 @@ def test_a_key_is_not_null_in_change_files_either(tmp_path: Path) -> None:
     assert "PrimaryKey" not in proposed(tmp_path)
 
 
+def test_a_column_that_the_newest_file_lacks_is_proposed_unchecked(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, ("id", "n"), (1, 4), (2, 5))
+    put(tmp_path, CHANGE, ("Op", "ID", "N"), ("U", 1, 5))
+    found = finding(tmp_path)
+    assert found
+    assert "--unchecked" not in found.paste
+    put(tmp_path, CHANGE, ("Op", "id"), ("U", 1))
+    found = finding(tmp_path)
+    assert found
+    assert found.paste.endswith(" --unchecked")
+
+
 def test_nan_is_no_null_text_of_doubles(tmp_path: Path) -> None:
     put(tmp_path, LOAD, ("id", "x"), (1, "NaN"), (2, "1e5"), (3, "-Infinity"))
     assert proposed(tmp_path) == {"Schema": "id bigint, x double", "PrimaryKey": "id"}

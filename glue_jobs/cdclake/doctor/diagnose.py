@@ -136,7 +136,7 @@ def diagnose(
     evidence = Evidence(state, settings, listing, facts, statistics, guess, raw.versioned, now, unread, raw.task)
     checks = (check_files, check_dms, check_keys, check_order, check_columns)
     findings = [finding for check in checks for finding in check(evidence)]
-    findings += check_types(proposal, settings, state.name, guess)
+    findings += check_types(proposal, settings, state.name, guess, facts[-1].columns)
     return Diagnosis(
         table=str(state.name),
         registered=registered,

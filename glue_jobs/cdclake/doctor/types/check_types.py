@@ -9,7 +9,7 @@ from cdclake.doctor.fixes import escaped, tables_set
 from cdclake.model.names import Attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from cdclake.doctor.csv_guess import CsvGuess
     from cdclake.doctor.types.proposal import Proposal, ProposedColumn
@@ -19,12 +19,17 @@ _MAX_NULL_TEXTS = 3
 
 
 def check_types(
-    proposal: Proposal | None, settings: TableSettings, name: TableName, guess: CsvGuess | None
+    proposal: Proposal | None,
+    settings: TableSettings,
+    name: TableName,
+    guess: CsvGuess | None,
+    newest: Collection[str],
 ) -> Iterator[Finding]:
     """Columns of CSV files that are text because nothing declares their types.
 
     Args:
         proposal: Types for them; None if there are none.
+        newest: Columns of the newest file, with which `tables set` compares those that settings name.
     """
     if proposal is None:
         return
@@ -50,10 +55,13 @@ def check_types(
     )
     if settings.schema is None and guess and not guess.header:
         fix += f". The files have no header line: replace {proposal.schema.names[0]} and the like by the columns' names"
-    yield Finding(Code.UNTYPED, text, fix, _command(proposal, settings, name), details=tuple(details))
+    arguments = _arguments(proposal, settings)
+    if newest and not {one.lower() for one in proposal.schema.names} <= {one.lower() for one in newest}:
+        arguments.append("--unchecked")
+    yield Finding(Code.UNTYPED, text, fix, tables_set(name, *arguments), details=tuple(details))
 
 
-def _command(proposal: Proposal, settings: TableSettings, name: TableName) -> str:
+def _arguments(proposal: Proposal, settings: TableSettings) -> list[str]:
     arguments = ["--schema", proposal.schema.declaration]
     for attribute, now, proposed in (
         (Attribute.CSV_DELIMITER, settings.csv.delimiter, proposal.csv.delimiter),
@@ -68,7 +76,7 @@ def _command(proposal: Proposal, settings: TableSettings, name: TableName) -> st
     unique = [names for names, count in proposal.keys if count == proposal.load_rows]
     if unique and not settings.primary_key:
         arguments += ["--primary-key", ",".join(unique[0])]
-    return tables_set(name, *arguments)
+    return arguments
 
 
 def _column(column: ProposedColumn) -> str:
