@@ -48,6 +48,12 @@ def test_a_change_file_stamped_in_the_future_stops_its_table_and_costs_no_later_
     assert orders.rows() == {1: "real", 2: "two"}
 
 
+def test_a_row_that_turns_out_bad_late_counts_once_among_all_rows(orders: Orders):
+    orders.put("LOAD00000001.csv", "1,one\n2,two\n2,zwei\nx,three\n")
+    orders.set(MaxQuarantinedRows="1")
+    assert "the first of 2 bad rows of 4;" in orders.run().error
+
+
 @pytest.mark.parametrize("ignored", [True, False])
 def test_a_table_recovers_when_the_file_that_stopped_it_is_gone_and_nothing_is_due(orders: Orders, ignored: bool):
     orders.run()

@@ -140,7 +140,7 @@ class Result:
             BadRowError: More rows are bad than the operator allows.
         """
         quarantine = reduce(add, (one.quarantine for one in written), read.quarantine)
-        request.require_few_bad_rows(quarantine, read.rows)
+        request.require_few_bad_rows(quarantine, read.rows + read.quarantine.rows - quarantine.rows)
         return cls(
             read=read,
             resolution=resolution,
