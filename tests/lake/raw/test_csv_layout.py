@@ -158,3 +158,13 @@ def test_without_schema_the_setting_says_that_a_first_line_of_text_is_a_row(tmp_
     error = refusal(Table(tmp_path, PERSONS, {"AddColumnName": "false"}), "LOAD00000001.csv", b"Ann,Rome\nBob,Oslo\n")
     assert "no header line" in error.message
     assert "Schema" in error.remedy
+
+
+def test_full_load_files_whose_first_lines_share_no_name_are_refused(tmp_path: Path) -> None:
+    table = Table(tmp_path, PERSONS, {})
+    table.put(LOAD, b"ann,Ulm\nbob,Bonn\n")
+    table.put("LOAD00000002.csv", b"cid,Kiel\ndan,Jena\n")
+    with pytest.raises(SchemaMismatchError, match="may be a row") as caught:
+        table.load_initial()
+    assert caught.value.details == {"file": "LOAD00000002.csv", "row": 1}
+    assert table.log.head() == 0
