@@ -77,12 +77,10 @@ class Pause:
             check_readers(self._sandbox.view())
         self._sandbox.expire_lease()
         do(Runner.repair, self._sandbox.runner())  # the next command of any kind compares the files
-        view = self._sandbox.view()
+        self._sandbox.view()  # no file has other content than before
         assert not do(Runner.process_table, self._sandbox.runner())
         check_readers(self._sandbox.view())
-        if any(record.kind is ChangeKind.ERASURE for record in view.log.records(1, view.log.head())):
-            do(lambda runner: runner.erase(*ERASED), self._sandbox.runner())  # it completes one that was overtaken
-            check_erased(self._sandbox.view())
+        complete_erasure(self._sandbox)
         return True
 
     def _work(self) -> None:
@@ -98,6 +96,14 @@ def check_readers(view: View) -> None:
     ids = [row.row["id"] for row in view.rows() if row.op != "D"]
     assert len(set(ids)) == len(ids) == snapshot.rows
     checks.check_newest_versions(view)
+
+
+def complete_erasure(sandbox: Sandbox) -> None:
+    """If rows were erased, complete an erasure that was overtaken; nothing of the rows is left."""
+    log = sandbox.view().log
+    if any(record.kind is ChangeKind.ERASURE for record in log.records(1, log.head())):
+        do(lambda runner: runner.erase(*ERASED), sandbox.runner())
+        check_erased(sandbox.view())
 
 
 def check_erased(view: View) -> None:

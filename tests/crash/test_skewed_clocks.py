@@ -19,7 +19,6 @@ from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.devkit.local.web import QuietRequestHandler
 from cdclake.errors import CdclakeError, LeaseHeldError
 from cdclake.lake.read.as_of import table_as_of
-from cdclake.model.change import ChangeKind
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE
 from tests.conftest import COUNTS
 from tests.crash import checks
@@ -28,8 +27,8 @@ from tests.crash.environments import aws_environment
 from tests.crash.faults import Fault, Injector, Point
 from tests.crash.runner import Runner
 from tests.crash.sandbox import Sandbox
-from tests.crash.scenarios import ERASED, SCENARIOS
-from tests.crash.test_pauses import OTHERS, PAUSED, check_erased, check_readers, do
+from tests.crash.scenarios import SCENARIOS
+from tests.crash.test_pauses import OTHERS, PAUSED, check_readers, complete_erasure, do
 from tests.tiers import TIER, Tier
 
 if TYPE_CHECKING:
@@ -103,10 +102,7 @@ class Clocks:
         check_readers(sandbox.view())
         check_times(sandbox.view(), sandbox.shown)
         self._check_rollback()
-        log = sandbox.view().log
-        if any(record.kind is ChangeKind.ERASURE for record in log.records(1, log.head())):
-            do(lambda runner: runner.erase(*ERASED), sandbox.runner())
-            check_erased(sandbox.view())
+        complete_erasure(sandbox)
 
     def _check_rollback(self) -> None:
         """A rollback to what a time finds restores its rows."""
