@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
 from cdclake.lake.merge.resolve import in_order, is_last_of_key
-from cdclake.lake.merge.sorted_rows import SortedRows
+from cdclake.lake.merge.sorted_rows import SortedRows, parts_of
 from cdclake.lake.raw.rows import BadRow, BadRowKind
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, matches
 from cdclake.lake.storage.reader import read_batches
@@ -100,8 +100,7 @@ def merge(
         IntegrityError: The base files do not contain exactly the rows to remove or to mark.
     """
     duplicates: list[BadRow] = []
-    parts = additions.parts() if isinstance(additions, SortedRows) else [additions]
-    added = (_added(part, spec, shape, duplicates) for part in parts)
+    added = (_added(part, spec, shape, duplicates) for part in parts_of(additions))
     rows: Iterator[pa.Table] = chain(_remaining_rows(source or fs, spec, shape, removals, soft_deletes), added)
     count = sum(base.rows for base in spec.bases) - (removals.num_rows if removals else 0) + additions.num_rows
     if spec.file_count > 1 and shape.primary_key:

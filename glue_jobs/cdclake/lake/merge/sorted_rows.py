@@ -34,6 +34,11 @@ class _Piece(NamedTuple):
     size_bytes: int
 
 
+def parts_of(rows: pa.Table | SortedRows) -> Iterator[pa.Table]:
+    """Rows in parts, with all rows of a key in one; see `SortedRows`."""
+    return rows.parts() if isinstance(rows, SortedRows) else iter((rows,))
+
+
 class SortedRows:
     """Rows of one file to write, in any order. They come back in parts: one, unless they are many.
 

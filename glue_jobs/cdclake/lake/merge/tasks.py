@@ -26,7 +26,7 @@ from cdclake.lake.merge.resolve import (
     resolve_without_key,
 )
 from cdclake.lake.merge.rewrite_plan import InsertStatsByPartition, InsertTargets, RewritePlan
-from cdclake.lake.merge.sorted_rows import SortedRows
+from cdclake.lake.merge.sorted_rows import SortedRows, parts_of
 from cdclake.lake.merge.unknown_keys import UnknownKeys
 from cdclake.lake.raw.quarantine import Quarantine, quarantine_rows
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
@@ -456,8 +456,7 @@ def write_files(
     locations, shape = context.locations, context.shape
     if task.number == len(context.plan.tasks):
         key = f"{locations.tombstones}-{task.attempt}.parquet"
-        parts = edits.rows.parts() if isinstance(edits.rows, SortedRows) else [edits.rows] if edits.rows else []
-        new = pa.concat_tables([tombstone_schema(shape).empty_table(), *parts])
+        new = pa.concat_tables([tombstone_schema(shape).empty_table(), *(parts_of(edits.rows) if edits.rows else ())])
         file, forgotten = write_tombstones(fs, key, context.tombstone_plan, new, shape)
         return WriteResult(tombstones=(file,), forgotten=forgotten)
     removed, soft_deleted = removed_keys(edits.removals, shape)
