@@ -18,7 +18,12 @@ from cdclake.cli.options import (
 from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake.cli.settings import SETTABLE, parse_settings, read_settings
 from cdclake.cli.target import Target
-from cdclake.control.admin.change_settings import COLUMN_ATTRIBUTES, change_settings, checked_settings
+from cdclake.control.admin.change_settings import (
+    COLUMN_ATTRIBUTES,
+    change_settings,
+    checked_settings,
+    starts_reload,
+)
 from cdclake.errors import ConfigurationError
 from cdclake.model.layout import require_schema_folder
 from cdclake.model.names import Attribute, Sentinel
@@ -353,8 +358,7 @@ def _change(
             lake = log.snapshot(log.head())
         after = checked_settings(before, attributes, lake)
         if lake and not unchecked:
-            reloads = attributes.get(Attribute.LAST_FULL_LOAD_DATE) == Sentinel.NEVER_LOADED
-            _check_columns(target, after, attributes.keys(), lake, reloads=reloads)
+            _check_columns(target, after, attributes.keys(), lake, reloads=starts_reload(attributes))
     states = []
     for before in found:
         if register:

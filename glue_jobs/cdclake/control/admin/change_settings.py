@@ -60,13 +60,17 @@ def checked_settings(before: TableState, attributes: Mapping[str, str], lake: Sn
     after = before.with_attributes(**attributes)
     if attributes != _OFF:  # a table with invalid settings can be turned off
         _refuse_invalid(after, attributes)
-    keys = LakeKeys.of(lake) if lake else None
-    reloads = attributes.get(Attribute.LAST_FULL_LOAD_DATE) == Sentinel.NEVER_LOADED
+    keys, reloads = LakeKeys.of(lake) if lake else None, starts_reload(attributes)
     if keys and not reloads:
         keys.check(after.settings, after.name)
     if lake:
         check_declared_types(lake, after.settings, after.name, reloads=reloads)
     return after
+
+
+def starts_reload(attributes: Mapping[str, str]) -> bool:
+    """Whether changed settings let the table be loaded again."""
+    return attributes.get(Attribute.LAST_FULL_LOAD_DATE) == Sentinel.NEVER_LOADED
 
 
 def set_active(states: StateStore, before: TableState, *, active: bool) -> TableState:
