@@ -8,6 +8,7 @@ import boto3
 import pytest
 from rich.console import Console
 
+from cdclake.cli.aws.untyped import Untyped
 from cdclake.cli.output import TextOutput
 from cdclake.cli.verbs.status import show
 from cdclake.control.plan.open_findings import OpenFindings
@@ -144,7 +145,8 @@ def test_long_names_fit_a_table_of_100_columns():
         catalog_error="",
     )
     written = io.StringIO()
-    show([status], TextOutput(Console(file=written, width=100, force_terminal=True, color_system=None)), {})
+    output = TextOutput(Console(file=written, width=100, force_terminal=True, color_system=None))
+    show([status], output, {status.path: Untyped(0, "")})
     lines = written.getvalue().splitlines()
     assert max(map(len, lines)) <= 100
     assert [line.split()[0] for line in lines if name in line] == [name, f"{name}:", f"{name}:", f"{name}:"]

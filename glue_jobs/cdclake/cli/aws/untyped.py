@@ -31,7 +31,7 @@ class Untyped(NamedTuple):
 
     Attributes:
         columns: Their number.
-        text: What an operator should know of them.
+        text: What an operator should know of them; empty if there are none.
     """
 
     columns: int
@@ -39,16 +39,18 @@ class Untyped(NamedTuple):
 
 
 def untyped_columns(raw: S3Store, states: Sequence[TableState]) -> dict[str, Untyped]:
-    """The untyped columns by table, without tables that have none.
+    """The untyped columns of each table, by its path.
 
     Reads one page of each table's raw folder, and the start of a CSV file. What cannot be read is left to the doctor.
     """
     with ThreadPoolExecutor(_THREADS) as pool:
         counts = pool.map(lambda state: _count(raw, state), states)
-        return {str(state.name): Untyped(count, _text(state, count)) for state, count in zip(states, counts) if count}
+        return {state.path: Untyped(count, _text(state, count)) for state, count in zip(states, counts)}
 
 
 def _text(state: TableState, count: int) -> str:
+    if not count:
+        return ""
     columns = f"{count:,} column{'s are' if count > 1 else ' is'}"
     return (
         f"untyped: {columns} text, because the files are CSV and {Attribute.SCHEMA} declares no type"

@@ -33,15 +33,13 @@ def plan(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABL
     services = connect(target)
     planned = controller.plan(services.plan_inputs, services.clock(), table_names(table))
     untyped = untyped_columns(services.raw, [entry.state for entry in planned.tables])
-    counts = {name: one.columns for name, one in untyped.items()}
-    records = [{**entry.to_json(), "untyped": counts.get(str(entry.state.name), 0)} for entry in planned.tables]
+    records = [{**entry.to_json(), "untyped": untyped[entry.state.path].columns} for entry in planned.tables]
     out = output_for(output)
     out.records("Plan", _COLUMNS, [{**record, "reason": record.get("reason") or record["error"]} for record in records])
     for entry in planned.tables:
-        for finding in entry.decision.findings if entry.decision else ():
-            out.remark(f"{entry.state.name}: {finding}")
-        if str(entry.state.name) in untyped:
-            out.remark(f"{entry.state.name}: {untyped[str(entry.state.name)].text}")
+        findings = entry.decision.findings if entry.decision else ()
+        for text in filter(None, (*findings, untyped[entry.state.path].text)):
+            out.remark(f"{entry.state.name}: {text}")
     for finding in planned.findings:
         out.remark(finding)
     failed = [entry for entry in planned.tables if entry.error]

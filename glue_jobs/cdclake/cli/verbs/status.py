@@ -63,8 +63,7 @@ def status(
     untyped = untyped_columns(services.raw, [entry.state for entry in planned.tables])
     out = output_for(output)
     if output is OutputFormat.JSON:
-        counts = {name: one.columns for name, one in untyped.items()}
-        out.records("Status", (), [{**one.to_json(), "untyped": counts.get(one.table, 0)} for one in statuses])
+        out.records("Status", (), [{**one.to_json(), "untyped": untyped[one.path].columns} for one in statuses])
     else:
         show(statuses, out, untyped)
     for error in planned.errors:
@@ -83,8 +82,7 @@ def show(statuses: list[TableStatus], out: Output, untyped: Mapping[str, Untyped
     for one in shown:
         if one.leased_by:
             out.remark(f"{one.table}: leased by {one.leased_by} until {display_stored(one.leased_until_utc)}")
-        remarks = [one.to_do, *one.findings, untyped[one.table].text if one.table in untyped else ""]
-        for text in dict.fromkeys(filter(None, remarks)):
+        for text in dict.fromkeys(filter(None, (one.to_do, *one.findings, untyped[one.path].text))):
             out.remark(f"{one.table}: {text}")
     out.remark(_summary(statuses, omitted=len(statuses) - len(shown)))
 
