@@ -134,11 +134,7 @@ class Fence:
 
     def around_all(self, calls: Iterable[Callable[[], Result]], keep_alive: KeepAlive) -> list[Result]:
         """Make calls, several at a time, each as `around`."""
-
-        def make(call: Callable[[], Result]) -> Result:
-            return self.around(call)
-
-        return in_parallel(make, calls, keep_alive)
+        return in_parallel(self.around, calls, keep_alive)
 
     def check_if_due(self) -> None:
         """`check`, unless the last look was just now."""

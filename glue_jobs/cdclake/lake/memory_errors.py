@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 _REMEDY = (
     "Nothing was applied. Give the Spark jobs larger workers, or let one change take less: set"
-    f" {Attribute.MAX_FILES_PER_RUN}"
-    " lower, or have DMS write smaller files"
+    f" {Attribute.MAX_FILES_PER_RUN} lower, or have DMS write smaller files"
 )
 _OVERFLOWS = ("overflow", "capacity")
 

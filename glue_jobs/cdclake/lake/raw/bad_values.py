@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -126,7 +126,7 @@ def faults_of(bad_rows: Iterable[BadRow]) -> dict[str, Fault]:
             digest = blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
             if digest in fault.texts or len(fault.texts) < _MAX_TEXTS:
                 fault.texts[digest] += 1
-        faults[bad.reason] = Fault(fault.rows + 1, fault.kind, fault.column, fault.in_csv, fault.kinds, fault.texts)
+        faults[bad.reason] = replace(fault, rows=fault.rows + 1)
     return faults
 
 
