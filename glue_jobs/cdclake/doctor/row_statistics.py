@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN
 from cdclake.lake.raw.bad_values import added, bad_text, faults_of
-from cdclake.lake.storage.keys import KEY
+from cdclake.lake.storage.keys import KEY, UNSEEN
 from cdclake.lake.storage.types import as_text
 from cdclake.model.position import ARRIVED, file_and_row
 from cdclake.model.position import COLUMN as POSITION
@@ -238,7 +238,7 @@ class RowStatistics:
         rows = batch.rows.slice(0, batch.rows.num_rows - batch.derived)
         statistics.updates += pc.equal(rows[OP_COLUMN].combine_chunks(), UPDATE).true_count
         statistics.key_changes += batch.derived
-        statistics.tells_keys &= not batch.unseen
+        statistics.tells_keys &= UNSEEN not in rows.column_names or not rows[UNSEEN].combine_chunks().true_count
         if file.kind is RawKind.CHANGE and statistics.first_decrease is None and rows.num_rows > 1:
             positions = rows[POSITION].combine_chunks()
             decreases = pc.indices_nonzero(pc.less(positions[1:], positions[:-1]))

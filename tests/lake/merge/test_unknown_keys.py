@@ -82,6 +82,18 @@ def test_a_null_in_the_before_image_is_not_enough(table: Table) -> None:
     assert unknown_keys(table) == 1
 
 
+def test_only_rows_without_the_key_before_count(table: Table) -> None:
+    """A database may log old keys only with updates that change them, so rows of both kinds share a file."""
+    table.load([row(1), row(2)])
+    changes = {"Op": ["U"] * 4, "id": [2, 5, 6, 7], "name": ["b"] * 4, "BI_id": [None, 1, 6, None]}
+    table.apply_file(FIRST, pa.table(changes))
+    assert unknown_keys(table) == 1
+    table.item["UnknownKeys"] = "refuse"
+    with pytest.raises(UnknownKeyError) as caught:
+        table.apply_file(SECOND, pa.table({**changes, "id": [2, 8, 9, 10], "BI_id": [None, 2, 9, None]}))
+    assert (caught.value.details["file"], caught.value.details["row"]) == (SECOND, 4)
+
+
 def test_a_table_that_begins_with_changes_has_updates_of_unknown_keys(table: Table) -> None:
     table.apply_file(FIRST, [("U", row(3))])
     table.apply_file(SECOND, [("U", row(4))])

@@ -49,7 +49,6 @@ class ReadStats:
         by_range: Number of rows in each of the table's `HomeRanges`, if they were asked for; empty ranges are left out.
         quarantine: Bad rows.
         suppressed: Number of rows of erased keys that were left out.
-        unseen: See `ReadBatch.unseen`.
     """
 
     inserts: int = 0
@@ -61,7 +60,6 @@ class ReadStats:
     by_range: Mapping[int, int] = field(default_factory=dict)
     quarantine: Quarantine = Quarantine()  # noqa: RUF009 - frozen
     suppressed: int = 0
-    unseen: frozenset[str] = frozenset()
 
     @property
     def rows(self) -> int:
@@ -80,7 +78,6 @@ class ReadStats:
             Counter(self.by_range) + Counter(other.by_range),
             self.quarantine + other.quarantine,
             self.suppressed + other.suppressed,
-            self.unseen | other.unseen,
         )
 
 
@@ -191,6 +188,5 @@ def _combine(batches: list[ReadBatch]) -> tuple[ReadStats, pa.Table]:
         derived=sum(batch.derived for batch in batches),
         memory_bytes=rows.nbytes,
         suppressed=sum(batch.suppressed for batch in batches),
-        unseen=frozenset().union(*(batch.unseen for batch in batches)),
     )
     return stats, rows

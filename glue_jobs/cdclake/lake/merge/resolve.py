@@ -72,7 +72,7 @@ class ResolvedBatch:
         inserts: Rows that are new in their partition, those of each sorted by leading key if there is one.
         tombstones: Leading key, key and position of each delete that applies; None for a table without a key.
         moves: What is known about updates that changed keys.
-        unknown: Updates of keys that the table lacks.
+        unknown: Updates of keys that the table lacks, if they may have changed them.
         needs_values: Whether nothing was resolved, because the lake's rows must have all columns for that.
     """
 

@@ -87,7 +87,7 @@ class Resolution:
         additions: New rows, by partition.
         tombstones: Deletes to remember.
         moves: What is known about updates that changed keys.
-        unknown: Updates of keys that the table lacks.
+        unknown: Updates of keys that the table lacks, if they may have changed them.
         needs_values: See `ResolvedBatch.needs_values`.
     """
 

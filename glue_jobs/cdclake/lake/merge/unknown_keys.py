@@ -13,14 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.lake.storage.keys import KEY, matches
+from cdclake.lake.storage.keys import KEY, UNSEEN, matches
 from cdclake.lake.storage.tombstones import file_orders
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import file_and_row
-from cdclake.model.schema import OP_COLUMN, UPDATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 
 class UpdatesInFile(NamedTuple):
@@ -37,7 +36,7 @@ class UpdatesInFile(NamedTuple):
 
 @dataclass(frozen=True)
 class UnknownKeys:
-    """Updates of keys that the table lacks, by `RawFile.order` of their change file."""
+    """Updates of keys that the table lacks, if they may have changed them, by `RawFile.order` of their change file."""
 
     by_file: Mapping[str, UpdatesInFile] = field(default_factory=dict)
 
@@ -50,11 +49,6 @@ class UnknownKeys:
             total[order] = UpdatesInFile(known.updates + found.updates, min(known.row, found.row))
         return UnknownKeys(total)
 
-    def in_files(self, orders: Iterable[str]) -> UnknownKeys:
-        """Those in some files."""
-        wanted = frozenset(orders)
-        return UnknownKeys({order: found for order, found in self.by_file.items() if order in wanted})
-
     @property
     def count(self) -> int:
         """The number of updates."""
@@ -62,7 +56,7 @@ class UnknownKeys:
 
 
 def unknown_keys(rows: pa.Table, live: pa.Table) -> UnknownKeys:
-    """Find keys that the table lacks and whose first new row is an update.
+    """Find keys that the table lacks and whose first new row is an update that does not tell the key before it.
 
     Args:
         rows: Rows in order of key and position, none superseded.
@@ -72,8 +66,10 @@ def unknown_keys(rows: pa.Table, live: pa.Table) -> UnknownKeys:
     if not len(keys):
         return UnknownKeys()
     is_first = np.concatenate([[True], pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)])
-    is_update = pc.and_(pa.array(is_first), pc.equal(rows[OP_COLUMN], UPDATE))
-    positions = rows[POSITION].filter(pc.and_(is_update, pc.invert(matches(rows[KEY], live[KEY]))))
+    unseen = pc.and_(pa.array(is_first), rows[UNSEEN])
+    if not pc.any(unseen).as_py():
+        return UnknownKeys()
+    positions = rows[POSITION].filter(pc.and_not(unseen, matches(rows[KEY], live[KEY])))
     if not len(positions):
         return UnknownKeys()
     files = pa.table({"file": file_orders(positions, ""), "position": positions})

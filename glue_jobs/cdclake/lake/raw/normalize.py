@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timezone
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from cdclake.errors import InputError, OrderingError, SchemaMismatchError
 from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN, check_added_columns, without_image
 from cdclake.lake.raw.ordering import order_values, unsortable_text
 from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows, ReadBatch
-from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, row_keys
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSEEN, UNSENT, comparable, row_keys
 from cdclake.lake.storage.shape import ENCODED_TEXT
 from cdclake.lake.storage.types import as_text, cast_column, from_arrow, to_arrow
 from cdclake.model.direct import ORDERING
@@ -110,7 +109,7 @@ def _converted(rows: _Rows, later_columns: frozenset[str], *, numbered: bool) ->
     old_keys = rows.old_keys()
     rows.complete_moved_rows(old_keys, later_columns)
     rows.require_partition_values()
-    return replace(rows.to_batch(positions, old_keys), unseen=rows.unseen_keys())
+    return rows.to_batch(positions, old_keys)
 
 
 class _Rows:
@@ -354,19 +353,14 @@ class _Rows:
             old[column.name] = pc.if_else(changed, then, pa.scalar(None, now.type))
         return old
 
-    def unseen_keys(self) -> frozenset[str]:
-        """`RawFile.order` of the files with an update that lacks the before image of a key column."""
-        keys = self._shape.primary_key
-        if self._file.kind is RawKind.FULL_LOAD or self._file.direct or not keys:
-            return frozenset()
+    def _unseen(self) -> pa.Array:
+        """Whether each row is an update that lacks the before image of a key column; never in direct changes."""
+        if self._file.kind is RawKind.FULL_LOAD or self._file.direct:
+            return pa.repeat(False, self._count)
         unseen = pc.fill_null(pc.equal(self._columns[OP_COLUMN], UPDATE), False)
-        if len(self._key_images) == len(keys):
-            has_all = reduce(pc.and_, (values.is_valid() for values in self._key_images.values()))
-            unseen = pc.and_(unseen, pc.invert(has_all))
-        if not unseen.true_count:
-            return frozenset()
-        of_row = np.repeat(np.arange(len(self._files)), self._counts or [self._count])
-        return frozenset(self._files[i].order for i in np.unique(of_row[unseen.to_numpy(zero_copy_only=False)]))
+        if len(self._key_images) < len(self._shape.primary_key):
+            return unseen
+        return pc.and_not(unseen, reduce(pc.and_, (values.is_valid() for values in self._key_images.values())))
 
     def complete_moved_rows(self, old_keys: dict[str, pa.Array], later_columns: frozenset[str]) -> None:
         """Take values that an update of the key did not send from its before image. Without one, the row is bad.
@@ -430,6 +424,8 @@ class _Rows:
         columns = {**self._columns, POSITION: positions}
         if self._shape.partial or self._settings.csv.no_sup_value is not None:
             columns[UNSENT] = self._unsent_texts()
+        if self._shape.primary_key:
+            columns[UNSEEN] = self._unseen()
         good = np.ones(self._count, dtype=bool)
         good[list(self._faults)] = False
         rows = pa.table(columns)
@@ -492,6 +488,7 @@ def _old_key_deletes(rows: pa.Table, old_keys: dict[str, pa.Array]) -> pa.Table:
     count = rows.num_rows
     positions = pc.binary_join_element_wise(pc.utf8_rtrim(rows[POSITION], ARRIVED), DEPARTED, "")
     values = {**old_keys, POSITION: positions, OP_COLUMN: pa.repeat(DELETE, count), UNSENT: pa.repeat("", count)}
+    values |= {UNSEEN: pa.repeat(False, count)}
     columns = {field.name: values.get(field.name, pa.nulls(count, field.type)) for field in rows.schema}
     has_old = pc.is_valid(next(iter(old_keys.values())))
     return pa.table(columns, schema=rows.schema).filter(has_old)

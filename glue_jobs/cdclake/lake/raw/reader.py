@@ -20,7 +20,7 @@ from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN
 from cdclake.lake.raw.normalize import normalize, normalize_together, order_type
 from cdclake.lake.raw.ordering import order_kind
 from cdclake.lake.raw.rows import REWRITE_OR_IGNORE
-from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSEEN, UNSENT
 from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.types import from_arrow, has_fraction, is_convertible, schema_of
 from cdclake.model.position import COLUMN as POSITION
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from cdclake.model.table import TableName, TableSettings
     from cdclake.ports import ObjectStore
 
-RESERVED_COLUMNS = frozenset({OP_COLUMN.lower(), LEADING_KEY, KEY, UNSENT})
+RESERVED_COLUMNS = frozenset({OP_COLUMN.lower(), LEADING_KEY, KEY, UNSEEN, UNSENT})
 RESERVED_PREFIX = "_cdc_"
 """Names, in lower case, that no source column may have, and the prefix of others."""
 _CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f]")

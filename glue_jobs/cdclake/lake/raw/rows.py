@@ -89,11 +89,9 @@ class ReadBatch:
         derived: Number of rows that are not in the file: deletes of the old key, where an update changes the key. They
             come last.
         suppressed: Number of rows of the file that are left out, see `cdclake.lake.raw.suppression`.
-        unseen: `RawFile.order` of the files with updates that do not tell the whole key before them.
     """
 
     rows: pa.Table
     bad_rows: tuple[BadRow, ...]
     derived: int
     suppressed: int = 0
-    unseen: frozenset[str] = frozenset()

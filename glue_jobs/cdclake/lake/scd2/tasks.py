@@ -27,7 +27,7 @@ from cdclake.lake.scd2.versions import (
 from cdclake.lake.storage.arrow_ipc import concat_ipc
 from cdclake.lake.storage.bloom import row_group_filter
 from cdclake.lake.storage.key_ranges import candidate_rows
-from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
+from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSEEN, UNSENT, matches
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import is_deleted
 from cdclake.lake.storage.tombstones import find_tombstones
@@ -119,6 +119,7 @@ def read_table_rows(
             columns = {**shape.source_columns(rows, file.partition), OP_COLUMN: rows[OP_COLUMN]}
             positions = pc.utf8_rtrim(rows[POSITION], SENT + UNSENT_MARK)  # only rows of the table have these marks
             columns |= {POSITION: positions, LEADING_KEY: leading_key, KEY: key}
+            columns[UNSEEN] = pa.repeat(False, rows.num_rows)
             if shape.partial:
                 columns[UNSENT] = pa.repeat("", rows.num_rows)
             yield sorted_batch(pa.table(columns, schema=shape.in_flight))

@@ -42,6 +42,8 @@ LEADING_KEY = "_route"
 KEY = "_key"
 UNSENT = "_unsent"
 """One character per source column, `1` if the change did not send it; empty if it sent all."""
+UNSEEN = "_unseen"
+"""Whether a row is an update that does not tell the whole key before it."""
 
 _DIGITS = 20
 _ID_DIGITS = 16

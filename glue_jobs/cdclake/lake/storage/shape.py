@@ -13,6 +13,7 @@ from cdclake.errors import IntegrityError
 from cdclake.lake.storage.keys import (
     KEY,
     LEADING_KEY,
+    UNSEEN,
     UNSENT,
     key_of,
     leading_key_of,
@@ -88,12 +89,13 @@ class TableShape:
 
     @property
     def in_flight(self) -> pa.Schema:
-        """Arrow schema of rows in flight: all columns, `Op`, position, columns not sent, leading key, key."""
+        """Arrow schema of rows in flight: all columns, `Op`, position, what was not sent, leading key, key."""
         texts = [*self._own_columns(), *([UNSENT] if self.partial else [])]
         full = pa.schema([*arrow_schema(self.schema), *(pa.field(name, pa.string()) for name in texts)])
         if self.primary_key:
             leading_key, key = row_keys([pa.array([], to_arrow(kind)) for kind in self.key_types], self.leading)
-            full = full.append(pa.field(LEADING_KEY, leading_key.type)).append(pa.field(KEY, key.type))
+            own = ((UNSEEN, pa.bool_()), (LEADING_KEY, leading_key.type), (KEY, key.type))
+            full = pa.schema([*full, *(pa.field(*one) for one in own)])
         return full
 
     @property
