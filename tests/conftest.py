@@ -14,6 +14,7 @@ from botocore.loaders import create_loader
 from hypothesis import settings
 from moto import mock_aws
 from moto.core.botocore_stubber import BotocoreStubber
+from xdist.scheduler import LoadFileScheduling
 
 from cdclake.adapters.memory import ManualClock
 from cdclake.devkit.local.environment import QUICK_JAVA
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from botocore.awsrequest import AWSPreparedRequest
+    from xdist.remote import Producer
 
 __all__ = ["mariadb", "postgresql"]  # fixtures
 
@@ -70,6 +72,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = sorted(
         (item for item in items if tier_of(item) <= TIER), key=lambda item: rank.get(item.path.name, len(rank))
     )
+
+
+class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """The tests of a file run in one process; so do all tests of the stacks, which synthesize them once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return "tests/infra" if file.startswith("tests/infra/") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile | None:
+    """The scheduler of `--dist loadfile`; xdist has those of other ways."""
+    return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

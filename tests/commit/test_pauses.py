@@ -129,7 +129,7 @@ def try_pause(store: ObjectStore, verb: Verb, call: int, others: tuple[str, ...]
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(test=9)
+@pytest.mark.sampled(test=9, ci=27)
 @pytest.mark.parametrize("others", OTHERS)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("kind", ["memory", "folder", "versioned bucket"])

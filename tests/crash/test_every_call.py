@@ -73,11 +73,8 @@ SAMPLED = [
             ),
             *((FOLDER, ICEBERG, scenario) for scenario in ("rollback-to", "clean-up-expired", "erase")),
             *((FOLDER, BOTH, scenario) for scenario in ("LoadIncremental-both", "rollback-to")),
-            (BUCKET, PLAIN, "ProcessTable-takeover"),
             (BUCKET, PLAIN, "rollback"),
-            (VERSIONED, PLAIN, "LoadIncremental"),
             (VERSIONED, PLAIN, "rollback-to"),
-            (VERSIONED, PLAIN, "reapply"),
             (VERSIONED, ICEBERG, "ProcessTable-takeover"),
         )
     ),

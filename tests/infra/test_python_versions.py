@@ -36,9 +36,7 @@ def test_every_pin_takes_the_python(version: str) -> None:
     assert [name for name, text in required.items() if not SpecifierSet(text).contains(f"{version}.0")] == []
 
 
-@pytest.mark.sampled(ci=1)
-@pytest.mark.long
-@pytest.mark.deployment
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", ["3.12", "3.13"])
 def test_every_compiled_pin_has_a_wheel(version: str, tmp_path: Path) -> None:
     compiled = {

@@ -47,7 +47,7 @@ def break_item(world: World, name: str, value: Any) -> None:
         world.put(CHANGES[1], path=path)
 
 
-@pytest.mark.sampled(quick=60, test=200)
+@pytest.mark.sampled(quick=60, test=200, ci=400)
 @pytest.mark.parametrize("value", [*SCALARS, *OTHERS], ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_plan_status_and_run_of_the_other_table_go_on(two: World, name: str, value: Any) -> None:
@@ -68,7 +68,7 @@ def test_plan_status_and_run_of_the_other_table_go_on(two: World, name: str, val
         assert error is None or (name in str(error) and "shop.bad" in f"{error} {statuses[BAD].table}")
 
 
-@pytest.mark.sampled(quick=30, test=100)
+@pytest.mark.sampled(quick=30, test=100, ci=200)
 @pytest.mark.parametrize("value", OTHERS, ids=str)
 @pytest.mark.parametrize("name", sorted({*NAMES} - REPLACED))
 def test_a_value_that_is_no_text_is_named_with_its_table(two: World, name: str, value: Any) -> None:

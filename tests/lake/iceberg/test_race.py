@@ -129,7 +129,7 @@ def metadata_in_catalog() -> str:
 
 
 @pytest.mark.aws
-@pytest.mark.long
+@pytest.mark.thorough
 def test_16_runs_that_take_over_in_turn_leave_the_catalog_at_the_newest_change(in_catalog: TableOverTime) -> None:
     table = in_catalog
     sync(table, 1)

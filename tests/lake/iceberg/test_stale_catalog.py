@@ -98,7 +98,7 @@ def refuse(*_: object) -> None:
     raise RetryableError("Glue is busy", remedy="Run again")
 
 
-@pytest.mark.sampled(test=1)
+@pytest.mark.sampled(test=1, ci=2)
 @pytest.mark.parametrize("clean_up", [clean_up_by_hand, process])
 def test_a_clean_up_keeps_what_stale_entries_need(
     table: ErasableTable,

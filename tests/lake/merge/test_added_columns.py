@@ -236,7 +236,7 @@ def expected_rows(files: Sequence[File], *, soft_delete: bool) -> list[tuple[Map
     return [(one.row, one.op) for one in merge(("id",), load, changes, COLUMNS.names, soft_delete=soft_delete)]
 
 
-@examples(thorough=1_500, ci=150, test=30)
+@examples(thorough=1_500, ci=60, test=20)
 @given(
     files=histories(),
     order_column=st.booleans(),

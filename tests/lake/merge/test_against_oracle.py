@@ -269,21 +269,21 @@ def check_type_of_n(table: Table, feed: dict[str, Any], initial: int | None) -> 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("part", SPARK_PARTS)
-@examples(thorough=250, ci=50, test=10)
+@examples(thorough=250, ci=20, test=6)
 @given(feed=feeds(max_files=3))
 def test_any_feed_equals_the_oracle_on_spark(spark_backend: SparkBackend, part: int, feed: dict[str, Any]) -> None:
     check(feed, spark_backend)
 
 
 @SECOND_HALF
-@examples(thorough=1_500, ci=150, test=50, quick=10)
+@examples(thorough=1_500, ci=75, test=40, quick=10)
 @given(feeds())
 def test_any_feed_equals_the_oracle(feed: dict[str, Any]) -> None:
     check(feed, InProcessBackend())
 
 
 @FIRST_HALF
-@examples(thorough=750, ci=75, test=20)
+@examples(thorough=750, ci=40, test=15)
 @given(feeds())
 def test_any_feed_of_a_table_without_a_key_equals_the_oracle(feed: dict[str, Any]) -> None:
     check({**feed, "key": ()}, InProcessBackend())
@@ -301,7 +301,7 @@ def partial_rows(draw: st.DrawFn) -> tuple[str, Row]:
 
 
 @FIRST_HALF
-@examples(thorough=1_000, ci=100, test=30, quick=5)
+@examples(thorough=1_000, ci=60, test=25, quick=5)
 @given(
     full_load=st.integers(0, 6),
     files=st.lists(st.lists(partial_rows(), min_size=1, max_size=8), min_size=1, max_size=4),

@@ -53,6 +53,7 @@ class Source:
 
 
 @pytest.mark.long
+@pytest.mark.sampled(ci=1)
 @pytest.mark.parametrize(
     ("runs", "rows", "inserted", "updated", "deleted", "newest"),
     [

@@ -145,7 +145,7 @@ CHANGES = st.lists(
 )
 
 
-@examples(thorough=1_500, ci=150, test=30)
+@examples(thorough=1_500, ci=60, test=20)
 @given(changes=CHANGES, data=st.data())
 def test_changes_in_any_order_make_the_same_rows_or_are_refused(changes: list[Change], data: st.DataObject) -> None:
     lines, expected = truth(changes)

@@ -148,7 +148,7 @@ def check(table: Table, history: dict[str, Any]) -> None:
         check_newest_are_the_table(table, ("id",))
 
 
-@examples(thorough=1_500, ci=150, test=30)
+@examples(thorough=1_500, ci=60, test=20)
 @given(history=histories(), sequence=st.booleans())
 def test_files_in_order_are_always_decided(history: dict[str, Any], sequence: bool) -> None:
     """Unless the full load might contain the changes, which only sequences can rule out."""
@@ -164,7 +164,7 @@ def test_files_in_order_are_always_decided(history: dict[str, Any], sequence: bo
             check(table, history)
 
 
-@examples(thorough=1_500, ci=150, test=30)
+@examples(thorough=1_500, ci=60, test=20)
 @given(
     history=histories(most_overlapping=3),
     order=st.permutations(range(6)),

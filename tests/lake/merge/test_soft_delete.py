@@ -237,7 +237,7 @@ def test_the_catalog_view_returns_live_rows_of_files_with_and_without_operations
     assert sorted(ids) == [1, 3, 4]
 
 
-@examples(thorough=500, ci=30, test=10)
+@examples(thorough=500, ci=15, test=8)
 @SECOND_HALF
 @given(feed=feeds(max_files=5), modes=st.lists(st.booleans(), min_size=8, max_size=8), history=st.booleans())
 def test_live_rows_equal_the_oracle_however_the_mode_changes(

@@ -123,8 +123,7 @@ def reset_peak() -> int:
     return peak_bytes()
 
 
-@pytest.mark.long
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_values_of_16_mb_together_exceed_the_2_gb_of_an_arrow_array(tmp_path: Path) -> None:
     count = 150
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": ",".join(KEYS)})

@@ -46,7 +46,7 @@ types = st.fixed_dictionaries({name: st.sampled_from(kinds) for name, kinds in T
 
 @pytest.mark.parametrize("in_order", [True, False])
 @pytest.mark.parametrize("order", [None, "n", "ratio"])
-@examples(thorough=500, ci=20, test=5)
+@examples(thorough=500, ci=10, test=4)
 @given(
     key=st.sampled_from([("id",), ("id",), ("n",), ("ratio", "id")]),
     partition=st.sampled_from([(), ("amount",), ("amount",), ("ratio",)]),
