@@ -25,7 +25,7 @@ demo: $(VENV)/.demo-ready ## Run the whole pipeline on this machine: a sample sh
 	@$(BIN)/cdclake demo
 
 sample-db: $(VENV)/.demo-ready ## Run the same with private MariaDB and PostgreSQL servers as sources (three minutes each)
-	@$(BIN)/cdclake local sample-db $(if $(ORDERS),--orders $(ORDERS))
+	@$(BIN)/cdclake local sample-db $(if $(ORDERS),--orders $(ORDERS)) $(if $(ENGINE),--engine $(ENGINE))
 
 quick: $(VENV)/.test-ready ## Lint, check types, and run the tests that start no Spark, AWS or server (under 2 minutes)
 	@$(MAKE) --no-print-directory --jobs=4 check tests-quick
@@ -36,13 +36,14 @@ test: $(VENV)/.test-ready ## Run these checks, and also tests with Spark, the em
 test-all: $(VENV)/.test-ready ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (under 25 minutes)
 	@$(MAKE) --no-print-directory --jobs=2 tests-all beside-tests-all
 
-# One after the other, beside the tests: these often wait for processes that they started.
+# One after the other, beside the tests: these often wait for processes that they started. The other database is left to
+# `make thorough`; tests of both follow their logs and compare rows.
 beside-tests-all:
-	@for target in check docs synth sample-db deploy-local; do $(MAKE) --no-print-directory $$target ORDERS=5000 || exit; done
+	@for target in check docs synth sample-db deploy-local; do $(MAKE) --no-print-directory $$target ORDERS=5000 ENGINE=postgres || exit; done
 
-thorough: $(VENV)/.test-ready ## Run what a release needs: all tests with new and many more examples, faults at every call, and put into the product; Spark 4.1 (hours)
+thorough: $(VENV)/.test-ready ## Run what a release needs: all tests with new and many more examples, faults at every call, and put into the product; both databases; Spark 4.1 (hours)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest -v -n 2 --dist loadgroup --hypothesis-show-statistics -p tests.aws_strict.summary
-	@$(MAKE) --no-print-directory mutation-check test-spark4
+	@$(MAKE) --no-print-directory mutation-check test-spark4 sample-db
 
 # Tests of the first tier are short and keep both cores busy. Later ones often wait for processes that they started.
 tests-quick: $(VENV)/.test-ready
