@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyiceberg.io import FileIO, InputFile, OutputFile
@@ -39,22 +38,24 @@ class _StoreInput(InputFile):
     def __init__(self, store: ObjectStore, location: str) -> None:
         super().__init__(location)
         self._store, self._key = store, location.removeprefix(store.url(""))
+        self._content: bytes | None = None
 
-    @cached_property
-    def _content(self) -> bytes:
-        content = self._store.get(self._key)
-        if content is None:
+    def _read(self) -> bytes:
+        """The content, read once. Before Python 3.12, `cached_property` would read all objects one after the other."""
+        if self._content is None:
+            self._content = self._store.get(self._key)
+        if self._content is None:
             raise IntegrityError("A manifest of an Iceberg table is missing", remedy=REMEDY, file=self._key)
-        return content
+        return self._content
 
     def __len__(self) -> int:
-        return len(self._content)
+        return len(self._read())
 
     def exists(self) -> bool:
         return self._store.get(self._key) is not None
 
     def open(self, seekable: bool = True) -> io.BytesIO:  # noqa: ARG002 - always seekable
-        return io.BytesIO(self._content)
+        return io.BytesIO(self._read())
 
 
 class _StoreOutput(OutputFile):
