@@ -43,14 +43,14 @@ SAMPLES: dict[tuple[str, str], int | None]
 if EVERYTHING:
     SAMPLES = {
         (FOLDER, PLAIN): None,
-        (BUCKET, PLAIN): 10,
-        (VERSIONED, PLAIN): 30,
+        (BUCKET, PLAIN): 5,
+        (VERSIONED, PLAIN): 10,
         (FOLDER, ICEBERG): None,
-        (BUCKET, ICEBERG): 3,
-        (VERSIONED, ICEBERG): 10,
+        (BUCKET, ICEBERG): 2,
+        (VERSIONED, ICEBERG): 5,
         (FOLDER, BOTH): 10,
-        (BUCKET, BOTH): 3,
-        (VERSIONED, BOTH): 3,
+        (BUCKET, BOTH): 2,
+        (VERSIONED, BOTH): 2,
     }
 else:
     SAMPLES = {(store, readers): 1 for store in (FOLDER, BUCKET, VERSIONED) for readers in (PLAIN, ICEBERG, BOTH)}
