@@ -148,7 +148,7 @@ def _unsent_values(evidence: Evidence) -> Iterator[Finding]:
             command = tables_set(evidence.name, "--set", f"{Attribute.CSV_NO_SUP_VALUE}={_UNSENT_TEXT}")
             paste = f"{s3_settings(UseCsvNoSupValue=True, CsvNoSupValue=_UNSENT_TEXT)}\n{command}"
         count = max(nulls[UPDATE][name] for name in names)
-        text = f"{count:,} of {counted(rows[UPDATE], 'update')}, but none of {whole_rows:,} other rows"
+        text = f"{count:,} of {counted(rows[UPDATE], 'update')}, but none of {counted(whole_rows, 'other row')}"
         yield Finding(Code.UNSENT_VALUES, text, fix, paste, column=", ".join(names))
 
 

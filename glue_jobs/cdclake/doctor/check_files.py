@@ -129,7 +129,7 @@ def _mismatched(evidence: Evidence) -> Iterator[Finding]:
     for message, files in by_message.items():
         error = files[0].error
         assert error is not None
-        text = f"{message}; {len(files):,} files" if len(files) > 1 else message
+        text = f"{message}; {counted(len(files), 'file')}" if len(files) > 1 else message
         column = str(error.details.get("column") or "")
         yield Finding(Code.SCHEMA_MISMATCH, text, error.remedy, file=files[0].file.relative, column=column)
 
@@ -176,8 +176,8 @@ def _csv(evidence: Evidence) -> Iterator[Finding]:
     if evidence.settings.schema is None:
         headerless = guess is not None and not guess.header
         if headerless or any(_is_schema_missing(evidence, facts) for facts in evidence.files):
-            width = f"the {guess.width} columns" if guess else "all columns"
-            fix = f"List {width} of the files in order, without Op; or make DMS write a header line"
+            columns = f"the {counted(guess.width, 'column')}" if guess else "all columns"
+            fix = f"List {columns} of the files in order, without Op; or make DMS write a header line"
             paste = f"{tables_set(evidence.name, '--schema', '<name type, ...>')}\n{s3_settings(AddColumnName=True)}"
             yield Finding(Code.SCHEMA_MISSING, "CSV files without a header line", fix, paste)
     if guess is None:

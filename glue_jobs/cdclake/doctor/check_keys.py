@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cdclake.devkit.dms.files import BEFORE_PREFIX
-from cdclake.doctor.findings import Code, Finding, counted
+from cdclake.doctor.findings import Code, Finding, agreeing, counted, some_have
 from cdclake.doctor.fixes import before_image_rule, s3_settings, tables_set
 from cdclake.doctor.infer import timestamp_column
 from cdclake.model.names import Attribute
@@ -38,7 +38,7 @@ def _operations(evidence: Evidence) -> Iterator[Finding]:
     without_op = [facts for facts in evidence.changes if OP_COLUMN not in facts.columns]
     if without_op:
         paste = s3_settings(IncludeOpForFullLoad=True, CdcInsertsOnly=False, CdcInsertsAndUpdates=False)
-        text = f"{len(without_op):,} of {len(evidence.changes):,} change files have no Op"
+        text = f"{some_have(len(without_op), len(evidence.changes), 'change file')} no Op"
         fix = "Make DMS send all changes, with Op"
         yield Finding(Code.NO_OP, text, fix, paste, without_op[0].file.relative)
     rows = evidence.statistics.row_counts
@@ -54,7 +54,8 @@ def _missing_columns(evidence: Evidence) -> Iterator[Finding]:
     for name in evidence.settings.primary_key:
         without = [facts for facts in (*evidence.loads, *evidence.changes) if not facts.has(name)]
         if without:
-            text = f"{len(without):,} of {len(evidence.loads) + len(evidence.changes):,} files have no column {name}"
+            files = len(evidence.loads) + len(evidence.changes)
+            text = f"{some_have(len(without), files, 'file')} no column {name}"
             paste = tables_set(evidence.name, "--primary-key", "<columns>")
             fix = "Set the key to columns that the files contain, or make DMS send the column"
             yield Finding(Code.KEY_NOT_THERE, text, fix, paste, without[0].file.relative, column=name)
@@ -67,7 +68,8 @@ def _repeated_keys(evidence: Evidence) -> Iterator[Finding]:
     if repeated:
         paste = tables_set(evidence.name, "--primary-key", "<columns>")
         fix = "Set the key to all columns of the source's key, or remove LOAD files of an earlier load"
-        yield Finding(Code.KEY_NOT_UNIQUE, f"{repeated:,} LOAD rows repeat the key of an earlier row", fix, paste)
+        text = f"{counted(repeated, 'LOAD row')} {agreeing(repeated, 'repeats', 'repeat')} the key of an earlier row"
+        yield Finding(Code.KEY_NOT_UNIQUE, text, fix, paste)
 
 
 def _key_changes(evidence: Evidence) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from cdclake.doctor.clocks import find_clock_shift, usual_offset
-from cdclake.doctor.findings import Code, Finding, counted
+from cdclake.doctor.findings import Code, Finding, counted, some_have
 from cdclake.doctor.fixes import change_sequence_rule, s3_settings, tables_set
 from cdclake.doctor.infer import clock_offsets, timestamp_column
 from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN
@@ -37,7 +37,7 @@ def _ordering_column(evidence: Evidence, *, ordered: bool) -> Iterator[Finding]:
     rule = change_sequence_rule(evidence.name)
     if evidence.changes and not ordered:
         without = [facts for facts in evidence.changes if not facts.has(SEQUENCE_COLUMN)]
-        text = f"{len(without):,} of {len(evidence.changes):,} change files have neither"
+        text = f"{some_have(len(without), len(evidence.changes), 'change file')} neither"
         fix, paste = "Add this mapping rule to the task, then reload the table", rule
         renamed = [column for column, is_like in evidence.statistics.sequence_like.items() if is_like]
         if renamed:
@@ -47,7 +47,7 @@ def _ordering_column(evidence: Evidence, *, ordered: bool) -> Iterator[Finding]:
     name = evidence.settings.order_column
     without = [facts for facts in evidence.changes if name and not facts.has(name)]
     if without:
-        text = f"{len(without):,} of {len(evidence.changes):,} change files have no {name}"
+        text = f"{some_have(len(without), len(evidence.changes), 'change file')} no {name}"
         fix = "Correct OrderColumn, or remove it and add this mapping rule to the task; then reload the table"
         yield Finding(Code.ORDER_NOT_THERE, text, fix, rule, without[0].file.relative, column=name)
     rows_of = evidence.statistics.files
@@ -55,7 +55,7 @@ def _ordering_column(evidence: Evidence, *, ordered: bool) -> Iterator[Finding]:
     if ordered and decreasing:
         file, row = decreasing[0]
         fix = "Order by a value that grows with every change: add this mapping rule to the task, then reload the table"
-        text = f"in {len(decreasing):,} of {len(evidence.changes):,} change files"
+        text = f"in {len(decreasing):,} of {counted(len(evidence.changes), 'change file')}"
         yield Finding(Code.ORDER_FALLS, text, fix, rule, file, row, name or SEQUENCE_COLUMN)
 
 

@@ -359,3 +359,13 @@ def worst_first(findings: list[Finding]) -> list[Finding]:
 def counted(count: int, noun: str) -> str:
     """A number with its noun, as `1 row` or `2,000 rows`."""
     return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def agreeing(count: int, singular: str, plural: str) -> str:
+    """The verb that fits a number: `1 of 2 files has`, `2 of 2 files have`."""
+    return singular if count == 1 else plural
+
+
+def some_have(count: int, total: int, noun: str) -> str:
+    """The start of a sentence: `1 of 2 files has`."""
+    return f"{count:,} of {counted(total, noun)} {agreeing(count, 'has', 'have')}"

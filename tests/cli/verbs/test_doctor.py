@@ -46,7 +46,7 @@ def test_an_error_sets_the_exit_status_and_has_a_line_to_paste(cdclake: Cdclake,
     path = raw.change(("X", row(1)))
     result = cdclake("doctor", TABLE, "--folder", str(raw.root), "--primary-key", "id", COLUMNS="60")
     assert result.exit_code == 6
-    assert "1 of 2 findings are errors" in result.stderr
+    assert "1 of 2 findings is an error" in result.stderr
     assert "ERROR bad-rows" in result.stdout
     assert f"{path}, row 1" in result.stdout
     rules = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]

@@ -14,6 +14,7 @@ from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_
 from cdclake.cli.settings import parse_settings, read_settings
 from cdclake.cli.several import for_each, matching_names
 from cdclake.cli.target import Target
+from cdclake.doctor.findings import agreeing, counted
 from cdclake.errors import AttentionError, ConfigurationError
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableName
@@ -103,7 +104,9 @@ def doctor(
         if not (registered or unregistered or folder):
             out.remark("The table is not registered yet: cdclake run registers it.")
         if report.has_errors:
-            message = f"{severities['error']} of {len(report.findings)} findings are errors"
+            errors = severities["error"]
+            are = agreeing(errors, "is an error", "are errors")
+            message = f"{errors:,} of {counted(len(report.findings), 'finding')} {are}"
             raise AttentionError(message, remedy="Fix them as shown, then check again", table=table)
 
     out = output_for(output)
@@ -167,7 +170,8 @@ def show(report: Diagnosis, output: OutputFormat, *, show_values: bool = False) 
         for line in _lines(finding, show_values=show_values):
             out.remark(line)
         out.verbatim(f"{finding.paste}\n" if finding.paste else "")
-    summary = f"Checked {report.files_opened:,} of {report.files:,} files, {report.rows:,} rows."
+    files, rows = counted(report.files, "file"), counted(report.rows, "row")
+    summary = f"Checked {report.files_opened:,} of {files}, {rows}."
     out.remark(summary if report.findings else f"{summary} No findings.")
 
 

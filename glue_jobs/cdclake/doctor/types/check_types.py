@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdclake.doctor.findings import Code, Finding, counted
+from cdclake.doctor.findings import Code, Finding, agreeing, counted
 from cdclake.doctor.fixes import escaped, tables_set
 from cdclake.model.names import Attribute
 
@@ -39,8 +39,9 @@ def check_types(
     )
     details = [_column(column) for column in proposal.columns]
     details += _null_texts(proposal, settings.csv.null_value)
+    load_rows = counted(proposal.load_rows, "LOAD row")
     details += [
-        f"key {', '.join(names)}: {count:,} distinct values in {counted(proposal.load_rows, 'LOAD row')}, no nulls"
+        f"key {', '.join(names)}: {counted(count, 'distinct value')} in {load_rows}, no nulls"
         for names, count in proposal.keys
     ]
     if not proposal.schema:
@@ -84,17 +85,23 @@ def _column(column: ProposedColumn) -> str:
     if not shapes.values:
         reason = "a guess, because there are no values"
     elif column.type != "string":
-        reason = f"all of {counted(shapes.values, 'value')} fit"
+        reason = "the value fits" if shapes.values == 1 else f"all of {shapes.values:,} values fit"
     elif column.refused:
-        reason = f"{counted(column.refused, 'value')} do not fit {column.likely}"
+        do = agreeing(column.refused, "does", "do")
+        reason = f"{counted(column.refused, 'value')} {do} not fit {column.likely}"
     else:
         kind, fits = shapes.nearest
-        reason = f"{fits:,} of {counted(shapes.values, 'value')} fit {kind}" if fits else "text"
+        of_all = f"{fits:,} of {counted(shapes.values, 'value')} {agreeing(fits, 'fits', 'fit')}"
+        reason = f"{of_all} {kind}" if fits else "text"
         if shapes.other_times == shapes.values:
-            reason += ", and look like times in another format than yyyy-mm-dd HH:MM:SS"
+            reason += f", {_resembling(shapes.values, 'time')} in another format than yyyy-mm-dd HH:MM:SS"
         elif shapes.other_numbers == shapes.values and not fits:
-            reason += ", and look like numbers in another format than 1234.56"
+            reason += f", {_resembling(shapes.values, 'number')} in another format than 1234.56"
     return f"{column.name} {column.type}: {reason}" + (f", {shapes.nulls:,} null or empty" if shapes.nulls else "")
+
+
+def _resembling(count: int, noun: str) -> str:
+    return f"and looks like a {noun}" if count == 1 else f"and look like {noun}s"
 
 
 def _null_texts(proposal: Proposal, current: str) -> Iterator[str]:
