@@ -83,6 +83,14 @@ def test_the_null_text_is_inferred_only_from_columns_of_numbers_and_times() -> N
     assert guess("I,1,null\nI,2,null\nI,3,null\nI,4,word\n").null_text is None
 
 
+def test_a_declared_null_text_wins() -> None:
+    heads = [Head(b"1,2\n3,\\N\n4,\\N\n5,\\N\n", whole=True, change=False)]
+    for known in (None, CsvDialect(null_value="NA")):
+        inferred = guess_csv(heads, known, null_declared=True)
+        assert inferred
+        assert (inferred.null_text, inferred.dialect.null_value) == (None, known.null_value if known else "NULL")
+
+
 def test_no_rows_give_no_guess() -> None:
     assert guess_csv([]) is None
     assert guess_csv([Head(b"", whole=True, change=True)]) is None

@@ -205,6 +205,40 @@ def test_a_column_that_the_newest_file_lacks_is_proposed_unchecked(tmp_path: Pat
     assert found.paste.endswith(" --unchecked")
 
 
+def faults(root: Path, **attributes: str) -> list[Finding]:
+    """All findings but that the files are new."""
+    raw = RawBucket(FolderStore(root), lake_filesystem(root.as_uri()).open())
+    return [one for one in diagnose(raw, state(**attributes), NOW).findings if one.code is not Code.LOAD_ARRIVING]
+
+
+@pytest.mark.parametrize("nulls", [("NA", "null"), ("null", "NA"), ("NULL", "NA"), ("\\N", "null"), ("NULL", "null")])
+@pytest.mark.parametrize("counts", [(40, 5), (5, 40), (20, 20)])
+def test_with_two_null_texts_nothing_is_found_after_the_proposal_is_followed(
+    tmp_path: Path, nulls: tuple[str, str], counts: tuple[int, int]
+) -> None:
+    (first, second), (few, many) = nulls, counts
+    rows = [
+        (i, first if i < few else i, second if i < many else i, first if i < few else i, f"2024-01-{i % 28 + 1:02}")
+        for i in range(50)
+    ]
+    put(tmp_path, LOAD, ("id", "a", "b", "c", "day"), *rows)
+    settings = proposed(tmp_path)
+    assert bad_values(tmp_path, settings) == 0
+    assert faults(tmp_path, **settings) == []
+    pasted = [one.paste for one in faults(tmp_path) if one.code is Code.CSV_DIALECT]
+    assert {shlex.split(paste)[-1] for paste in pasted} <= {f"CsvNullValue={settings.get('CsvNullValue')}"}
+
+
+def test_a_declared_null_text_stays(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, ("id", "a", "b"), *((i, "NA" if i < 5 else i, "null" if i < 30 else i) for i in range(50)))
+    settings = proposed(tmp_path, CsvNullValue="NA")
+    assert settings == {"Schema": "id bigint, a bigint, b string", "PrimaryKey": "id"}
+    typed = {"Schema": "id bigint, a bigint, b bigint", "PrimaryKey": "id", "CsvNullValue": "NA"}
+    (bad,) = faults(tmp_path, **typed)
+    assert (bad.code, bad.paste) == (Code.BAD_ROWS, "")
+    assert "two texts for null, 'NA' and 'null'" in bad.fix
+
+
 def test_nan_is_no_null_text_of_doubles(tmp_path: Path) -> None:
     put(tmp_path, LOAD, ("id", "x"), (1, "NaN"), (2, "1e5"), (3, "-Infinity"))
     assert proposed(tmp_path) == {"Schema": "id bigint, x double", "PrimaryKey": "id"}

@@ -146,7 +146,13 @@ def _bad_rows(evidence: Evidence) -> Iterator[Finding]:
         fault, values = evidence.statistics.faults[reason], evidence.statistics.bad_values[reason].most_common()
         fix, paste = _fix_of_rows(evidence, bad.kind)
         null = next((value for value, _ in values if text_kind(value) is TextKind.NULL), None)
-        if fault.looks is TextKind.NULL and fault.in_csv and null is not None:
+        if fault.looks is TextKind.NULL and fault.in_csv and null is not None and _has_declared_nulls(evidence):
+            declared, paste = evidence.settings.csv.null_value, ""
+            fix = (
+                f"The files have two texts for null, '{declared}' and '{null}', and {Attribute.CSV_NULL_VALUE} is one:"
+                f" convert the other at the source, or declare {fault.column} as string"
+            )
+        elif fault.looks is TextKind.NULL and fault.in_csv and null is not None:
             fix = f"If '{null}' stands for null, set it as the null text"
             paste = tables_set(evidence.name, "--set", f"{Attribute.CSV_NULL_VALUE}={null}")
         elif fault.looks is TextKind.NUMBER:
@@ -156,6 +162,11 @@ def _bad_rows(evidence: Evidence) -> Iterator[Finding]:
         text = f"{counted(bad.count, 'row')}: {reason}" + (f"; {fault.description}" if fault.description else "")
         shown = tuple(f"'{_cut(value)}' in {counted(count, 'row')}" for value, count in values[:_MAX_VALUES])
         yield Finding(Code.BAD_ROWS, text, fix, paste, bad.file, bad.row, fault.column, values=shown)
+
+
+def _has_declared_nulls(evidence: Evidence) -> bool:
+    """Whether rows have the text for null that the settings declare."""
+    return evidence.null_declared and any(count.total() for count in evidence.statistics.null_counts.values())
 
 
 def _cut(value: str) -> str:

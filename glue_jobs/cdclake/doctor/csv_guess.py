@@ -37,7 +37,7 @@ class CsvGuess:
         header: Column names of the header line, without `Op`; empty without a header.
         width: Number of fields per row, without `Op`.
         has_op: Whether rows of change files start with an operation.
-        null_text: The null text in the rows; None if there is none.
+        null_text: The null text in the rows; None if there is none, or if the settings declare one.
         quoted: Whether fields are enclosed in quotes; None if the files contain no quotes.
     """
 
@@ -65,13 +65,16 @@ class Head:
     change: bool
 
 
-def guess_csv(heads: Sequence[Head], known: CsvDialect | None = None) -> CsvGuess | None:
+def guess_csv(
+    heads: Sequence[Head], known: CsvDialect | None = None, *, null_declared: bool = False
+) -> CsvGuess | None:
     """The likely dialect of a table's CSV files; None if the heads contain no row.
 
     Args:
         heads: Starts of some files.
         known: The dialect in the table's settings. It wins if it splits the rows consistently. What it says about a
             header line is true of first lines that may be one.
+        null_declared: Whether the settings declare its null text, which is then true.
     """
     best = known if known and _fitness(heads, known)[0] else _best_dialect(heads, known)
     files = [_fields(head, best) for head in heads]
@@ -88,12 +91,17 @@ def guess_csv(heads: Sequence[Head], known: CsvDialect | None = None) -> CsvGues
         for row in rows
     )
     width = len(header) or (widths.most_common(1)[0][0] if widths else 0)
-    null_text = _null_text(
-        [row for rows, head in zip(bodies, heads, strict=True) if head.change is change for row in rows]
-        for change in (False, True)
+    null_text = (
+        None
+        if null_declared
+        else _null_text(
+            [row for rows, head in zip(bodies, heads, strict=True) if head.change is change for row in rows]
+            for change in (False, True)
+        )
     )
     quoted = _quoted(heads, best)
-    dialect = replace(best, null_value=null_text if null_text is not None else best.null_value)
+    current = known.null_value if known else best.null_value
+    dialect = replace(best, null_value=null_text if null_text is not None else current)
     return CsvGuess(dialect, _fitness(heads, best)[0], header, width, has_op, null_text, quoted)
 
 

@@ -12,7 +12,7 @@ from cdclake.doctor.check_files import check_files
 from cdclake.doctor.check_keys import check_keys
 from cdclake.doctor.check_order import check_order
 from cdclake.doctor.csv_guess import guess_csv
-from cdclake.doctor.evidence import Evidence, schemas_root
+from cdclake.doctor.evidence import Evidence, is_null_declared, schemas_root
 from cdclake.doctor.findings import Finding, Severity, counted, worst_first
 from cdclake.doctor.infer import Inference, infer_settings
 from cdclake.doctor.listing import evenly_spaced, read_listing
@@ -123,7 +123,8 @@ def diagnose(
             remedy += ", or rename the files to names that DMS gives"
         kind = InputError if registered else UnknownTableError
         raise kind(message, remedy=f"{remedy}; names are case-sensitive", table=state.name, folder=state.raw_prefix)
-    guess = guess_csv(read_csv_heads(raw.fs, files), settings.csv)
+    null_declared = is_null_declared(state)
+    guess = guess_csv(read_csv_heads(raw.fs, files), settings.csv, null_declared=null_declared)
     types = TypeStatistics(settings.schema, loads_only=bool(listing.loads))
     statistics, readable = RowStatistics(settings.partition_key, types), _readable_settings(settings, guess)
     facts = read_sample(raw.fs, files, readable, state.name, statistics, progress)
@@ -131,9 +132,22 @@ def diagnose(
     names = dict.fromkeys(name for one in typed for name in one.columns)
     declared, csv_files = settings.schema or Schema(), [one.file for one in typed]
     has_header = guess is not None and bool(guess.header)
-    proposal = propose_types(raw.fs, csv_files, names, readable, declared, state.name, types, has_header=has_header)
+    proposal = propose_types(
+        raw.fs,
+        csv_files,
+        names,
+        readable,
+        declared,
+        state.name,
+        types,
+        has_header=has_header,
+        null_declared=null_declared,
+    )
+    likely = guess
+    if proposal and guess and guess.null_text is not None:  # all sampled rows say more than the first ones
+        likely = replace(guess, null_text=proposal.csv.null_value)
     unread = "" if listing.change_count or settings.cdc_path else _transaction_file(raw.store, state.raw_prefix)
-    evidence = Evidence(state, settings, listing, facts, statistics, guess, raw.versioned, now, unread, raw.task)
+    evidence = Evidence(state, settings, listing, facts, statistics, likely, raw.versioned, now, unread, raw.task)
     checks = (check_files, check_dms, check_keys, check_order, check_columns)
     findings = [finding for check in checks for finding in check(evidence)]
     findings += check_types(proposal, settings, state.name, guess, facts[-1].columns)

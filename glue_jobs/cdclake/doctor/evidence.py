@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import RawKind, missing_loads
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ class Evidence:
     task: DmsTask | None = None
 
     @property
+    def null_declared(self) -> bool:
+        """Whether the settings declare the text for null of CSV files."""
+        return is_null_declared(self.state)
+
+    @property
     def name(self) -> TableName:
         """The table's name."""
         return self.state.name
@@ -78,6 +84,11 @@ class Evidence:
     def missing_loads(self) -> list[str]:
         """LOAD files that are missing before a later one."""
         return missing_loads(self.listing.loads)
+
+
+def is_null_declared(state: TableState) -> bool:
+    """Whether a table's settings declare the text for null of CSV files."""
+    return Attribute.CSV_NULL_VALUE in state.item
 
 
 def schemas_root(raw_prefix: str) -> str:

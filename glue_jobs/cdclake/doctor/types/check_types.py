@@ -56,18 +56,21 @@ def check_types(
     )
     if settings.schema is None and guess and not guess.header:
         fix += f". The files have no header line: replace {proposal.schema.names[0]} and the like by the columns' names"
-    arguments = _arguments(proposal, settings)
+    arguments = _arguments(proposal, settings, guess)
     if newest and not {one.lower() for one in proposal.schema.names} <= {one.lower() for one in newest}:
         arguments.append("--unchecked")
     yield Finding(Code.UNTYPED, text, fix, tables_set(name, *arguments), details=tuple(details))
 
 
-def _arguments(proposal: Proposal, settings: TableSettings) -> list[str]:
+def _arguments(proposal: Proposal, settings: TableSettings, guess: CsvGuess | None) -> list[str]:
+    null_text: str | None = settings.csv.null_value
+    if guess and guess.null_text not in (None, proposal.csv.null_value):
+        null_text = None  # declared, so that no guess overrides it
     arguments = ["--schema", proposal.schema.declaration]
     for attribute, now, proposed in (
         (Attribute.CSV_DELIMITER, settings.csv.delimiter, proposal.csv.delimiter),
         (Attribute.CSV_ROW_DELIMITER, settings.csv.row_delimiter, proposal.csv.row_delimiter),
-        (Attribute.CSV_NULL_VALUE, settings.csv.null_value, proposal.csv.null_value),
+        (Attribute.CSV_NULL_VALUE, null_text, proposal.csv.null_value),
     ):
         if now != proposed:
             value = proposed if attribute == Attribute.CSV_NULL_VALUE else escaped(proposed)

@@ -90,6 +90,7 @@ def propose_types(
     statistics: TypeStatistics,
     *,
     has_header: bool,
+    null_declared: bool = False,
 ) -> Proposal | None:
     """Propose types for the columns of CSV files; None if no file has a column without one.
 
@@ -100,13 +101,15 @@ def propose_types(
         declared: Columns that the operator declares.
         statistics: Of their rows.
         has_header: Whether the files begin with a header line.
+        null_declared: Whether the operator declares the text for null, which then stays.
     """
     if not statistics.columns:
         return None
     likely = {name: shapes.likely_type for name, shapes in statistics.columns.items()}
-    csv = replace(settings.csv, null_value=_null_text(statistics, likely, settings.csv.null_value))
-    if csv.null_value == csv.no_sup_value:
-        csv = settings.csv
+    csv = settings.csv
+    if not null_declared:
+        null_text = _null_text(statistics, likely, csv.null_value)
+        csv = csv if null_text == csv.no_sup_value else replace(csv, null_value=null_text)
     needed = (name for name in names if _needed(name, declared))
     tried = _without_repeats(declared.find(name) or Column(name, likely.get(name, "string")) for name in needed)
     refused, nulls, verified = _refused(fs, files, replace(settings, schema=tried, csv=csv), table)
