@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import shlex
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +23,7 @@ from cdclake.lake.raw.normalize import normalize
 from cdclake.lake.raw.reader import inspect_raw_file, read_raw
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.rawfiles import raw_files
+from cdclake.model.schema import Column, Schema
 from cdclake.model.table import TableState
 from tests.examples import examples
 
@@ -45,15 +49,15 @@ def put(root: Path, name: str, *rows: Sequence[object]) -> None:
     path.write_text(text.getvalue(), encoding="utf-8")
 
 
-def finding(root: Path, **attributes: str) -> Finding | None:
+def finding(root: Path, lake: Schema | None = None, **attributes: str) -> Finding | None:
     raw = RawBucket(FolderStore(root), lake_filesystem(root.as_uri()).open())
-    report = diagnose(raw, state(**attributes), NOW)
+    report = diagnose(raw, state(**attributes), NOW, lake=lake)
     return next((one for one in report.findings if one.code is Code.UNTYPED), None)
 
 
-def proposed(root: Path, **attributes: str) -> dict[str, str]:
+def proposed(root: Path, lake: Schema | None = None, **attributes: str) -> dict[str, str]:
     """The attributes in the command of the finding."""
-    found = finding(root, **attributes)
+    found = finding(root, lake, **attributes)
     assert found
     words = shlex.split(found.paste)
     assert words[:4] == ["cdclake", "tables", "set", "shop.orders"]
@@ -203,6 +207,62 @@ def test_a_column_that_the_newest_file_lacks_is_proposed_unchecked(tmp_path: Pat
     found = finding(tmp_path)
     assert found
     assert found.paste.endswith(" --unchecked")
+
+
+def put_parquet(root: Path, **columns: pa.Array) -> None:
+    path = root / "shop" / "orders" / "LOAD00000001.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+
+
+IDS, CENT = pa.array([1, 2], pa.int32()), [Decimal("1.25"), Decimal("2.50")]
+
+
+@pytest.mark.parametrize(
+    ("loaded", "values", "kind"),
+    [
+        (pa.array([1.0, 2.5]), ("4.5", "5.25"), "double"),
+        (pa.array([1.0, 2.5]), ("4", "5"), "double"),
+        (pa.array([1.0, 2.5], pa.float32()), ("4.5", "5.5"), "float"),
+        (pa.array(CENT, pa.decimal128(10, 2)), ("4.5", "5"), "decimal(10,2)"),
+        (pa.array(CENT, pa.decimal128(10, 2)), ("4.125", "5"), "decimal(18,3)"),
+        (pa.array([1, 2], pa.int32()), ("4", "5"), "int"),
+        (pa.array([1, 2], pa.int32()), ("4", "5000000000"), "bigint"),
+        (pa.array([1, 2], pa.int64()), ("4", "5.5"), "decimal(20,1)"),
+        (pa.array([1, 2], pa.int64()), ("4", "five"), "string"),
+        (pa.array(["1", "2"]), ("4", "5"), "string"),
+        (pa.array([date(2024, 1, 1)] * 2), ("2024-01-02", "2024-01-03 10:00:00"), "timestamp"),
+        (pa.array([0, 1], pa.timestamp("us")), ("2024-01-02", "2024-01-03"), "timestamp"),
+        (pa.array([True, False]), ("f", "t"), "boolean"),
+        (pa.array([None, None], pa.null()), ("4", "5"), "bigint"),
+    ],
+)
+def test_the_type_in_parquet_files_goes_before_what_values_look_like(
+    tmp_path: Path, loaded: pa.Array, values: tuple[str, str], kind: str
+) -> None:
+    put_parquet(tmp_path, id=IDS, n=loaded)
+    put(tmp_path, CHANGE, ("Op", "id", "n"), ("U", 1, values[0]), ("U", 2, values[1]))
+    settings = proposed(tmp_path, PrimaryKey="id")
+    assert settings == {"Schema": f"id int, n {kind}"}
+    assert bad_values(tmp_path, {**settings, "PrimaryKey": "id"}) == 0
+
+
+def test_the_type_in_the_lake_table_goes_before_what_values_look_like(tmp_path: Path) -> None:
+    lake = Schema((Column("ID", "int"), Column("n", "double"), Column("t", "string")))
+    put(tmp_path, CHANGE, ("Op", "id", "n", "t", "new"), ("U", 1, 1.5, 5, 6))
+    assert proposed(tmp_path, lake)["Schema"] == "id int, n double, t string, new bigint"
+    found = finding(tmp_path, lake)
+    assert found
+    assert "n double: as in the lake table" in found.details
+    put(tmp_path, LOAD, ("id", "n", "t", "new"), (1, 1.5, 5, 6))  # loaded as text, without types
+    assert proposed(tmp_path, lake)["Schema"] == "id int, n double, t bigint, new bigint"
+
+
+def test_values_that_the_lake_table_cannot_have_are_counted(tmp_path: Path) -> None:
+    put(tmp_path, CHANGE, ("Op", "id", "n"), ("U", 1, "x"), ("U", 2, "5"))
+    found = finding(tmp_path, Schema((Column("id", "bigint"), Column("n", "double"))))
+    assert found
+    assert "n string: 1 value does not fit double, the type in the lake table" in found.details
 
 
 def faults(root: Path, **attributes: str) -> list[Finding]:

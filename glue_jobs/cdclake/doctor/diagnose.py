@@ -19,6 +19,7 @@ from cdclake.doctor.listing import evenly_spaced, read_listing
 from cdclake.doctor.row_statistics import RowStatistics
 from cdclake.doctor.sampling import read_csv_heads, read_sample
 from cdclake.doctor.types.check_types import check_types
+from cdclake.doctor.types.known_types import known_types
 from cdclake.doctor.types.proposal import propose_types
 from cdclake.doctor.types.shapes import TypeStatistics
 from cdclake.errors import InputError, UnknownTableError
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from cdclake.adapters.dms import DmsTask
     from cdclake.doctor.csv_guess import CsvGuess
-    from cdclake.doctor.sampling import FileFacts
     from cdclake.model.table import TableSettings, TableState
     from cdclake.ports import ObjectReader
 
@@ -92,6 +92,7 @@ def diagnose(
     now: datetime,
     *,
     registered: bool = True,
+    lake: Schema | None = None,
     max_files: int = DEFAULT_MAX_FILES,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
@@ -101,6 +102,7 @@ def diagnose(
         state: The table's item. For an unregistered table: the item that registration would create.
         now: The time of the check.
         registered: Whether the table is registered.
+        lake: Columns of the lake table; None if it is unknown or not loaded.
         max_files: Open at most this many LOAD files and this many change files; 0: all.
         progress: Called with the name of the folder or file that is read next.
 
@@ -128,18 +130,19 @@ def diagnose(
     types = TypeStatistics(settings.schema, loads_only=bool(listing.loads))
     statistics, readable = RowStatistics(settings.partition_key, types), _readable_settings(settings, guess)
     facts = read_sample(raw.fs, files, readable, state.name, statistics, progress)
-    typed = [one for one in facts if _is_readable_csv(one)]
-    names = dict.fromkeys(name for one in typed for name in one.columns)
-    declared, csv_files = settings.schema or Schema(), [one.file for one in typed]
+    typed = [one for one in facts if one.error is None and not one.file.transactions]
+    names = dict.fromkeys(name for one in typed if one.file.format is not RawFormat.PARQUET for name in one.columns)
+    declared = settings.schema or Schema()
     has_header = guess is not None and bool(guess.header)
     proposal = propose_types(
         raw.fs,
-        csv_files,
+        [one.file for one in typed],
         names,
         readable,
         declared,
         state.name,
         types,
+        known_types((one.types for one in typed), lake, has_load=bool(listing.loads)),
         has_header=has_header,
         null_declared=null_declared,
     )
@@ -160,10 +163,6 @@ def diagnose(
         inferred=infer_settings(evidence),
         findings=worst_first(findings),
     )
-
-
-def _is_readable_csv(facts: FileFacts) -> bool:
-    return facts.file.format is not RawFormat.PARQUET and not facts.file.transactions and facts.error is None
 
 
 def _transaction_file(store: ObjectReader, raw_prefix: str) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from cdclake.adapters.dms import DmsTask
     from cdclake.adapters.dynamodb import DynamoState
+    from tests.builders import LakeBuilder
 
     Cdclake = Any
 
@@ -65,6 +66,23 @@ def test_a_registered_table_is_checked_with_its_settings(cdclake: Cdclake, state
     assert [one["code"] for one in answer["findings"]] == ["key-not-there", "no-before-image"]
     assert cdclake(*arguments, "--set", "PrimaryKey=id").exit_code == 0
     assert state.get(made.path) == made
+
+
+def test_types_of_the_lake_table_are_proposed_for_csv_columns(
+    cdclake: Cdclake, state: DynamoState, store: LakeBuilder, tmp_path: Path
+) -> None:
+    changes = tmp_path / "shop" / "store" / "20240305-101500000.csv"
+    changes.parent.mkdir(parents=True)
+    changes.write_text("Op,id,n\nU,3,5\n", encoding="utf-8")
+    bucket = tmp_path.as_uri()
+    state.register(TableState.new(bucket, "shop/", "store/"))
+    arguments = ("doctor", "shop.store", "--raw-bucket", bucket, "--set", "LastIncrementalFile=null")
+    assert "id bigint: the value fits" in cdclake(*arguments).stdout
+    state.record_run(f"{bucket}/shop/store/", {"LastChangeId": "3"})
+    assert "id bigint: as in the lake table" in cdclake(*arguments).stdout
+    result = cdclake(*arguments, "--lake-bucket", "no-such-bucket")
+    assert "Error: " in result.stderr
+    assert "id bigint: the value fits" in result.stdout
 
 
 def test_a_task_without_settings_does_not_stop_the_other_checks(

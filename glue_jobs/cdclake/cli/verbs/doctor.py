@@ -15,7 +15,7 @@ from cdclake.cli.settings import parse_settings, read_settings
 from cdclake.cli.several import for_each, matching_names
 from cdclake.cli.target import Target
 from cdclake.doctor.findings import agreeing, counted
-from cdclake.errors import AttentionError, ConfigurationError
+from cdclake.errors import AttentionError, CdclakeError, ConfigurationError
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableName
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cdclake.adapters.dms import DmsTask
     from cdclake.doctor.diagnose import Diagnosis, RawBucket
     from cdclake.doctor.findings import Finding
+    from cdclake.model.schema import Schema
     from cdclake.model.table import TableState
 
 _DEFAULT_FILES = 30
@@ -97,7 +98,10 @@ def doctor(
             task = state.settings.dms_task
             raw = _raw(target, folder)._replace(task=_task(target, task) if task and not folder else None)
             known = registered is not None
-            report = diagnose(raw, state, server_clock(), registered=known, max_files=files, progress=bar.describe)
+            lake = _lake_columns(target, registered) if registered else None
+            report = diagnose(
+                raw, state, server_clock(), registered=known, lake=lake, max_files=files, progress=bar.describe
+            )
         show(report, output, show_values=show_values)
         severities = Counter(finding.kind.severity.value for finding in report.findings)
         summaries.append({"table": table, "files": report.files, **severities})
@@ -122,6 +126,21 @@ def _registered(target: Target, name: TableName) -> TableState | None:
     from cdclake.cli.aws.services import connect
 
     return connect(target).state.get(target.installation.new_state(name).path)
+
+
+def _lake_columns(target: Target, state: TableState) -> Schema | None:
+    """Columns of the lake table; None if it is not loaded, or cannot be read: then prints why."""
+    from cdclake.cli.aws.services import connect
+
+    if not state.last_change:
+        return None
+    log = connect(target).log(state.name)
+    try:
+        lake = log.snapshot(log.head())
+    except CdclakeError as error:
+        print_error(error)
+        return None
+    return lake.schema if lake.exists else None
 
 
 def _raw(target: Target, folder: Path | None) -> RawBucket:

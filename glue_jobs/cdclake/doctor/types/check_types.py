@@ -48,11 +48,10 @@ def check_types(
         fix = "Check again when there are rows, and without the other findings: cdclake read none with these types"
         yield Finding(Code.UNTYPED, text, fix, details=tuple(details))
         return
-    read = counted(proposal.verified_rows, "row")
-    bad = sum(column.refused for column in proposal.columns if column.likely == column.type)
+    read, bad = counted(proposal.verified_rows, "row"), counted(proposal.bad_values, "bad value")
     fix = (
-        f"Declare the types. cdclake read {read} with these and found {counted(bad, 'bad value')}; declare string where"
-        " text is meant. A loaded table needs a reload"
+        f"Declare the types. cdclake read {read} with these and found {bad}; declare string where"
+        " text is meant. A loaded table whose types change needs a reload"
     )
     if settings.schema is None and guess and not guess.header:
         fix += f". The files have no header line: replace {proposal.schema.names[0]} and the like by the columns' names"
@@ -85,7 +84,12 @@ def _arguments(proposal: Proposal, settings: TableSettings, guess: CsvGuess | No
 
 def _column(column: ProposedColumn) -> str:
     shapes = column.shapes
-    if not shapes.values:
+    if column.source and column.type == column.likely:
+        reason = f"as in {column.source}"
+    elif column.source:
+        do = agreeing(column.refused, "does", "do")
+        reason = f"{counted(column.refused, 'value')} {do} not fit {column.likely}, the type in {column.source}"
+    elif not shapes.values:
         reason = "a guess, because there are no values"
     elif column.type != "string":
         reason = "the value fits" if shapes.values == 1 else f"all of {shapes.values:,} values fit"

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdclake.doctor.types.known_types import candidates
 from cdclake.errors import ConfigurationError, InputError
 from cdclake.lake.raw.reader import inspect_raw_file, read_raw
 from cdclake.lake.storage.types import cast_column
+from cdclake.model.rawfiles import RawFormat
 from cdclake.model.schema import ADDED_PREFIXES, OP_COLUMN, Column, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyarrow.fs import FileSystem
 
+    from cdclake.doctor.types.known_types import KnownType
     from cdclake.doctor.types.shapes import ColumnShapes, TypeStatistics
     from cdclake.lake.raw.rows import RawRows
     from cdclake.model.rawfiles import RawFile
@@ -36,7 +39,8 @@ class ProposedColumn:
     Attributes:
         type: The proposed type; `string` if no other holds all values.
         refused: Number of values that cdclake refuses as `likely`.
-        likely: The type that the values look like, which was tried.
+        likely: The type that was tried first: the known one, else the one that the values look like.
+        source: What has the known type, in words; empty if none is known.
         shapes: What the values look like.
     """
 
@@ -44,6 +48,7 @@ class ProposedColumn:
     type: str
     likely: str
     refused: int
+    source: str
     shapes: ColumnShapes
 
 
@@ -59,6 +64,7 @@ class Proposal:
         rows: Number of rows that suggested the types.
         load_rows: Number of rows in which the keys were counted.
         verified_rows: Number of rows whose values cdclake parsed as the proposed types.
+        bad_values: Number of their values that it refused, in columns without a declared type.
     """
 
     columns: tuple[ProposedColumn, ...]
@@ -68,6 +74,7 @@ class Proposal:
     rows: int
     load_rows: int
     verified_rows: int
+    bad_values: int
 
     def null_like(self) -> dict[str, dict[str, int]]:
         """Texts that may stand for null, with the number of values by column; the most frequent first."""
@@ -88,6 +95,7 @@ def propose_types(
     declared: Schema,
     table: TableName,
     statistics: TypeStatistics,
+    known: Mapping[str, KnownType],
     *,
     has_header: bool,
     null_declared: bool = False,
@@ -95,45 +103,59 @@ def propose_types(
     """Propose types for the columns of CSV files; None if no file has a column without one.
 
     Args:
-        files: CSV files that can be read.
-        names: Their columns.
+        files: Files that can be read, of all formats.
+        names: Columns of the CSV files.
         settings: How they were read.
         declared: Columns that the operator declares.
-        statistics: Of their rows.
+        statistics: Of the rows of CSV files.
+        known: Types that other files or the lake table give to columns, by lowercase name. They go before what the
+            values look like, because a table with two types of a column stops.
         has_header: Whether the files begin with a header line.
         null_declared: Whether the operator declares the text for null, which then stays.
     """
     if not statistics.columns:
         return None
-    likely = {name: shapes.likely_type for name, shapes in statistics.columns.items()}
-    csv = settings.csv
+    types = {name: candidates(known.get(name.lower()), one.likely_type) for name, one in statistics.columns.items()}
+    likely = {name: kinds[0] for name, kinds in types.items()}
+    csv, first_refused = settings.csv, Counter[str]()
     if not null_declared:
         null_text = _null_text(statistics, likely, csv.null_value)
         csv = csv if null_text == csv.no_sup_value else replace(csv, null_value=null_text)
-    needed = (name for name in names if _needed(name, declared))
-    tried = _without_repeats(declared.find(name) or Column(name, likely.get(name, "string")) for name in needed)
-    refused, nulls, verified = _refused(fs, files, replace(settings, schema=tried, csv=csv), table)
-    if not verified and has_header:  # the header of a file may be one with other names only if it is known to be one
-        csv = replace(csv, add_column_name=True)
+    needed = [name for name in names if _needed(name, declared)]
+    while True:
+        tried = _without_repeats(declared.find(name) or Column(name, types.get(name, ["string"])[0]) for name in needed)
         refused, nulls, verified = _refused(fs, files, replace(settings, schema=tried, csv=csv), table)
-    text = [name for name in refused if refused[name] and not declared.find(name)]
-    schema = Schema(tuple(replace(column, type="string") if column.name in text else column for column in tried))
+        if not verified and has_header and not csv.add_column_name:
+            csv = replace(csv, add_column_name=True)  # only then the header of a file may be one with other names
+            continue
+        first_refused = first_refused or refused
+        wrong = [name for name, kinds in types.items() if refused[name] and len(kinds) > 1]
+        if not wrong:
+            break
+        for name in wrong:
+            del types[name][0]
     columns = tuple(
-        ProposedColumn(name, "string" if refused[name] else likely[name], likely[name], refused[name], shapes)
+        ProposedColumn(name, types[name][0], likely[name], first_refused[name], _source(known, name), shapes)
         for name, shapes in statistics.columns.items()
     )
     order = list(statistics.columns)
-    keys = statistics.keys(Schema(tuple(column for column in schema if not nulls[column.name])))
+    keys = statistics.keys(Schema(tuple(column for column in tried if not nulls[column.name])))
     ranked = sorted(keys, key=lambda key: _rank(key, statistics.load_rows, likely, order))
     return Proposal(
         columns,
-        schema if verified else Schema(),
+        tried if verified else Schema(),
         csv,
         tuple(ranked[:MAX_KEYS]),
         statistics.rows,
         statistics.load_rows,
         verified,
+        sum(refused[name] for name in types),
     )
+
+
+def _source(known: Mapping[str, KnownType], name: str) -> str:
+    one = known.get(name.lower())
+    return one.source if one else ""
 
 
 def _needed(name: str, declared: Schema) -> bool:
@@ -185,7 +207,8 @@ def _refused(
             for name, values in zip(raw.columns.schema.names, raw.columns.columns, strict=True):
                 column = settings.schema.find(name) if settings.schema else None
                 if column:
-                    typed, bad = cast_column(_sent(values, settings.csv.no_sup_value), column.type)
+                    sent = values if file.format is RawFormat.PARQUET else _sent(values, settings.csv.no_sup_value)
+                    typed, bad = cast_column(sent, column.type)
                     refused[column.name] += len(bad)
                     nulls[column.name] += typed.null_count - len(bad)
     return refused, nulls, rows
