@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdclake.doctor.csv_guess import CsvGuess, Head, guess_csv
+from cdclake.doctor.csv.guess import CsvGuess, Head, guess_csv
 from cdclake.model.table import CsvDialect
 
 
@@ -56,11 +56,57 @@ def test_a_single_column_is_not_sure() -> None:
         ("code,q\nNA,NA\nDE,4\n", ("code", "q")),
         ("code,q\nNA,NA\nDE,NA\n", ()),
         ("-5,+1\n1,2\n", ()),
+        ("name,city\nAnn,Rome\nBob,Bonn\nEve,Oslo\nJoe,Graz\nZoe,Kiel\n", ("name", "city")),
+        ("code,country\nDE,Germany\nFR,France\nIT,Italy\nES,Spain\nPT,Portugal\n", ("code", "country")),
+        ("first_name,x\na,b\nc,d\ne,f\ng,h\ni,j\n", ("first_name", "x")),
+        ("Mail,Note\na@b,x\nc@d,y\ne@f,z\ng@h,z\ni@j,z\n", ("Mail", "Note")),
+        ("red,small\nblue,large\nred,large\n", ()),
         (f"id,{'x' * 200}\n1,2\n", ()),
     ],
 )
 def test_a_header_has_names_above_values(text: str, header: tuple[str, ...]) -> None:
-    assert guess(text).header == header
+    assert guess(text, change=False).header == header
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id,name\nx,y\n",
+        "Ann,Rome\nBob,Bonn\nEve,Oslo\nJoe,Graz\nZoe,Kiel\n",
+        "apple,red\npear,green\nplum,blue\nfig,violet\nlime,yellow\n",
+        "name,city\n",
+    ],
+)
+def test_texts_above_texts_are_an_unclear_header(text: str) -> None:
+    inferred = guess(text, change=False)
+    assert (inferred.header, inferred.header_unclear) == ((), True)
+    named = guess_csv([Head(text.encode(), whole=True, change=False)], named=("NAME", "apple", "Ann"))
+    assert named
+    assert named.header
+    for says in (True, False):
+        inferred = guess(text, change=False, known=CsvDialect(add_column_name=says))
+        assert (bool(inferred.header), inferred.header_unclear) == (says, False)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "header", "unclear"),
+    [
+        ("id,name\nx,y\n", "id,name\nv,w\n", True, False),
+        ("id,name\nx,y\n", "id,name,more\nv,w,u\n", True, False),
+        ("id,name\nx,y\n", "Op,id,name\nI,v,w\n", True, False),
+        ("id,name\nx,y\n", "AR_H_CHANGE_SEQ,id,other\nu,v,w\n", True, False),
+        ("Ann,Rome\nBob,Bonn\n", "Eve,Oslo\nJoe,Graz\n", False, False),
+        ("Ann,Rome\nBob,Bonn\n", "Eve,Rome\nJoe,Graz\n", False, True),
+        ("Ann,Rome\nBob,Bonn\n", "Ann,Rome\nBob,Bonn\n", False, True),
+        ("Ann,Rome\n", "I,Eve,Oslo\n", False, False),
+    ],
+)
+def test_first_lines_of_several_files_tell_a_header(one: str, other: str, header: bool, unclear: bool) -> None:
+    heads = [Head(one.encode(), whole=True, change=False), Head(other.encode(), whole=True, change=False)]
+    for ordered in (heads, heads[::-1]):
+        inferred = guess_csv(ordered)
+        assert inferred
+        assert (bool(inferred.header), inferred.header_unclear) == (header, unclear)
 
 
 @pytest.mark.parametrize(

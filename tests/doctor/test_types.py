@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import shlex
+import subprocess
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -55,11 +56,19 @@ def finding(root: Path, lake: Schema | None = None, **attributes: str) -> Findin
     return next((one for one in report.findings if one.code is Code.UNTYPED), None)
 
 
+def words_of(command: str) -> list[str]:
+    """The words of a command, as a shell splits it."""
+    if "$'" not in command:
+        return shlex.split(command)
+    shell = subprocess.run(["bash", "-c", f"printf '%s\\0' {command}"], check=True, capture_output=True, text=True)
+    return shell.stdout.split("\0")[:-1]
+
+
 def proposed(root: Path, lake: Schema | None = None, **attributes: str) -> dict[str, str]:
     """The attributes in the command of the finding."""
     found = finding(root, lake, **attributes)
     assert found
-    words = shlex.split(found.paste)
+    words = words_of(found.paste)
     assert words[:4] == ["cdclake", "tables", "set", "shop.orders"]
     options = dict(zip(words[4::2], words[5::2], strict=True))
     settings = dict(
@@ -314,6 +323,35 @@ def test_names_that_need_quotes_and_files_without_a_header_get_a_schema_that_is_
     found = finding(tmp_path / "bare")
     assert found
     assert "replace column_1 and the like by the columns' names" in found.fix
+
+
+def test_a_first_line_that_may_be_a_row_is_found_and_none_of_its_texts_is_shown(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, ("Annabel", "Rome"), ("Bob", "Bonn"), ("Eve", "Oslo"))
+    (found,) = faults(tmp_path)
+    assert found.code is Code.HEADER_UNCLEAR
+    assert found.paste == (
+        "cdclake tables set shop.orders --set AddColumnName=true\n"
+        "cdclake tables set shop.orders --schema '<name type, ...>'"
+    )
+    assert "Annabel" not in str(found)
+    assert [one.code for one in faults(tmp_path, AddColumnName="true")] == [Code.UNTYPED]
+    assert [one.code for one in faults(tmp_path, AddColumnName="false")] == [Code.SCHEMA_MISSING, Code.UNTYPED]
+    assert [one.code for one in faults(tmp_path, Schema="name string, city string", AddColumnName="false")] == []
+    put(tmp_path, "LOAD00000002.csv", ("Joe", "Graz"))
+    assert [one.code for one in faults(tmp_path)] == [Code.SCHEMA_MISSING, Code.UNTYPED]
+    settings = proposed(tmp_path)
+    assert settings["AddColumnName"] == "false"
+    assert bad_values(tmp_path, settings) == 0
+    assert faults(tmp_path, **settings) == []
+
+
+def test_a_header_above_texts_is_no_fault(tmp_path: Path) -> None:
+    people = [("Ann", "Rome"), ("Bob", "Bonn"), ("Eve", "Oslo"), ("Joe", "Graz"), ("Zoe", "Kiel")]
+    put(tmp_path, LOAD, ("name", "city"), *people)
+    assert [one.code for one in faults(tmp_path)] == [Code.UNTYPED]
+    put(tmp_path, LOAD, ("Name", "City"), *people)
+    assert [one.code for one in faults(tmp_path)] == [Code.HEADER_UNCLEAR]
+    assert [one.code for one in faults(tmp_path, PrimaryKey="name")] == [Code.UNTYPED]
 
 
 @pytest.mark.parametrize("schema", ["id bigint, n string", "N string, ID string"])

@@ -185,8 +185,16 @@ def _fix_of_rows(evidence: Evidence, kind: BadRowKind) -> tuple[str, str]:
 def _csv(evidence: Evidence) -> Iterator[Finding]:
     guess = evidence.csv
     if evidence.settings.schema is None:
-        headerless = guess is not None and not guess.header
-        if headerless or any(_is_schema_missing(evidence, facts) for facts in evidence.files):
+        headerless = guess is not None and not (guess.header or guess.header_unclear)
+        if guess is not None and guess.header_unclear:
+            fix = f"If it is a header, set {Attribute.ADD_COLUMN_NAME} to true; else list all columns in Schema"
+            paste = "\n".join(
+                tables_set(evidence.name, *arguments)
+                for arguments in (("--set", f"{Attribute.ADD_COLUMN_NAME}=true"), ("--schema", "<name type, ...>"))
+            )
+            text = f"{counted(guess.width, 'text')}, all distinct, and none a number or time"
+            yield Finding(Code.HEADER_UNCLEAR, text, fix, paste)
+        elif headerless or any(_is_schema_missing(evidence, facts) for facts in evidence.files):
             columns = f"the {counted(guess.width, 'column')}" if guess else "all columns"
             fix = f"List {columns} of the files in order, without Op; or make DMS write a header line"
             paste = f"{tables_set(evidence.name, '--schema', '<name type, ...>')}\n{s3_settings(AddColumnName=True)}"

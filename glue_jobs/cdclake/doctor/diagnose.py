@@ -11,7 +11,7 @@ from cdclake.doctor.check_dms import check_dms
 from cdclake.doctor.check_files import check_files
 from cdclake.doctor.check_keys import check_keys
 from cdclake.doctor.check_order import check_order
-from cdclake.doctor.csv_guess import guess_csv
+from cdclake.doctor.csv.guess import guess_csv
 from cdclake.doctor.evidence import Evidence, is_null_declared, schemas_root
 from cdclake.doctor.findings import Finding, Severity, counted, worst_first
 from cdclake.doctor.infer import Inference, infer_settings
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.adapters.dms import DmsTask
-    from cdclake.doctor.csv_guess import CsvGuess
+    from cdclake.doctor.csv.guess import CsvGuess
     from cdclake.model.table import TableSettings, TableState
     from cdclake.ports import ObjectReader
 
@@ -126,24 +126,23 @@ def diagnose(
         kind = InputError if registered else UnknownTableError
         raise kind(message, remedy=f"{remedy}; names are case-sensitive", table=state.name, folder=state.raw_prefix)
     null_declared = is_null_declared(state)
-    guess = guess_csv(read_csv_heads(raw.fs, files), settings.csv, null_declared=null_declared)
+    named = [name for names in settings.named_columns.values() for name in names]
+    guess = guess_csv(read_csv_heads(raw.fs, files), settings.csv, null_declared=null_declared, named=named)
     types = TypeStatistics(settings.schema, loads_only=bool(listing.loads))
     statistics, readable = RowStatistics(settings.partition_key, types), _readable_settings(settings, guess)
     facts = read_sample(raw.fs, files, readable, state.name, statistics, progress)
     typed = [one for one in facts if one.error is None and not one.file.transactions]
     names = dict.fromkeys(name for one in typed if one.file.format is not RawFormat.PARQUET for name in one.columns)
-    declared = settings.schema or Schema()
-    has_header = guess is not None and bool(guess.header)
     proposal = propose_types(
         raw.fs,
         [one.file for one in typed],
         names,
-        readable,
-        declared,
+        replace(readable, csv=replace(readable.csv, add_column_name=settings.csv.add_column_name)),
+        settings.schema or Schema(),
         state.name,
         types,
         known_types((one.types for one in typed), lake, has_load=bool(listing.loads)),
-        has_header=has_header,
+        has_header=None if guess and guess.header_unclear else bool(guess and guess.header),
         null_declared=null_declared,
     )
     likely = guess
@@ -192,4 +191,5 @@ def _readable_settings(settings: TableSettings, guess: CsvGuess | None) -> Table
     schema = settings.schema
     if schema is None and not guess.header:
         schema = Schema(tuple(Column(f"column_{i + 1}", "string") for i in range(guess.width)))
+        csv = replace(csv, add_column_name=False)
     return replace(settings, csv=csv, schema=schema)

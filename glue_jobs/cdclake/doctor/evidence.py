@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.adapters.dms import DmsTask
-    from cdclake.doctor.csv_guess import CsvGuess
+    from cdclake.doctor.csv.guess import CsvGuess
     from cdclake.doctor.listing import Listing
     from cdclake.doctor.row_statistics import RowStatistics
     from cdclake.doctor.sampling import FileFacts

@@ -27,6 +27,7 @@ class Code(str, Enum):
     BAD_ROWS = "bad-rows"
     SCHEMA_MISMATCH = "schema-mismatch"
     SCHEMA_MISSING = "schema-missing"
+    HEADER_UNCLEAR = "header-unclear"
     UNTYPED = "untyped"
     CSV_DIALECT = "csv-dialect"
     LOAD_GAP = "load-gap"
@@ -116,6 +117,11 @@ KINDS = {
         _ERROR,
         "CSV files have no header line, and Schema is not set",
         "the first row of each file would be read as column names",
+    ),
+    Code.HEADER_UNCLEAR: Kind(
+        _WARNING,
+        "the first line of CSV files may be a header or a row, and neither AddColumnName nor Schema says which",
+        "a run reads it as column names: if it is a row, that row is lost, and its values become names",
     ),
     Code.UNTYPED: Kind(
         _WARNING,

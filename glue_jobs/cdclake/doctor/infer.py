@@ -38,9 +38,11 @@ class Certainty(str, Enum):
     """With another value the files would look different."""
     LIKELY = "likely"
     """The files fit this value, but do not prove it."""
+    UNSURE = "unsure"
+    """The files may have this value or another one."""
 
 
-SURE, LIKELY = Certainty
+SURE, LIKELY, UNSURE = Certainty
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,10 @@ def _csv(evidence: Evidence) -> Iterator[Inference]:
     guess = evidence.csv
     if guess is None:
         return
-    yield Inference("AddColumnName", str(bool(guess.header)).lower(), LIKELY, "first lines")
+    if guess.header_unclear:
+        yield Inference("AddColumnName", "true or false", UNSURE, "first lines, which may be names or texts")
+    else:
+        yield Inference("AddColumnName", str(bool(guess.header)).lower(), LIKELY, "first lines")
     if guess.sure:
         yield Inference("CsvDelimiter", escaped(guess.dialect.delimiter), SURE, "rows")
         yield Inference("CsvRowDelimiter", escaped(guess.dialect.row_delimiter), LIKELY, "rows")

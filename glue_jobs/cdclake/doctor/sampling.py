@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from cdclake.adapters.filesystem import open_input, open_stream, repeated
-from cdclake.doctor.csv_guess import Head
+from cdclake.doctor.csv.guess import Head
 from cdclake.errors import CdclakeError, ConfigurationError, InputError
 from cdclake.lake.raw import csv as raw_csv
 from cdclake.lake.raw.normalize import normalize

@@ -11,7 +11,7 @@ from cdclake.model.names import Attribute
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from cdclake.doctor.csv_guess import CsvGuess
+    from cdclake.doctor.csv.guess import CsvGuess
     from cdclake.doctor.types.proposal import Proposal, ProposedColumn
     from cdclake.model.table import TableName, TableSettings
 
@@ -74,8 +74,9 @@ def _arguments(proposal: Proposal, settings: TableSettings, guess: CsvGuess | No
         if now != proposed:
             value = proposed if attribute == Attribute.CSV_NULL_VALUE else escaped(proposed)
             arguments += ["--set", f"{attribute}={value}"]
-    if proposal.csv.add_column_name and not settings.csv.add_column_name:
-        arguments += ["--set", f"{Attribute.ADD_COLUMN_NAME}=true"]
+    has_header = proposal.csv.add_column_name
+    if has_header is not None and settings.csv.add_column_name is None:
+        arguments += ["--set", f"{Attribute.ADD_COLUMN_NAME}={str(has_header).lower()}"]
     unique = [names for names, count in proposal.keys if count == proposal.load_rows]
     if unique and not settings.primary_key:
         arguments += ["--primary-key", ",".join(unique[0])]

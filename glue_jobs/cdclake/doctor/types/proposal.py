@@ -97,7 +97,7 @@ def propose_types(
     statistics: TypeStatistics,
     known: Mapping[str, KnownType],
     *,
-    has_header: bool,
+    has_header: bool | None,
     null_declared: bool = False,
 ) -> Proposal | None:
     """Propose types for the columns of CSV files; None if no file has a column without one.
@@ -110,10 +110,10 @@ def propose_types(
         statistics: Of the rows of CSV files.
         known: Types that other files or the lake table give to columns, by lowercase name. They go before what the
             values look like, because a table with two types of a column stops.
-        has_header: Whether the files begin with a header line.
+        has_header: Whether the files begin with a header line; None if that is unclear: nothing is proposed before.
         null_declared: Whether the operator declares the text for null, which then stays.
     """
-    if not statistics.columns:
+    if not statistics.columns or has_header is None:
         return None
     types = {name: candidates(known.get(name.lower()), one.likely_type) for name, one in statistics.columns.items()}
     likely = {name: kinds[0] for name, kinds in types.items()}
@@ -125,8 +125,8 @@ def propose_types(
     while True:
         tried = _without_repeats(declared.find(name) or Column(name, types.get(name, ["string"])[0]) for name in needed)
         refused, nulls, verified = _refused(fs, files, replace(settings, schema=tried, csv=csv), table)
-        if not verified and has_header and not csv.add_column_name:
-            csv = replace(csv, add_column_name=True)  # only then the header of a file may be one with other names
+        if not verified and csv.add_column_name is None:  # only then a first line that may be names is no question
+            csv = replace(csv, add_column_name=has_header)
             continue
         first_refused = first_refused or refused
         wrong = [name for name, kinds in types.items() if refused[name] and len(kinds) > 1]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from cdclake.lake.raw.bad_values import NULL_TEXTS
+from cdclake.doctor.csv.header import OPERATIONS, VALUE, is_header, may_be_header
 from cdclake.lake.raw.csv_records import RecordFormat, records
 from cdclake.model.schema import OP_COLUMN
 from cdclake.model.table import CsvDialect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 _DELIMITERS = (",", ";", "|", "\t", "\x01", "~", "^", "\x1f")
 _ROW_DELIMITERS = ("\n", "\r", "\x1e", "\x02")
@@ -22,9 +21,6 @@ _NULL_TEXTS = (b"NULL", b"\\N", b"null", b"<null>", b"(null)", b"NIL")
 _RECORDS = 200
 _MAJORITY = 0.75
 _MIN_NULLS = 3
-_VALUE = re.compile(rb"[-+]?\d[\d.,:eE+ TZ/-]*|(?i:null|true|false|\\N|)")
-_NAME = re.compile(rb"[^\x00-\x1f\x7f]{1,128}")
-_OPERATIONS = frozenset({b"I", b"U", b"D"})
 
 
 @dataclass(frozen=True)
@@ -32,9 +28,10 @@ class CsvGuess:
     """How CSV files seem to be written.
 
     Attributes:
-        dialect: Delimiters, quoting and null text; DMS's defaults where the rows are inconclusive.
+        dialect: Delimiters, quoting and null text. DMS's defaults where the rows are inconclusive.
         sure: Whether most rows have the same number of fields, two or more.
         header: Column names of the header line, without `Op`; empty without a header.
+        header_unclear: Whether the first line may be a header or a row; `header` is empty then.
         width: Number of fields per row, without `Op`.
         has_op: Whether rows of change files start with an operation.
         null_text: The null text in the rows; None if there is none, or if the settings declare one.
@@ -44,6 +41,7 @@ class CsvGuess:
     dialect: CsvDialect
     sure: bool
     header: tuple[str, ...]
+    header_unclear: bool
     width: int
     has_op: bool
     null_text: str | None
@@ -66,7 +64,11 @@ class Head:
 
 
 def guess_csv(
-    heads: Sequence[Head], known: CsvDialect | None = None, *, null_declared: bool = False
+    heads: Sequence[Head],
+    known: CsvDialect | None = None,
+    *,
+    null_declared: bool = False,
+    named: Collection[str] = (),
 ) -> CsvGuess | None:
     """The likely dialect of a table's CSV files; None if the heads contain no row.
 
@@ -75,12 +77,13 @@ def guess_csv(
         known: The dialect in the table's settings. It wins if it splits the rows consistently. What it says about a
             header line is true of first lines that may be one.
         null_declared: Whether the settings declare its null text, which is then true.
+        named: Names of columns in the table's settings.
     """
     best = known if known and _fitness(heads, known)[0] else _best_dialect(heads, known)
     files = [_fields(head, best) for head in heads]
     if not any(files):
         return None
-    header = _header(files, known.add_column_name if known else None)
+    header, unclear = _header(files, known.add_column_name if known else None, named)
     bodies = [rows[1:] if header else rows for rows in files]
     has_op = _start_with_operations(rows for rows, head in zip(bodies, heads, strict=True) if head.change)
     if header:
@@ -91,18 +94,15 @@ def guess_csv(
         for row in rows
     )
     width = len(header) or (widths.most_common(1)[0][0] if widths else 0)
-    null_text = (
-        None
-        if null_declared
-        else _null_text(
-            [row for rows, head in zip(bodies, heads, strict=True) if head.change is change for row in rows]
-            for change in (False, True)
-        )
+    by_kind = (
+        [row for rows, head in zip(bodies, heads, strict=True) if head.change is change for row in rows]
+        for change in (False, True)
     )
-    quoted = _quoted(heads, best)
+    null_text = None if null_declared else _null_text(by_kind)
     current = known.null_value if known else best.null_value
     dialect = replace(best, null_value=null_text if null_text is not None else current)
-    return CsvGuess(dialect, _fitness(heads, best)[0], header, width, has_op, null_text, quoted)
+    quoted = _quoted(heads, best)
+    return CsvGuess(dialect, _fitness(heads, best)[0], header, unclear, width, has_op, null_text, quoted)
 
 
 def _best_dialect(heads: Sequence[Head], known: CsvDialect | None) -> CsvDialect:
@@ -142,49 +142,27 @@ def _fitness(heads: Sequence[Head], dialect: CsvDialect) -> tuple[bool, float]:
     return width > 1 and even >= _MAJORITY, even * width
 
 
-def _header(files: Sequence[list[list[bytes]]], known: bool | None) -> tuple[str, ...]:
-    """Names in the first line, if it is a header in every file.
+def _header(
+    files: Sequence[list[list[bytes]]], known: bool | None, named: Collection[str]
+) -> tuple[tuple[str, ...], bool]:
+    """Names in the first line, if it is a header in every file; then whether that is unclear.
 
     Args:
         known: Whether it is one, if the table's settings say so.
     """
     first_rows = [rows[0] for rows in files if rows]
-    if known is False or not all(_are_names(row) for row in first_rows):
-        return ()
-    is_header = known or any(row[0] == OP_COLUMN.encode() for row in first_rows)
-    is_header = is_header or any(_names_above_values(rows) for rows in files if len(rows) > 1)
-    longest = max(first_rows, key=len)
-    names = [name.decode("utf-8", "backslashreplace") for name in longest]
-    return tuple(name for name in names if name != OP_COLUMN) if is_header else ()
-
-
-def _are_names(row: list[bytes]) -> bool:
-    distinct = {name.lower() for name in row}
-    are_names = all(_NAME.fullmatch(name) and not _is_value(name) for name in row)
-    return are_names and len(distinct) == len(row) and row[0] not in _OPERATIONS
-
-
-def _names_above_values(rows: list[list[bytes]]) -> bool:
-    """Whether any column has a name on top and only numbers, times or the like below."""
-    body = [row for row in rows[1:] if len(row) == len(rows[0])]
-    return bool(body) and any(
-        all(_is_value(row[i]) or _is_null(row[i]) for row in body)
-        and any(row[i].strip() and not _is_null(row[i]) for row in body)
-        for i in range(len(rows[0]))
-    )
-
-
-def _is_value(text: bytes) -> bool:
-    return _VALUE.fullmatch(text.strip()) is not None
-
-
-def _is_null(text: bytes) -> bool:
-    return text.strip().upper().decode("latin-1") in NULL_TEXTS
+    if known is False:
+        return (), False
+    judged = may_be_header(first_rows) if known else is_header(files, named)
+    if not judged:
+        return (), judged is None
+    names = [name.decode("utf-8", "backslashreplace") for name in max(first_rows, key=len)]
+    return tuple(name for name in names if name != OP_COLUMN), False
 
 
 def _start_with_operations(bodies: Iterable[list[list[bytes]]]) -> bool:
     rows = [row for rows in bodies for row in rows]
-    return bool(rows) and sum(row[0] in _OPERATIONS for row in rows) >= _MAJORITY * len(rows)
+    return bool(rows) and sum(row[0] in OPERATIONS for row in rows) >= _MAJORITY * len(rows)
 
 
 def _null_text(groups: Iterable[list[list[bytes]]]) -> str | None:
@@ -198,7 +176,7 @@ def _null_text(groups: Iterable[list[list[bytes]]]) -> str | None:
         width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
         for values in zip(*(row for row in rows if len(row) == width), strict=True):
             others = [value for value in values if value and value not in _NULL_TEXTS]
-            if others and all(_VALUE.fullmatch(value) for value in others):
+            if others and all(VALUE.fullmatch(value) for value in others):
                 counts.update(value for value in values if value in _NULL_TEXTS)
     if not counts:
         return None
