@@ -109,6 +109,38 @@ def test_first_lines_of_several_files_tell_a_header(one: str, other: str, header
         assert (bool(inferred.header), inferred.header_unclear) == (header, unclear)
 
 
+@pytest.mark.parametrize("row", ["\r", "\x1e", "\x02", "\n", "\r\n"])
+@pytest.mark.parametrize("delimiter", [";", ",", "|"])
+@pytest.mark.parametrize("few", [",", "\n", ", \n", "\r", ";"])
+@pytest.mark.parametrize("size", [6, 300])
+def test_a_row_delimiter_is_right_although_few_texts_have_others(delimiter: str, row: str, few: str, size: int) -> None:
+    """With the settings' defaults, one record with many commas was taken for the file."""
+    text = few.replace(delimiter, "").replace(row, "")
+    text = "" if row == "\r\n" and "\n" in few else text
+    fields = [("I", str(i), f"a{text}b" if i % 5 == 1 else "c", "d") for i in range(size)]
+    data = row.join([*map(delimiter.join, fields), ""]).encode()
+    head = Head(data[: 1 << 11], whole=size == 6, change=True)
+    inferred = guess_csv([head], CsvDialect())
+    assert inferred
+    assert inferred.sure
+    assert inferred.dialect.delimiter == delimiter
+    assert inferred.dialect.row_delimiter == ("\n" if row == "\r\n" else row)
+    assert inferred.width == 3
+
+
+@pytest.mark.parametrize("row", ["\r", "\x1e", "\n", "~"])
+@pytest.mark.parametrize("text", ["a", "a,b", "a\nb"])
+def test_of_files_with_one_column_the_settings_stay(row: str, text: str) -> None:
+    data = row.join([*(f"{text} {i}" if i % 3 == 0 else f"c{i}" for i in range(50)), ""])
+    inferred = guess(data, change=False, known=CsvDialect())
+    assert (inferred.sure, inferred.dialect) == (False, CsvDialect())
+
+
+def test_the_rows_of_settings_without_quotes_are_split_without_quotes() -> None:
+    inferred = guess('1;5" disk\n2;3" disk\n', change=False, known=CsvDialect(quoting=False))
+    assert inferred.dialect == CsvDialect(delimiter=";", quoting=False)
+
+
 @pytest.mark.parametrize(
     ("text", "says", "header"),
     [

@@ -354,6 +354,32 @@ def test_a_header_above_texts_is_no_fault(tmp_path: Path) -> None:
     assert [one.code for one in faults(tmp_path, PrimaryKey="name")] == [Code.UNTYPED]
 
 
+@pytest.mark.parametrize("row", ["\r", "\x1e"])
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_a_proposal_for_other_row_delimiters_reads_the_rows(tmp_path: Path, row: str, delimiter: str) -> None:
+    put(tmp_path, LOAD, ("id", "n", "text"), *((i, i, "a. b" if i % 7 else "c") for i in range(20)))
+    path = tmp_path / "shop" / "orders" / LOAD
+    text = path.read_text(encoding="utf-8").replace(",", delimiter).replace(".", ",").replace("\n", row)
+    path.write_bytes((text if delimiter == ";" else text.replace("a, b", '"a, b"')).encode())
+    settings = proposed(tmp_path)
+    assert settings["Schema"] == "id bigint, n bigint, text string"
+    assert bad_values(tmp_path, settings) == 0
+    assert faults(tmp_path, **settings) == []
+    assert {one.code for one in faults(tmp_path)} == {Code.UNTYPED, Code.CSV_DIALECT}
+
+
+def test_a_dialect_that_does_not_read_all_rows_is_not_proposed(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, ("id", "n"), *((i, i) for i in range(20)), ("x",))
+    path = tmp_path / "shop" / "orders" / LOAD
+    path.write_text(path.read_text(encoding="utf-8").replace(",", ";"), encoding="utf-8")
+    dialect = next(one for one in faults(tmp_path) if one.code is Code.CSV_DIALECT)
+    assert (dialect.paste, "look it up" in dialect.fix) == ("", True)
+    found = finding(tmp_path)
+    assert found
+    assert found.paste == ""
+    assert "and 1 row with another number of fields" in found.fix
+
+
 @pytest.mark.parametrize("schema", ["id bigint, n string", "N string, ID string"])
 def test_declared_columns_are_not_untyped(tmp_path: Path, schema: str) -> None:
     put(tmp_path, LOAD, ("id", "n"), (1, 5), (2, 6))

@@ -15,7 +15,7 @@ from cdclake.errors import SchemaMismatchError
 from cdclake.lake.raw.bad_values import TextKind, text_kind
 from cdclake.lake.raw.rows import BadRowKind
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.rawfiles import INVALID_TIME_REMEDY
+from cdclake.model.rawfiles import INVALID_TIME_REMEDY, RawFormat
 from cdclake.model.times import display_utc
 
 if TYPE_CHECKING:
@@ -209,8 +209,20 @@ def _csv(evidence: Evidence) -> Iterator[Finding]:
     for name, expected, actual, sure in comparisons:
         if sure and actual is not None and expected != actual:
             text = f"{name} is '{escaped(expected)}', but the files seem to use '{escaped(actual)}'"
-            command = tables_set(evidence.name, "--set", f"{name}={escaped(actual)}")
-            yield Finding(Code.CSV_DIALECT, text, "Match the setting to the endpoint", command)
+            fix, command = "Match the setting to the endpoint", ""
+            if _is_misread(evidence):
+                fix += ": look it up, because cdclake read not all sampled rows with this one either"
+            else:
+                command = tables_set(evidence.name, "--set", f"{name}={escaped(actual)}")
+            yield Finding(Code.CSV_DIALECT, text, fix, command)
+
+
+def _is_misread(evidence: Evidence) -> bool:
+    """Whether CSV files or rows of them could not be split into fields, with the dialect that was guessed."""
+    csv = [facts for facts in evidence.files if facts.file.format is not RawFormat.PARQUET]
+    return any(facts.error for facts in csv) or any(
+        bad.kind is BadRowKind.WIDTH for bad in evidence.statistics.bad_rows.values()
+    )
 
 
 def _surroundings(evidence: Evidence) -> Iterator[Finding]:

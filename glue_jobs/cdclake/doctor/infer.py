@@ -120,7 +120,11 @@ def _csv(evidence: Evidence) -> Iterator[Inference]:
         yield Inference("AddColumnName", "true or false", UNSURE, "first lines, which may be names or texts")
     else:
         yield Inference("AddColumnName", str(bool(guess.header)).lower(), LIKELY, "first lines")
-    if guess.sure:
+    if not guess.sure:
+        source = "the settings; rows do not show it"
+        yield Inference("CsvDelimiter", escaped(guess.dialect.delimiter), UNSURE, source)
+        yield Inference("CsvRowDelimiter", escaped(guess.dialect.row_delimiter), UNSURE, source)
+    else:
         yield Inference("CsvDelimiter", escaped(guess.dialect.delimiter), SURE, "rows")
         yield Inference("CsvRowDelimiter", escaped(guess.dialect.row_delimiter), LIKELY, "rows")
     if guess.null_text is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from cdclake.doctor.csv.header import OPERATIONS, VALUE, is_header, may_be_header
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
 _DELIMITERS = (",", ";", "|", "\t", "\x01", "~", "^", "\x1f")
 _ROW_DELIMITERS = ("\n", "\r", "\x1e", "\x02")
+"""The rarer in texts, the later."""
 _NULL_TEXTS = (b"NULL", b"\\N", b"null", b"<null>", b"(null)", b"NIL")
 _RECORDS = 200
 _MAJORITY = 0.75
@@ -28,8 +28,8 @@ class CsvGuess:
     """How CSV files seem to be written.
 
     Attributes:
-        dialect: Delimiters, quoting and null text. DMS's defaults where the rows are inconclusive.
-        sure: Whether most rows have the same number of fields, two or more.
+        dialect: Delimiters, quoting and null text. If not sure: those of the settings, else DMS's defaults.
+        sure: Whether most rows have the same number of fields, two or more, and rows end as the files do.
         header: Column names of the header line, without `Op`; empty without a header.
         header_unclear: Whether the first line may be a header or a row; `header` is empty then.
         width: Number of fields per row, without `Op`.
@@ -79,11 +79,13 @@ def guess_csv(
         null_declared: Whether the settings declare its null text, which is then true.
         named: Names of columns in the table's settings.
     """
-    best = known if known and _fitness(heads, known)[0] else _best_dialect(heads, known)
-    files = [_fields(head, best) for head in heads]
+    settings = known or CsvDialect()
+    fitting = _best_dialect(heads, settings)
+    best = fitting or settings
+    files = [_fields(head, best)[:_RECORDS] for head in heads]
     if not any(files):
         return None
-    header, unclear = _header(files, known.add_column_name if known else None, named)
+    header, unclear = _header(files, settings.add_column_name, named)
     bodies = [rows[1:] if header else rows for rows in files]
     has_op = _start_with_operations(rows for rows, head in zip(bodies, heads, strict=True) if head.change)
     if header:
@@ -99,47 +101,69 @@ def guess_csv(
         for change in (False, True)
     )
     null_text = None if null_declared else _null_text(by_kind)
-    current = known.null_value if known else best.null_value
-    dialect = replace(best, null_value=null_text if null_text is not None else current)
+    dialect = best if null_text is None else replace(best, null_value=null_text)
     quoted = _quoted(heads, best)
-    return CsvGuess(dialect, _fitness(heads, best)[0], header, unclear, width, has_op, null_text, quoted)
+    return CsvGuess(dialect, fitting is not None, header, unclear, width, has_op, null_text, quoted)
 
 
-def _best_dialect(heads: Sequence[Head], known: CsvDialect | None) -> CsvDialect:
-    candidates = [known] if known else []
-    candidates += [CsvDialect(delimiter=field, row_delimiter=row) for row in _ROW_DELIMITERS for field in _DELIMITERS]
-    plausible = [dialect for dialect in candidates if _occurs(heads, dialect.row_delimiter.encode())]
-    return max(plausible or candidates, key=lambda dialect: _fitness(heads, dialect))
+def _best_dialect(heads: Sequence[Head], known: CsvDialect) -> CsvDialect | None:
+    """The known dialect if it fits, else the one with most fields in rows of the usual width; None if none fits."""
+    if _split_fields(heads, known):
+        return known
+    pairs = [(row, field) for row in _ROW_DELIMITERS for field in _DELIMITERS]
+    candidates = [replace(known, row_delimiter=row, delimiter=field) for row, field in pairs]
+    counts = {dialect: _split_fields(heads, dialect) for dialect in candidates}
+    best = max(candidates, key=lambda dialect: counts[dialect])
+    return best if counts[best] else None
 
 
-def _occurs(heads: Sequence[Head], delimiter: bytes) -> bool:
-    return sum(delimiter in head.data for head in heads) >= _MAJORITY * len(heads)
+def _split_fields(heads: Sequence[Head], dialect: CsvDialect) -> int:
+    """The number of fields in rows of the usual width; 0 if the dialect does not fit.
+
+    LOAD files and change files are counted separately, because an `Op` field may make change files wider.
+    """
+    field = dialect.delimiter.encode()
+    if not any(field in head.data for head in heads) or not _ends_rows(heads, dialect.row_delimiter.encode()):
+        return 0
+    total, greatest = 0, 0
+    for change in (False, True):
+        rows = [row for head in heads if head.change is change for row in _fields(head, dialect)]
+        widths = Counter(map(len, rows))
+        if not widths:
+            continue
+        usual, count = widths.most_common(1)[0]
+        if count < _MAJORITY * len(rows):
+            return 0
+        total, greatest = total + usual * count, max(greatest, usual)
+    return total if greatest > 1 else 0
+
+
+def _ends_rows(heads: Sequence[Head], row: bytes) -> bool:
+    """Whether a delimiter may end the rows of most files.
+
+    DMS ends every row with it, so the ends of whole files show it. Without any, a delimiter that is rarer in texts, and
+    nearly as frequent as this one, shows that it is not this one.
+    """
+    if sum(row in head.data for head in heads) < _MAJORITY * len(heads):
+        return False
+    others = tuple(one.encode() for one in _ROW_DELIMITERS if one.encode() not in (row, row[-1:]))
+    whole = [head.data for head in heads if head.whole]
+    ending, contrary = (sum(data.endswith(ends) for data in whole) for ends in (row, others))
+    if whole:
+        return ending > contrary
+    delimiters = [one.encode() for one in _ROW_DELIMITERS]
+    rarer = delimiters[delimiters.index(row) + 1 if row in delimiters else 1 :]
+    count = sum(head.data.count(row) for head in heads)
+    return all(sum(head.data.replace(b"\r\n", b"").count(one) for head in heads) < _MAJORITY * count for one in rarer)
 
 
 def _fields(head: Head, dialect: CsvDialect) -> list[list[bytes]]:
     form = replace(RecordFormat.of(dialect), null=None)
     try:
-        rows = list(islice((r for r in records(head.data, form, whole=head.whole) if not r.blank), _RECORDS))
+        rows = [row for row in records(head.data, form, whole=head.whole) if not row.blank]
     except ValueError:  # ends inside a quoted field
         return []
     return [[value or b"" for value in row.fields] for row in rows]
-
-
-def _fitness(heads: Sequence[Head], dialect: CsvDialect) -> tuple[bool, float]:
-    """Whether most rows have the same width, two or more fields; then a score of how wide and even they are.
-
-    LOAD files and change files are scored separately, because an `Op` field may make change files wider.
-    """
-    shares, width = [], 0
-    for change in (False, True):
-        of_kind = [head for head in heads if head.change is change]
-        widths = Counter(len(row) for head in of_kind for row in _fields(head, dialect))
-        if widths:
-            usual, count = widths.most_common(1)[0]
-            shares.append(count / widths.total())
-            width = max(width, usual)
-    even = min(shares, default=0.0)
-    return width > 1 and even >= _MAJORITY, even * width
 
 
 def _header(

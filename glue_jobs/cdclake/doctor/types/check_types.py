@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from cdclake.doctor.csv.guess import CsvGuess
     from cdclake.doctor.types.proposal import Proposal, ProposedColumn
-    from cdclake.model.table import TableName, TableSettings
+    from cdclake.model.table import CsvDialect, TableName, TableSettings
 
 _MAX_NULL_TEXTS = 3
 
@@ -49,6 +49,8 @@ def check_types(
         yield Finding(Code.UNTYPED, text, fix, details=tuple(details))
         return
     read, bad = counted(proposal.verified_rows, "row"), counted(proposal.bad_values, "bad value")
+    if proposal.bad_rows:
+        bad += f" and {counted(proposal.bad_rows, 'row')} with another number of fields"
     fix = (
         f"Declare the types. cdclake read {read} with these and found {bad}; declare string where"
         " text is meant. A loaded table whose types change needs a reload"
@@ -58,7 +60,13 @@ def check_types(
     arguments = _arguments(proposal, settings, guess)
     if newest and not {one.lower() for one in proposal.schema.names} <= {one.lower() for one in newest}:
         arguments.append("--unchecked")
-    yield Finding(Code.UNTYPED, text, fix, tables_set(name, *arguments), details=tuple(details))
+    is_doubtful = proposal.bad_rows and _delimiters(proposal.csv) != _delimiters(settings.csv)
+    paste = "" if is_doubtful else tables_set(name, *arguments)
+    yield Finding(Code.UNTYPED, text, fix, paste, details=tuple(details))
+
+
+def _delimiters(dialect: CsvDialect) -> tuple[str, str]:
+    return dialect.delimiter, dialect.row_delimiter
 
 
 def _arguments(proposal: Proposal, settings: TableSettings, guess: CsvGuess | None) -> list[str]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cdclake.model.table import CsvDialect, TableName, TableSettings
 
 MAX_ROWS_PER_FILE = 200_000
+_WHOLE_ROW = ""
 _KEY_TYPES = ("bigint", "string")
 MAX_KEYS = 3
 
@@ -65,6 +66,7 @@ class Proposal:
         load_rows: Number of rows in which the keys were counted.
         verified_rows: Number of rows whose values cdclake parsed as the proposed types.
         bad_values: Number of their values that it refused, in columns without a declared type.
+        bad_rows: Number of rows with another number of fields.
     """
 
     columns: tuple[ProposedColumn, ...]
@@ -75,6 +77,7 @@ class Proposal:
     load_rows: int
     verified_rows: int
     bad_values: int
+    bad_rows: int
 
     def null_like(self) -> dict[str, dict[str, int]]:
         """Texts that may stand for null, with the number of values by column; the most frequent first."""
@@ -150,6 +153,7 @@ def propose_types(
         statistics.load_rows,
         verified,
         sum(refused[name] for name in types),
+        refused[_WHOLE_ROW],
     )
 
 
@@ -196,7 +200,7 @@ def _refused(
 ) -> tuple[Counter[str], Counter[str], int]:
     """By column, values that are not of their type when cdclake reads them, and nulls; then the number of rows.
 
-    No rows if the files cannot be read with these settings.
+    No rows if the files cannot be read with these settings. Rows with another number of fields count as a value.
     """
     refused, nulls, rows = Counter[str](), Counter[str](), 0
     for file in files:
@@ -204,6 +208,7 @@ def _refused(
             if raw is None:
                 return refused, nulls, 0
             rows += raw.columns.num_rows
+            refused[_WHOLE_ROW] += len(raw.bad_rows)
             for name, values in zip(raw.columns.schema.names, raw.columns.columns, strict=True):
                 column = settings.schema.find(name) if settings.schema else None
                 if column:
