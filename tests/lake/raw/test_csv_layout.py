@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from cdclake.errors import SchemaMismatchError
+from cdclake.errors import CdclakeError, SchemaMismatchError
 from cdclake.lake.raw import csv
 from tests.lake.table import Table
 
@@ -168,3 +168,56 @@ def test_full_load_files_whose_first_lines_share_no_name_are_refused(tmp_path: P
         table.load_initial()
     assert caught.value.details == {"file": "LOAD00000002.csv", "row": 1}
     assert table.log.head() == 0
+
+
+SECRET = "Secret"
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({}, "Secret,secret"),
+        ({}, "_cdc_Secret,Rome"),
+        ({}, "Secret\x07,Rome"),
+        ({"PrimaryKey": "id"}, "Secret,Rome"),
+        ({"PartitionKey": "city"}, "Secret,Rome"),
+        ({"NullMeansUnsent": "city"}, "Secret,Rome"),
+    ],
+)
+def test_a_first_line_that_may_be_a_row_is_not_in_errors_of_full_loads(
+    tmp_path: Path, settings: dict[str, str], line: str
+) -> None:
+    table = Table(tmp_path, PERSONS, settings)
+    table.put(LOAD, f"{line}\nBob,Oslo\n".encode())
+    with pytest.raises(CdclakeError) as caught:
+        table.load_initial()
+    assert SECRET.lower() not in f"{caught.value} {caught.value.remedy} {caught.value.details}".lower()
+    assert table.log.head() == 0
+
+
+@pytest.mark.parametrize("settings", [{}, {"SchemaPolicy": "freeze"}, {"PrimaryKey": "id"}], ids=str)
+@pytest.mark.parametrize("reloads", [False, True])
+def test_a_first_line_that_may_be_a_row_is_not_in_errors_of_loaded_tables(
+    tmp_path: Path, settings: dict[str, str], *, reloads: bool
+) -> None:
+    table = Table(tmp_path, PERSONS, settings)
+    table.load_file(LOAD, b"id,name\n1,a\n")
+    line = b"Secret,Rome\nBob,Oslo\n"
+    table.put(LOAD if reloads else CHANGE, line)
+    with pytest.raises(CdclakeError) as caught:
+        table.load_initial() if reloads else table.apply_file(CHANGE, line)
+    assert SECRET.lower() not in f"{caught.value} {caught.value.remedy} {caught.value.details}".lower()
+    assert table.log.head() == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"PrimaryKey": "id"}, b"id,Name,name"),
+        ({}, b"Op,Name,name"),
+        ({"AddColumnName": "true"}, b"Name,name"),
+        ({}, b"AR_H_CHANGE_SEQ,Name,name"),
+    ],
+)
+def test_a_header_that_shows_itself_is_named_in_errors(tmp_path: Path, settings: dict[str, str], line: bytes) -> None:
+    assert "Column name " in refusal(Table(tmp_path, PERSONS, settings), CHANGE, line + b"\n").message

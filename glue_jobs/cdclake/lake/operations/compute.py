@@ -30,6 +30,7 @@ from cdclake.lake.operations.history import (
 )
 from cdclake.lake.operations.request import Request
 from cdclake.lake.operations.untyped_columns import with_types
+from cdclake.lake.raw.first_lines import columns_for_error, require_shared_columns
 from cdclake.lake.raw.reader import fetch_raw_file, inspect_raw_file, read_raw
 from cdclake.lake.raw.suppression import Suppression
 from cdclake.lake.storage.key_ranges import without_key_ranges
@@ -139,6 +140,7 @@ def inspect_changes(run: TableRun, before: Snapshot, files: Sequence[RawFile]) -
     is_small = sum(file.size_bytes for file in files) <= SMALL_CHANGE_BYTES  # then the driver reads the rows, too
     inspections = with_types(run, before, files, inspect_raw_files(run, files, fetches=is_small))
     known = base_schema(run, before, reloads=False)
+    require_shared_columns(known, files, inspections)
     shape = table_shape(run, merged_schema(known, files, inspections), before, inspections)
     require_same_keys(run, before)
     return ChangeFiles(files, inspections, known, shape, require_one_ordering(before, files, inspections))
@@ -171,12 +173,19 @@ def parts_to_read(change: ChangeFiles) -> list[Slice]:
     return parts
 
 
-def table_shape(run: TableRun, schema: Schema, before: Snapshot, inspections: Sequence[Inspection] = ()) -> TableShape:
+def table_shape(
+    run: TableRun,
+    schema: Schema,
+    before: Snapshot,
+    inspections: Sequence[Inspection] = (),
+    loaded: Sequence[Inspection] = (),
+) -> TableShape:
     """Shape of a table with these columns and the keys in its settings.
 
     Args:
         before: The table before the change; one that does not exist for a full load.
         inspections: The change files to apply.
+        loaded: The full-load files.
 
     Raises:
         ConfigurationError: A key column is not among them, or one of `NullMeansUnsent`.
@@ -184,12 +193,12 @@ def table_shape(run: TableRun, schema: Schema, before: Snapshot, inspections: Se
     for name in (*run.settings.primary_key, *run.settings.partition_key):
         if schema.find(name) is None:
             message = f"{run.layout.name} has no column {name}"
-            remedy = f"Correct PrimaryKey or PartitionKey; the columns are {', '.join(schema.names)}"
+            remedy = f"Correct PrimaryKey or PartitionKey; {columns_for_error(schema, [*inspections, *loaded])}"
             raise ConfigurationError(message, remedy=remedy)
     for name in run.settings.null_means_unsent:
         if schema.find(name) is None:
             message = f"{Attribute.NULL_MEANS_UNSENT} names {name}, which is not a column of the table"
-            remedy = f"Correct {Attribute.NULL_MEANS_UNSENT}; the columns are {', '.join(schema.names)}"
+            remedy = f"Correct {Attribute.NULL_MEANS_UNSENT}; {columns_for_error(schema, [*inspections, *loaded])}"
             raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
     marked = run.settings.csv.no_sup_value is not None or bool(run.settings.null_means_unsent and inspections)
     partial = marked or (run.settings.keep_missing_columns and bool(missing_columns(schema, inspections)))

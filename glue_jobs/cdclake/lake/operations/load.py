@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdclake.commit.ancestry import ancestry
 from cdclake.commit.publish import in_parallel, no_lease
-from cdclake.errors import InputError, RawFilesLostError, SchemaMismatchError, UnsettledKeyError
+from cdclake.errors import InputError, RawFilesLostError, UnsettledKeyError
 from cdclake.lake.operations.commit import commit
 from cdclake.lake.operations.compute import (
     ChangeFiles,
@@ -28,6 +28,7 @@ from cdclake.lake.operations.compute import (
 from cdclake.lake.operations.history import base_schema
 from cdclake.lake.operations.lost_changes import require_applied_changes
 from cdclake.lake.operations.untyped_columns import with_types
+from cdclake.lake.raw.first_lines import require_shared_columns
 from cdclake.model.change import ChangeKind
 from cdclake.model.drift import incremental_drift, reload_drift
 from cdclake.model.due_files import (
@@ -41,8 +42,7 @@ from cdclake.model.due_files import (
     window_begin,
     with_identities,
 )
-from cdclake.model.names import Attribute
-from cdclake.model.rawfiles import RawFormat, file_order, missing_loads
+from cdclake.model.rawfiles import file_order, missing_loads
 from cdclake.model.schema import Schema
 from cdclake.model.snapshot import Snapshot
 from cdclake.raw_listing import list_raw_files
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     from cdclake.lake.operations.request import Result
     from cdclake.lake.operations.table_run import TableRun
-    from cdclake.lake.raw.reader import Inspection
     from cdclake.lake.spark.backend import Backend
     from cdclake.model.drift import SourceDrift
     from cdclake.model.rawfiles import RawFile, RawFiles
@@ -91,8 +90,9 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
 
     _identify(full_load)
     inspections = with_types(run, before, full_load, inspect_raw_files(run, full_load))
-    _require_shared_columns(full_load, inspections)
-    shape = table_shape(run, merged_schema(base_schema(run, before, reloads=True), full_load, inspections), Snapshot())
+    require_shared_columns(before.schema, full_load, inspections)
+    merged = merged_schema(base_schema(run, before, reloads=True), full_load, inspections)
+    shape = table_shape(run, merged, Snapshot(), loaded=inspections)
     loaded = merged_schema(Schema(), full_load, inspections)
     drift = reload_drift(before, loaded, full_load[0].relative)
     require_accepted(run, drift.changes)
@@ -107,26 +107,6 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
     covered = [file for file in changes if window <= file.order <= file_order(facts.floor)]
     facts = with_identities(replace(facts, identities={}), [*full_load, *covered])
     return commit(run, before, facts, shape, result, ChangeKind.FULL_LOAD, full_load, drift=drift.changes)
-
-
-def _require_shared_columns(files: Sequence[RawFile], inspections: Sequence[Inspection]) -> None:
-    """Refuse CSV files of a full load whose first lines, read as headers, have no name in common: these may be rows.
-
-    Raises:
-        SchemaMismatchError: There is such a file.
-    """
-    known: set[str] = set()
-    for file, inspection in zip(files, inspections, strict=True):
-        names = {name.lower() for name in inspection.schema.names}
-        if known and names and not known & names and file.format is not RawFormat.PARQUET:
-            message = "A raw CSV file has no column in common with the files before it, so its first line may be a row"
-            remedy = (
-                "Nothing was applied. If the files have no header line, set the Schema attribute to their columns, or"
-                " have DMS write one (AddColumnName). If the file is of another table, leave it out"
-                f" ({Attribute.IGNORE_FILES})"
-            )
-            raise SchemaMismatchError(message, remedy=remedy, file=file.relative, row=1)
-        known |= names
 
 
 def _current(run: TableRun, *, reloads: bool = False) -> tuple[Snapshot, RawFiles]:

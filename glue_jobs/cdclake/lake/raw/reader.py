@@ -17,6 +17,7 @@ from cdclake.errors import ConfigurationError, InputError, SchemaMismatchError, 
 from cdclake.lake.memory_errors import does_not_fit, memory_errors_reported, too_large
 from cdclake.lake.raw import csv, parquet
 from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN
+from cdclake.lake.raw.csv_layout import may_be_row
 from cdclake.lake.raw.normalize import normalize, normalize_together, order_type
 from cdclake.lake.raw.ordering import order_kind
 from cdclake.lake.raw.rows import REWRITE_OR_IGNORE
@@ -92,11 +93,13 @@ class Inspection:
         parts: Slices for tasks to read: one per Parquet row group, one for a CSV file.
         ordering: What orders the rows of a change file: `file name`, `AR_H_CHANGE_SEQ` or `column <name>`. If the lake
             does not store that column, the kind of its values follows. Empty for a full load.
+        may_have_no_header: Whether the columns' names may be values of a row, see `csv_layout.may_be_row`.
     """
 
     schema: Schema
     parts: tuple[Slice, ...]
     ordering: str = ""
+    may_have_no_header: bool = False
 
 
 def joined(parts: Sequence[Slice]) -> Slice:
@@ -166,7 +169,8 @@ def inspect_raw_file(
             raw_schema = pa.schema([(name, pa.string()) for name in names])
             parts = (Slice(file, file.size_bytes, fetched=fetched),)
         ordering = _ordering(raw_schema, settings) if file.kind is RawKind.CHANGE else ""
-        return Inspection(_source_columns(raw_schema, file, settings), parts, ordering)
+        schema = _source_columns(raw_schema, file, settings)
+        return Inspection(schema, parts, ordering, may_be_row(raw_schema.names, file, settings))
 
 
 def _ordering(raw: pa.Schema, settings: TableSettings) -> str:
@@ -310,7 +314,7 @@ def read_errors_reported(file: RawFile, row_groups: Sequence[int] | None = None)
 
 def _source_columns(raw: pa.Schema, file: RawFile, settings: TableSettings) -> Schema:
     """Columns of the source, without the operation and added columns; the Schema attribute overrides types."""
-    _check_names(raw, file)
+    _check_names(raw, file, settings)
     declared = settings.schema or Schema()
     for column in raw:
         _check_conversion(column, declared.find(column.name), file, settings)
@@ -351,28 +355,32 @@ def _remedy_of_name(file: RawFile) -> str:
     if file.format is RawFormat.PARQUET:
         return remedy
     return (
-        "Check that the file is CSV in UTF-8, and that CsvDelimiter and CsvRowDelimiter match the DMS endpoint. If so:"
-        f" {remedy[0].lower()}{remedy[1:]}"
+        "Check that the file is CSV in UTF-8 with a header line, and that CsvDelimiter and CsvRowDelimiter match the"
+        f" DMS endpoint. If so: {remedy[0].lower()}{remedy[1:]}"
     )
 
 
-def _check_names(raw: pa.Schema, file: RawFile) -> None:
-    """Check the column names of a raw file.
+def _check_names(raw: pa.Schema, file: RawFile, settings: TableSettings) -> None:
+    """Check the column names of a raw file. If they may be values of a row, the error has the column's number.
 
     Raises:
         SchemaMismatchError: The lake cannot have a column of such a name.
     """
     seen: set[str] = set()
+    unsure = may_be_row(raw.names, file, settings)
     for number, name in enumerate(raw.names):
+        column = str(number + 1) if unsure else name
         if is_reserved(name) and name != OP_COLUMN:
-            fault = f"Column {name} of a raw file has a name that is reserved by cdclake"
+            fault = f"Column {column} of a raw file has a name that is reserved by cdclake"
         elif name.lower() in seen:
-            fault = f"Column {name} of a raw file appears twice; names ignore case"
+            fault = f"Column {column} of a raw file appears twice; names ignore case"
         elif name == OP_COLUMN and number and file.kind is RawKind.CHANGE:
-            fault = f"Column {name} of a change file is not the first, as DMS's own is, so it is a column of the source"
+            fault = (
+                f"Column {column} of a change file is not the first, as DMS's own is, so it is a column of the source"
+            )
         elif not name.strip() or _CONTROL_CHARACTER.search(name):
             fault = "A column of a raw file has an empty name, or one with control characters"
         else:
             seen.add(name.lower())
             continue
-        raise SchemaMismatchError(fault, remedy=_remedy_of_name(file), file=file.relative, column=name)
+        raise SchemaMismatchError(fault, remedy=_remedy_of_name(file), file=file.relative, column=column)
