@@ -93,8 +93,8 @@ class Attribute:
     ACCEPTED_DRIFT = "AcceptedDrift"
     """Column changes that an operator accepted with `cdclake tables acknowledge` while `SchemaPolicy` is `freeze`."""
     ACCEPT_LOST_CHANGES = "AcceptLostChanges"
-    """Last change file applied, relative to the table's raw folder: a reload from old `LOAD` files may leave out the
-    changes up to there whose files are gone. Set by the operator."""
+    """Number of the table's newest change: the next one may be a reload from old `LOAD` files without changes whose
+    files are gone. Taken only as in the error of the refused reload. Set by the operator."""
     ACKNOWLEDGED_CHANGE = "AcknowledgedChange"
     """Number of the newest change at the last `cdclake tables acknowledge`."""
     IGNORE_FILES = "IgnoreFiles"

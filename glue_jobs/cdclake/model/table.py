@@ -465,7 +465,7 @@ class TableSettings:
     clean_up: bool = True
     full_load_quiet_minutes: int = DEFAULT_FULL_LOAD_QUIET_MINUTES
     dms_task: str = ""
-    accept_lost_changes: str = ""
+    accept_lost_changes: int = 0
     max_files_per_run: int = DEFAULT_MAX_FILES_PER_RUN
     max_bytes_per_run: int = DEFAULT_MAX_BYTES_PER_RUN
     ignore_files: tuple[str, ...] = ()
@@ -505,7 +505,7 @@ class TableSettings:
                 item, Attribute.FULL_LOAD_QUIET_MINUTES, DEFAULT_FULL_LOAD_QUIET_MINUTES, most=MAX_QUIET_MINUTES
             ),
             dms_task=_value(item, Attribute.DMS_TASK),
-            accept_lost_changes=_value(item, Attribute.ACCEPT_LOST_CHANGES),
+            accept_lost_changes=_change_number(item, Attribute.ACCEPT_LOST_CHANGES),
             max_files_per_run=_number(item, Attribute.MAX_FILES_PER_RUN, DEFAULT_MAX_FILES_PER_RUN, least=1),
             max_bytes_per_run=_number(item, Attribute.MAX_BYTES_PER_RUN, DEFAULT_MAX_BYTES_PER_RUN, least=1),
             ignore_files=_texts(item, Attribute.IGNORE_FILES),
@@ -571,6 +571,14 @@ def _number(item: Mapping[str, str], attribute: str, default: int, least: int = 
     if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
         raise _invalid(item, attribute, f"a whole number, {least} {'or more' if most is None else f'to {most}'}")
     return int(text)
+
+
+def _change_number(item: Mapping[str, str], attribute: str) -> int:
+    """Number of a change; 0 if the attribute is not set."""
+    text = _value(item, attribute)
+    if text and not text.isdecimal():
+        raise _invalid(item, attribute, "the number of the table's newest change, or null")
+    return int(text or 0)
 
 
 def _flag(item: Mapping[str, str], attribute: str, default: str) -> bool:

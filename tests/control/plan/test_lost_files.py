@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cdclake.control.admin.change_settings import change_settings
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.lost_files import PendingNote, count_vanished, pending_note
 from cdclake.control.run import metrics
-from cdclake.errors import JobRunError, RawFilesLostError
+from cdclake.errors import ConfigurationError, JobRunError, RawFilesLostError
 from cdclake.model.metrics import Measure
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import raw_files
@@ -70,7 +71,7 @@ def test_a_late_load_file_does_not_load_the_table_without_applied_changes(world:
     before = world.state().item["LastChangeId"]
     with pytest.raises(RawFilesLostError, match="change files that were applied since are gone") as caught:
         world.process()
-    assert f"AcceptLostChanges={CHANGES[1].removeprefix(ORDERS.partition('/')[2])}" in caught.value.remedy
+    assert f"AcceptLostChanges={before}'" in caught.value.remedy
     assert world.state().item["LastChangeId"] == before
 
 
@@ -86,7 +87,12 @@ def test_the_table_is_loaded_again_once_the_applied_changes_are_back_or_not_want
     world.put(LOAD.replace("1", "3"))
     with pytest.raises(RawFilesLostError):
         world.process()
-    world.states.set_attributes(ORDERS, {"AcceptLostChanges": CHANGES[1].removeprefix(ORDERS.partition("/")[2])})
+    item = world.state().item
+    with pytest.raises(ConfigurationError, match="refused no reload"):
+        change_settings(world.states, world.state(), {"AcceptLostChanges": item["LastChangeId"] + "0"})
+    with pytest.raises(ConfigurationError, match="AcceptLostChanges is 'true'"):
+        change_settings(world.states, world.state(), {"AcceptLostChanges": "true"})
+    change_settings(world.states, world.state(), {"AcceptLostChanges": item["LastChangeId"]})
     assert not world.process().error
     assert world.applied[4:] == CHANGES[1:2]
 

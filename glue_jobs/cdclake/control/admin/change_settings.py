@@ -89,9 +89,20 @@ def _refuse_invalid(state: TableState, changed: Mapping[str, str]) -> None:
             raise ConfigurationError(message, remedy=remedy, table=state.path)
     state.last_full_load_utc  # noqa: B018 - checked when read
     state.checked_watermark  # noqa: B018 - checked when read
+    if Attribute.ACCEPT_LOST_CHANGES in changed:
+        _refuse_needless_acceptance(state)
     flag = changed.get(Attribute.ACTIVE_FLAG, Sentinel.INACTIVE)
     if flag.strip().lower() not in (Sentinel.ACTIVE, Sentinel.INACTIVE):  # the jobs read any other value as off
         message = f"{Attribute.ACTIVE_FLAG} is '{flag}'"
         raise ConfigurationError(
             message, remedy=f"Set it to {Sentinel.ACTIVE} or {Sentinel.INACTIVE}", table=state.path
         )
+
+
+def _refuse_needless_acceptance(state: TableState) -> None:
+    """Refuse to accept a loss that no run has refused: it would be accepted before anybody knows of it."""
+    accepted, error = state.settings.accept_lost_changes, state.item.get(Attribute.LAST_ERROR, "")
+    if accepted and f"{Attribute.ACCEPT_LOST_CHANGES}={accepted}'" not in error:
+        message = f"The table's last run refused no reload that {Attribute.ACCEPT_LOST_CHANGES}={accepted} would allow"
+        remedy = f"Run the table first (cdclake run {state.name.typed}). If changes are lost, the error has the command"
+        raise ConfigurationError(message, remedy=remedy, table=state.path)

@@ -253,7 +253,8 @@ class RegisteredTable:
             self.check_resettable()
             state = self.states.get(self.state.path) or self.state
             forgotten = forgotten_lake(state)
-            self.states.set_attributes(state.path, {Attribute.ACKNOWLEDGED_CHANGE: "0"})
+            numbers = {Attribute.ACKNOWLEDGED_CHANGE: "0", Attribute.ACCEPT_LOST_CHANGES: Sentinel.NONE}
+            self.states.set_attributes(state.path, numbers)
             self.states.record_run(state.path, forgotten)
         finally:
             if not lease.taken_over_from:  # the next run must fence a dead one, with the first change of the lake

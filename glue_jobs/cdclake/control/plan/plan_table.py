@@ -213,7 +213,7 @@ def _check_applied_files(state: TableState, lake: Snapshot, base: Snapshot, file
         known = KnownFiles.parse(state.item.get(Attribute.LAST_KNOWN_FILES, ""))
         vanished = known.vanished(files.changes) if known and known.after == lake.watermark else 0
         what = f"{vanished} behind the late window" if vanished else ""
-    if not what or state.settings.accept_lost_changes == lake.watermark:
+    if not what or state.settings.accept_lost_changes == lake.change:
         return
     message = (
         "A LOAD file arrived after the full load, so the table must be loaded again. But change files that were applied"
@@ -222,7 +222,7 @@ def _check_applied_files(state: TableState, lake: Snapshot, base: Snapshot, file
     remedy = (
         "Nothing was applied. Put the change files back, or have DMS reload the table. To load the files as they are,"
         f" without these changes: cdclake tables set {state.name.typed}"
-        f" --set '{Attribute.ACCEPT_LOST_CHANGES}={lake.watermark}'"
+        f" --set '{Attribute.ACCEPT_LOST_CHANGES}={lake.change}'"
     )
     raise RawFilesLostError(message, remedy=remedy, table=state.name)
 

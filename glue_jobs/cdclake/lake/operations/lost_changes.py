@@ -40,7 +40,7 @@ def require_applied_changes(run: TableRun, before: Snapshot, raw: RawFiles, begi
         RawFilesLostError: Some are gone; names the first and the last.
     """
     loaded_utc, first_utc = last_full_load_utc(before), min(file.modified_utc for file in raw.full_load)
-    accepted = before.watermark and run.settings.accept_lost_changes == before.watermark
+    accepted = before.change and run.settings.accept_lost_changes == before.change
     if not loaded_utc or accepted or first_utc.replace(microsecond=0) > loaded_utc:
         return
     there = {file.relative for file in (*raw.changes, *raw.ignored)}
@@ -58,7 +58,7 @@ def require_applied_changes(run: TableRun, before: Snapshot, raw: RawFiles, begi
     remedy = (
         "Nothing was applied. Put the change files back, or have DMS reload the table. To keep the table as it is:"
         f" cdclake tables set {name} --set '{Attribute.LAST_FULL_LOAD_DATE}={before.full_load_utc}'. To load without"
-        f" these changes: cdclake tables set {name} --set '{Attribute.ACCEPT_LOST_CHANGES}={before.watermark}'"
+        f" these changes: cdclake tables set {name} --set '{Attribute.ACCEPT_LOST_CHANGES}={before.change}'"
     )
     raise RawFilesLostError(message, remedy=remedy, table=run.layout.name, file=gone[0])
 
