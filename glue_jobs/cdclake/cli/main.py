@@ -10,6 +10,7 @@ import typer
 from cdclake import __version__
 from cdclake.cli.errors import ErrorReportingGroup
 from cdclake.cli.output import PrintableFormatter
+from cdclake.cli.stdout import lost_output_reported
 from cdclake.cli.verbs import (
     adopt,
     changes,
@@ -95,4 +96,5 @@ def main() -> None:
     """Entry point of the command."""
     if logging.lastResort:  # prints warnings of the modules that log
         logging.lastResort.setFormatter(PrintableFormatter())
-    app()
+    with lost_output_reported():
+        app()
