@@ -29,7 +29,7 @@ from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.memory import MemoryJobs
 from cdclake.adapters.s3 import S3Store
-from cdclake.control.controller import CONCURRENT_LISTINGS, PlanInputs, execute, plan
+from cdclake.control.controller import PlanInputs, execute, plan
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.plan.raw_scan import PAGE_OBJECTS
@@ -68,7 +68,9 @@ def main() -> None:
         print(f"Planning pass, {name}: {_line(measured)}")
     backlog_result = _in_own_process("backlog")
     print(f"Backlog of one table: {_line(backlog_result)}")
-    write_report("planning", {**passes, "concurrent_listings": CONCURRENT_LISTINGS, "request_seconds": REQUEST_SECONDS})
+    write_report(
+        "planning", {**passes, "concurrent_listings": S3Store.calls_at_once, "request_seconds": REQUEST_SECONDS}
+    )
     write_report("backlog", backlog_result)
     packed = packing_costs()
     print("\n".join(packing_line(row) for row in packed))
@@ -130,7 +132,7 @@ def planning_pass(size: str) -> dict[str, Any]:
         "most_list_requests_of_large_idle_tables_by_pass": rounds,
         "idle_tables_by_list_requests": {str(count): idle[count] for count in sorted(idle)},
         "seconds": round(seconds, 1),
-        "seconds_of_requests_alone": round(sum(requests.values()) * REQUEST_SECONDS / CONCURRENT_LISTINGS, 1),
+        "seconds_of_requests_alone": round(sum(requests.values()) * REQUEST_SECONDS / S3Store.calls_at_once, 1),
         "cpu_seconds": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
         "others_on_this_machine": load,
         "peak_memory_mib": after.ru_maxrss // 1024,

@@ -34,7 +34,8 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.s3 import S3Store
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
-from cdclake.commit.publish import in_parallel, no_lease, publish
+from cdclake.commit.publish import publish
+from cdclake.concurrency import in_parallel
 from cdclake.lake.storage.manifests import ManifestWriting
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.iceberg.field_ids import FieldIds
@@ -227,7 +228,7 @@ def _publish(
     paths = [_LAYOUT.data_path_of(key) for key in keys]
     if readers.list_folder:
         paths = [_LAYOUT.data_path(change, number, (), ()) for number in range(PUBLISHED_FILES)]
-    in_parallel(lambda key: log.store.put(key, b""), keys, no_lease)
+    in_parallel(lambda key: log.store.put(key, b""), keys, log.store.calls_at_once)
     files = tuple(DataFile(path, 0, 0, has_field_ids=True) for path in paths)
     listed = IcebergFiles(f"{_LAYOUT.manifest_prefix(change, 'bench')}.avro", (), 1, 1, readers.list_folder)
     after = replace(

@@ -70,6 +70,8 @@ SCHEMA = Schema((Column("id", "bigint"),))
 class DelayedPort:
     """A port whose calls advance the clock by the time of a request."""
 
+    calls_at_once = 1
+
     def __init__(self, port: object, clock: ManualClock) -> None:
         self._port, self._clock = port, clock
 
@@ -239,6 +241,8 @@ def measure(tables: int = 10) -> None:
     from cdclake.model.table import TableName, TableSettings
 
     class CountingStore:
+        calls_at_once = 1
+
         def __init__(self, wrapped: ObjectStore) -> None:
             self._wrapped, self.calls = wrapped, 0
 

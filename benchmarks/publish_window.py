@@ -18,6 +18,7 @@ from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.memory import MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
+from cdclake.concurrency import CALLS_AT_ONCE
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.layout import LakeLayout
 from cdclake.model.table import TableName
@@ -38,6 +39,7 @@ class TimedStore:
 
     def __init__(self, store: ObjectStore, request_seconds: float) -> None:
         self._store, self._request_seconds = store, request_seconds
+        self.calls_at_once = CALLS_AT_ONCE if request_seconds else store.calls_at_once
         self.times: list[float] = []
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

@@ -39,6 +39,7 @@ class DyingStore:
         self._store, self._death, self._counted = store, death, counted
         self._calls = 0
         self._lock = Lock()
+        self.calls_at_once = store.calls_at_once
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return self._call(name, getattr(self._store, name))
@@ -72,6 +73,7 @@ class PausingStore:
     ) -> None:
         self._store, self._call, self._meanwhile, self._counted = store, call, meanwhile, counted
         self._lock = Lock()
+        self.calls_at_once = store.calls_at_once
         self.calls = 0
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

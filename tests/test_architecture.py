@@ -26,7 +26,7 @@ LAYERS = {
         ["printable"],
         ["errors"],
         ["logs"],
-        ["loopback", "model", "signals"],
+        ["concurrency", "loopback", "model", "signals"],
         ["ports"],
         ["adapters", "commit", "raw_listing"],
         ["control", "oracle"],

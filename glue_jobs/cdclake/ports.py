@@ -27,6 +27,11 @@ class ObjectReader(Protocol):
     Every method raises `ConfigurationError` if the bucket does not exist or the caller may not read it.
     """
 
+    @property
+    def calls_at_once(self) -> int:
+        """How many calls at a time save time; 1 if a call takes no longer than starting a thread for it."""
+        ...
+
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
         """All objects whose keys begin with `prefix` and sort after `start_after`, by key, through all pages."""
         ...

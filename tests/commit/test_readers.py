@@ -101,6 +101,8 @@ class WatchedStore:
         views: Ids by partition.
     """
 
+    calls_at_once = 1
+
     def __init__(self, table: Table) -> None:
         self._table = table
         self.views: list[dict[str, set[int]]] = []

@@ -14,6 +14,7 @@ from enum import Enum
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from cdclake.concurrency import CALLS_AT_ONCE
 from cdclake.errors import CommitStateUnknownError, JobRunError, RetryableError
 from tests.dying_store import SECOND_HALF
 
@@ -132,7 +133,9 @@ def kill(pid: int) -> None:
 
 
 class FaultyPort:
-    """A port with faults injected into its calls."""
+    """A port with faults injected into its calls, of which a run makes as many at once as on S3."""
+
+    calls_at_once = CALLS_AT_ONCE
 
     def __init__(self, port: object, injector: Injector) -> None:
         self._port = port

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdclake.adapters.memory import ManualClock
+from cdclake.concurrency import CALLS_AT_ONCE
 from cdclake.errors import CdclakeError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.position import position
@@ -61,6 +62,8 @@ class CallBudget:
 
 class KillablePort:
     """Passes calls on until the budget is spent."""
+
+    calls_at_once = CALLS_AT_ONCE
 
     def __init__(self, port: object, budget: CallBudget) -> None:
         self._port, self._life = port, budget

@@ -19,7 +19,6 @@ import os
 import random
 import re
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +34,7 @@ from pyarrow import fs
 from cdclake.adapters import aws
 from cdclake.adapters.s3 import bucket_remedies
 from cdclake.adapters.stores import FILE, parse_location
+from cdclake.concurrency import CALLS_AT_ONCE, executor
 from cdclake.errors import CdclakeError, ConfigurationError, RetryableError, disk_full
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ _ATTEMPTS = 8
 _LONGEST_PAUSE_SECONDS = 20.0
 """As in the AWS SDKs: https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html"""
 _UNREAD_ERROR = "Failed to flush response stream"
-_CONCURRENT_FETCHES = 16
 _S3_ERROR = re.compile(
     r"AWS Error (?P<code>\w+)(?: \(HTTP status (?P<status>\d+)\))? during (?P<operation>\w+) operation: ?(?P<text>.*)",
     re.DOTALL,
@@ -122,6 +121,12 @@ class FileSystemSpec:
             allow_delayed_open=True,  # a small file is one request instead of three
             retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
         )
+
+
+def calls_at_once(filesystem: fs.FileSystem) -> int:
+    """As `ObjectReader.calls_at_once`."""
+    is_folder = isinstance(filesystem, fs.SubTreeFileSystem) and isinstance(filesystem.base_fs, fs.LocalFileSystem)
+    return 1 if is_folder else CALLS_AT_ONCE
 
 
 class _RenewingS3(fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
@@ -332,7 +337,7 @@ class FetchedFiles:
     """
 
     def __init__(self, filesystem: fs.FileSystem, paths: Sequence[str]) -> None:
-        with ThreadPoolExecutor(_CONCURRENT_FETCHES) as pool:
+        with executor(calls_at_once(filesystem)) as pool:
             self._files = {path: pool.submit(FetchedFile.of, filesystem, path) for path in paths}
 
     def open_input_file(self, path: str) -> pa.NativeFile:

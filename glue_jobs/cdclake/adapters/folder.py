@@ -56,6 +56,8 @@ class FolderStore:
         ConfigurationError: The folder does not exist.
     """
 
+    calls_at_once = 1
+
     def __init__(self, root: Path, clock: Clock = lambda: datetime.now(timezone.utc)) -> None:
         self.root = root.resolve()
         self._check_root()

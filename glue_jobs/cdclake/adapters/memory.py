@@ -64,6 +64,8 @@ class MemoryStore:
         clock: Returns the modification time of written objects.
     """
 
+    calls_at_once = 1
+
     def __init__(self, clock: Clock = lambda: datetime.now(timezone.utc)) -> None:
         self._clock = clock
         self._objects: dict[str, _Stored] = {}

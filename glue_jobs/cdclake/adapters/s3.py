@@ -21,6 +21,7 @@ from cdclake.adapters.s3_versions import (
     hidden_versions,
     versions_of,
 )
+from cdclake.concurrency import CALLS_AT_ONCE
 from cdclake.errors import (
     CdclakeError,
     CommitStateUnknownError,
@@ -70,6 +71,8 @@ class S3Store:
         new_id: Returns a unique id.
         sleep: Waits for a number of seconds.
     """
+
+    calls_at_once = CALLS_AT_ONCE
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdclake.commit.log import CONCURRENT_READS
+from cdclake.concurrency import CALLS_AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ def ancestry(log: ChangeLog, head: int, oldest: int = 1) -> Iterator[ChangeRecor
         if change not in known:
             first = min(max(change - at_once + 1, oldest), change)
             known = {record.change: record for record in log.records(first, change)}
-            at_once = min(2 * at_once, CONCURRENT_READS)
+            at_once = min(2 * at_once, CALLS_AT_ONCE)
         record = known[change]
         if record.as_of is None:
             yield record

@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cdclake.commit.iceberg import expire_snapshots, list_iceberg
-from cdclake.commit.publish import KeepAlive, in_parallel, no_lease
+from cdclake.commit.publish import KeepAlive, no_lease
+from cdclake.concurrency import in_parallel
 from cdclake.model.change import ChangeKind, ChangeRecord
 from cdclake.model.layout import CHANGE_DIGITS, LakeLayout, is_in_iceberg
 
@@ -222,9 +223,11 @@ def clean_up(log: ChangeLog, plan: CleanUpPlan, keep_alive: KeepAlive = no_lease
             if any(key.startswith(one.iceberg_prefix) for key in expired):
                 log.store.remove(one.iceberg_prefix, lambda key: key not in expired)
     keep_alive()
-    in_parallel(
-        lambda path: log.store.discard(layout.data_key(path), layout.retired_key(path)), plan.data_files, keep_alive
-    )
+
+    def discard(path: str) -> None:
+        log.store.discard(layout.data_key(path), layout.retired_key(path))
+
+    in_parallel(discard, plan.data_files, log.store.calls_at_once, keep_alive)
     for start in range(0, len(plan.objects), DELETE_BATCH_KEYS):
         log.store.delete(list(plan.objects[start : start + DELETE_BATCH_KEYS]))
         keep_alive()

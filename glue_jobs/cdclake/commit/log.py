@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from cdclake import logs
 from cdclake.commit.storable import require_storable
+from cdclake.concurrency import in_parallel
 from cdclake.errors import CommitConflictError, ConfigurationError, IntegrityError, LeaseLostError, PastRetentionError
 from cdclake.model.change import ChangeRecord
 from cdclake.model.layout import HISTORY_SUFFIX
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from cdclake.ports import Clock, ObjectStore
 
 
-CONCURRENT_READS = 16
 _logger = logs.bind(__name__)
 
 
@@ -78,8 +77,7 @@ class ChangeLog:
 
     def records(self, first: int, last: int) -> list[ChangeRecord]:
         """Read the change records from `first` to `last`, both included, in order; several at a time."""
-        with ThreadPoolExecutor(CONCURRENT_READS) as pool:
-            return list(pool.map(self.record, range(first, last + 1)))
+        return in_parallel(self.record, range(first, last + 1), self.store.calls_at_once)
 
     def newest_first(self, change: int) -> Iterator[ChangeRecord]:
         """The change records from `change` back to the first, read lazily."""

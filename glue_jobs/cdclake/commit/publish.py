@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Callable, TypeVar
 
 from cdclake.commit.iceberg import prepare_iceberg
+from cdclake.concurrency import executor, in_parallel
 from cdclake.errors import CommitConflictError, IntegrityError, LakeFilesError
 from cdclake.model.layout import CHANGE_DIGITS, is_in_iceberg
 
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
     from cdclake.model.change import ChangeRecord, StagedFile
     from cdclake.model.snapshot import Snapshot
 
-CONCURRENT_CALLS = 16
 FENCE_SECONDS = 1
 """A publisher makes no call if its last look for later changes is older."""
 KeepAlive = Callable[[], None]
 """Long operations call it regularly. It renews the lease, and raises `LeaseLostError` if the lease is lost."""
-Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -91,7 +89,7 @@ def _publish(
     fence.around_all(moves[len(restored) :], keep_alive)
     later_seconds = {**seconds, "publish": round(time.perf_counter() - started, 3)}
     log.mark_published(record.change, later_seconds)
-    with ThreadPoolExecutor(2) as pool:  # they may fail: the next run repeats them
+    with executor(store.calls_at_once) as pool:  # they may fail: the next run repeats them
         done = pool.submit(log.mark_newest_published, record.change), pool.submit(fence.check)
         remove_staging(log, record.change)
         for one in done:
@@ -134,7 +132,7 @@ class Fence:
 
     def around_all(self, calls: Iterable[Callable[[], Result]], keep_alive: KeepAlive) -> list[Result]:
         """Make calls, several at a time, each as `around`."""
-        return in_parallel(self.around, calls, keep_alive)
+        return in_parallel(self.around, calls, self._log.store.calls_at_once, keep_alive)
 
     def check_if_due(self) -> None:
         """`check`, unless the last look was just now."""
@@ -166,13 +164,3 @@ def remove_staging(log: ChangeLog, through: int) -> None:
         return
     prefix = log.layout.staging_folder
     log.store.remove(prefix, lambda key: int(key[len(prefix) : len(prefix) + CHANGE_DIGITS]) > through)
-
-
-def in_parallel(call: Callable[[Item], Result], items: Iterable[Item], keep_alive: KeepAlive) -> list[Result]:
-    """Call a function for each item, several at a time, and return the results. Stops at the first error."""
-    tasks, results = list(items), []
-    with ThreadPoolExecutor(CONCURRENT_CALLS) as pool:
-        for result in pool.map(call, tasks) if len(tasks) > 1 else map(call, tasks):
-            results.append(result)
-            keep_alive()
-    return results

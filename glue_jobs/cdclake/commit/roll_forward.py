@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from cdclake.commit.publish import KeepAlive, no_lease, publish, remove_staging
 from cdclake.commit.storable import is_publishable
 from cdclake.commit.undo import apply_undo, plan_rollback
+from cdclake.concurrency import executor
 from cdclake.errors import CommitConflictError
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ def roll_forward(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:
 def complete_newest(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:
     """As `roll_forward`, but leaves what crashed runs staged. No reader sees it, so it can be deleted at any time."""
     published = log.newest_published()
-    with ThreadPoolExecutor(1) as pool:  # most often there is no newer change, and the caller needs this one's record
+    with executor(
+        log.store.calls_at_once
+    ) as pool:  # most often there is no newer change, and the caller needs this one's record
         reading = pool.submit(log.record, published) if published else None
         change = log.newest_after(published)
         if reading:

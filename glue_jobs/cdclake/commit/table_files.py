@@ -8,7 +8,8 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from cdclake.commit.log import has_namesake, require_place_of_table
-from cdclake.commit.publish import Fence, KeepAlive, in_parallel, no_lease
+from cdclake.commit.publish import Fence, KeepAlive, no_lease
+from cdclake.concurrency import in_parallel
 from cdclake.errors import LakeFilesError
 from cdclake.model.change import ChangeKind
 from cdclake.model.layout import is_in_history, is_in_iceberg
@@ -202,7 +203,7 @@ def _put_right(log: ChangeLog, differences: Differences, fence: Fence, keep_aliv
 
     fence.check()
     _restore(log, differences.hidden, fence, keep_alive)
-    in_parallel(lambda stale: retire(*stale), _retired_by(log, differences.stale).items(), keep_alive)
+    in_parallel(lambda one: retire(*one), _retired_by(log, differences.stale).items(), store.calls_at_once, keep_alive)
 
 
 def _restore(log: ChangeLog, paths: Collection[str], fence: Fence, keep_alive: KeepAlive) -> None:
@@ -212,7 +213,7 @@ def _restore(log: ChangeLog, paths: Collection[str], fence: Fence, keep_alive: K
         finish = log.store.begin_restoring(layout.data_key(path), layout.retired_key(path))
         fence.around(finish)
 
-    in_parallel(restore, paths, keep_alive)
+    in_parallel(restore, paths, log.store.calls_at_once, keep_alive)
 
 
 def check_files(

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Callable
 
+from cdclake.concurrency import in_parallel
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.control.run.item_sync import check_not_ahead, quarantined_rows
@@ -160,8 +160,7 @@ def table_statuses(
                 problem = str(_of_lost_log(state, log_of, error))
         return table_status(table, record, problem, now, late_after_minutes)
 
-    with ThreadPoolExecutor(CONCURRENT_READS) as pool:
-        statuses = list(pool.map(read, planned))
+    statuses = in_parallel(read, planned, CONCURRENT_READS)
     return sorted(statuses, key=lambda status: not status.needs_action)
 
 

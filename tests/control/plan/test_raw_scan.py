@@ -63,6 +63,8 @@ class Bucket:
         requests: Number of list requests.
     """
 
+    calls_at_once = 1
+
     def __init__(self, relatives: Sequence[str]) -> None:
         self.keys = sorted(PREFIX + relative for relative in relatives)
         self.modified_utc = FIRST
@@ -431,6 +433,8 @@ def test_a_table_with_transaction_files_takes_two_requests_for_its_own_large_fol
 
 class BrokenFor:
     """A raw bucket that cannot list one prefix."""
+
+    calls_at_once = 1
 
     def __init__(self, raw: ObjectReader, prefix: str) -> None:
         self._raw, self._prefix = raw, prefix

@@ -219,6 +219,7 @@ class RecordingStore:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        self.calls_at_once = store.calls_at_once
         self.calls: list[tuple[str, str]] = []
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

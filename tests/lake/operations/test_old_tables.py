@@ -42,6 +42,7 @@ class CountingStore:
 
     def __init__(self, store: ObjectStore, calls: Counter[str]) -> None:
         self._store, self._calls, self._lock = store, calls, Lock()
+        self.calls_at_once = store.calls_at_once
 
     def _count(self, name: str) -> None:
         with self._lock:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import zlib
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from cdclake.concurrency import in_parallel
 from cdclake.errors import ConfigurationError, InputError
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import RawFormat, RawKind, raw_files
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.table import TableState
 
-_THREADS = 16
 _PAGE = 1000
 _HEAD_BYTES = 1 << 16
 _GZIP = 31
@@ -43,9 +43,8 @@ def untyped_columns(raw: S3Store, states: Sequence[TableState]) -> dict[str, Unt
 
     Reads one page of each table's raw folder, and the start of a CSV file. What cannot be read is left to the doctor.
     """
-    with ThreadPoolExecutor(_THREADS) as pool:
-        counts = pool.map(lambda state: _count(raw, state), states)
-        return {state.path: Untyped(count, _text(state, count)) for state, count in zip(states, counts)}
+    counts = in_parallel(partial(_count, raw), states, raw.calls_at_once)
+    return {state.path: Untyped(count, _text(state, count)) for state, count in zip(states, counts)}
 
 
 def _text(state: TableState, count: int) -> str:

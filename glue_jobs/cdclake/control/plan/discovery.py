@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from cdclake.concurrency import in_parallel
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.plan.left_out import counted
 from cdclake.errors import CdclakeError, ConfigurationError
@@ -39,7 +39,6 @@ def discover_tables(
     transaction_folders: Collection[str] = (),
     *,
     may_be_empty: bool = False,
-    concurrency: int = 1,
 ) -> Discovered:
     """List every `<prefix><schema>/<table>/` of a raw location, and raw files that are above these folders.
 
@@ -51,7 +50,6 @@ def discover_tables(
         prefix: Key prefix of the schemas' folders, empty or with a trailing slash.
         transaction_folders: Key prefixes of known folders of transaction files, with a trailing slash.
         may_be_empty: Whether tables are registered already: a DMS task that starts over clears their folders.
-        concurrency: Number of schemas to list at the same time.
 
     Raises:
         ConfigurationError: There is no table folder, and the location may not be empty.
@@ -60,17 +58,17 @@ def discover_tables(
     top = list(raw.list_level(prefix))
     schemas = [key for key in top if _is_data_folder(key, prefix) and key not in transaction_folders]
     discovered = Discovered([], [], _outside_tables(bucket, prefix, top))
-    with ThreadPoolExecutor(concurrency) as pool:
-        for schema, listed in zip(schemas, pool.map(partial(_level, raw), schemas)):
-            if isinstance(listed, CdclakeError):
-                discovered.errors.append(error_line(listed))
-                continue
-            discovered.findings.extend(_outside_tables(bucket, schema, listed))
-            discovered.tables.extend(
-                TableState.new(bucket, schema, table[len(schema) :])
-                for table in listed
-                if _is_data_folder(table, schema) and table not in transaction_folders
-            )
+    levels = in_parallel(partial(_level, raw), schemas, raw.calls_at_once)
+    for schema, listed in zip(schemas, levels):
+        if isinstance(listed, CdclakeError):
+            discovered.errors.append(error_line(listed))
+            continue
+        discovered.findings.extend(_outside_tables(bucket, schema, listed))
+        discovered.tables.extend(
+            TableState.new(bucket, schema, table[len(schema) :])
+            for table in listed
+            if _is_data_folder(table, schema) and table not in transaction_folders
+        )
     if not (any(discovered) or transaction_folders or may_be_empty):
         raise ConfigurationError(
             "The raw location is empty",

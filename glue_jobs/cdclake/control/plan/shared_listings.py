@@ -30,6 +30,11 @@ class SharedListings:
         self._cached: dict[str, list[ListedObject]] = {}
         self._lock = Lock()
 
+    @property
+    def calls_at_once(self) -> int:
+        """See `ObjectReader.calls_at_once`."""
+        return self._raw.calls_at_once
+
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
         """See `ObjectReader.list`."""
         begin = self._begins.get(prefix, "")

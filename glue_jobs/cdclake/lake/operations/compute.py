@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -11,6 +10,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from cdclake.commit.ancestry import ancestry
+from cdclake.concurrency import in_parallel, in_turn
 from cdclake.errors import (
     ConfigurationError,
     IntegrityError,
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from cdclake.model.schema import Schema
     from cdclake.model.snapshot import DataFile, Snapshot
 
-CONCURRENT_INSPECTIONS = 16
 READ_ALONE_BYTES = 1 << 30
 """Most bytes of raw files whose rows are read only to see whether a file ends the process."""
 
@@ -77,11 +76,11 @@ def inspect_raw_files(run: TableRun, files: Sequence[RawFile], *, fetches: bool 
     fs, settings = run.raw_fs.open(), run.settings
     if run.note_file:
         return _inspect_alone(run, fs, files, run.note_file)
-    with ThreadPoolExecutor(CONCURRENT_INSPECTIONS) as pool:
-        if not fetches:
-            return list(pool.map(lambda file: inspect_raw_file(fs, file, settings), files))
-        all_fetched = pool.map(partial(fetch_raw_file, run.raw, fs), files)
-        return [inspect_raw_file(fs, file, settings, fetched) for file, fetched in zip(files, all_fetched, strict=True)]
+    at_once = run.raw.calls_at_once
+    if not fetches:
+        return in_parallel(lambda file: inspect_raw_file(fs, file, settings), files, at_once)
+    all_fetched = in_turn(partial(fetch_raw_file, run.raw, fs), files, at_once)
+    return [inspect_raw_file(fs, file, settings, fetched) for file, fetched in zip(files, all_fetched, strict=True)]
 
 
 def _inspect_alone(

@@ -18,7 +18,7 @@ from pyarrow.fs import FileSelector, FileType
 
 from cdclake.adapters.filesystem import lake_filesystem, open_output, storage_errors
 from cdclake.adapters.stores import FILE, S3, open_store, parse_location
-from cdclake.commit.publish import in_parallel
+from cdclake.concurrency import CALLS_AT_ONCE, in_parallel
 from cdclake.control.jobs.arguments import folder_prefix
 from cdclake.errors import ConfigurationError, IntegrityError, naming_full_disk
 from cdclake.lake.read.as_of import TableLocation, table_as_of
@@ -103,7 +103,7 @@ def export_table(
             sizes[path] = put(reader.fetch if whole else reader.fetch_live, retained, path)
 
         done = iter(range(1, len(files) + 1))
-        in_parallel(copy, files, lambda: progress(next(done), len(files)))
+        in_parallel(copy, files, CALLS_AT_ONCE, lambda: progress(next(done), len(files)))
     return ExportResult(
         table=str(source.layout.name),
         change=as_of.change,

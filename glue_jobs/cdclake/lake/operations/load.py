@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdclake.commit.ancestry import ancestry
-from cdclake.commit.publish import in_parallel, no_lease
+from cdclake.concurrency import CALLS_AT_ONCE, executor, in_parallel
 from cdclake.errors import InputError, RawFilesLostError, UnsettledKeyError
 from cdclake.lake.operations.commit import commit
 from cdclake.lake.operations.compute import (
@@ -111,14 +110,14 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
 
 def _current(run: TableRun, *, reloads: bool = False) -> tuple[Snapshot, RawFiles]:
     """The table's newest snapshot, see `TableRun.current`, and its raw files. They are listed meanwhile."""
-    with ThreadPoolExecutor(1) as pool:
+    with executor(run.raw.calls_at_once) as pool:
         listing = pool.submit(list_raw_files, run.raw, run.raw_prefix, run.settings)
         return run.current(reloads=reloads), listing.result()
 
 
 def _identify(files: Iterable[RawFile]) -> None:
     """Find the identities of files that are about to be read. A folder has no ETags: there it hashes their content."""
-    in_parallel(attrgetter("identity"), (file for file in files if callable(file.etag)), no_lease)
+    in_parallel(attrgetter("identity"), (file for file in files if callable(file.etag)), CALLS_AT_ONCE)
 
 
 def load_incremental(

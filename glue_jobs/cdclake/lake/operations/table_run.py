@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdclake.commit.publish import remove_staging
 from cdclake.commit.roll_forward import complete_newest
 from cdclake.commit.table_files import begin_listing, check_files, check_next_files
+from cdclake.concurrency import executor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,7 @@ class TableRun:
             LakeFilesError: Another program added, removed or replaced files.
         """
         change = complete_newest(self.log)
-        with ThreadPoolExecutor(2) as pool:  # requests that do not need each other's responses
+        with executor(self.log.store.calls_at_once) as pool:  # requests that do not need each other's responses
             leftovers = pool.submit(remove_staging, self.log, change)
             listing = pool.submit(begin_listing, self.log)
             if self.fencing_token:

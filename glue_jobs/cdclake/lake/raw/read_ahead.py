@@ -7,7 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
-from cdclake.adapters.filesystem import FetchedFile
+from cdclake.adapters.filesystem import FetchedFile, calls_at_once
+from cdclake.concurrency import executor
 from cdclake.errors import CdclakeError
 from cdclake.lake.raw.reader import (
     Slice,
@@ -94,7 +95,7 @@ def _read_raw_all(
     fs: FileSystem, parts: Iterable[Slice], settings: TableSettings, table: TableName
 ) -> Iterator[tuple[Slice, RawRows]]:
     """The rows of each slice, in order."""
-    pool = ThreadPoolExecutor(READS_AHEAD)
+    pool = executor(calls_at_once(fs))
     pending: deque[tuple[Slice, Future[FetchedFile] | None]] = deque()
     remaining = _joined(parts)
     try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from cdclake.commit.log import CONCURRENT_READS
+from cdclake.concurrency import in_parallel
 from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake.lake.read.as_of import TableAsOf, TableLocation, table_as_of
 from cdclake.lake.read.diff import DiffStep, comparison_schema, diffs_frame, plan_diff
@@ -66,8 +66,7 @@ def _states(log: ChangeLog, from_change: int, to_change: int | None) -> list[Tab
         remedy = f"Read the whole table as of change {head} and resume after it, or start after change {first} or later"
         raise PastRetentionError(message, remedy=remedy)
     numbers = range(max(1, from_change), last + 1)
-    with ThreadPoolExecutor(CONCURRENT_READS) as pool:
-        states = list(pool.map(lambda number: table_as_of(log, number), numbers))
+    states = in_parallel(partial(table_as_of, log), numbers, log.store.calls_at_once)
     return states if from_change else [TableAsOf(), *states]
 
 

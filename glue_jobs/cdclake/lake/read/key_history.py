@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from cdclake.commit.publish import in_parallel, no_lease
+from cdclake.concurrency import CALLS_AT_ONCE, in_parallel
 from cdclake.errors import ConfigurationError
 from cdclake.lake.read.as_of import table_as_of
 from cdclake.lake.read.key_filter import RowKeys
@@ -69,7 +69,7 @@ def find_versions(location: TableLocation, texts: Sequence[str]) -> KeyVersions:
                 for rows in key_filter.matching_rows(source, shape, retained.file.partition):
                     versions.extend(_with_short_floats(rows).to_pylist())
 
-    in_parallel(search, as_of.retained(history.files), no_lease)
+    in_parallel(search, as_of.retained(history.files), CALLS_AT_ONCE)
     versions.sort(key=itemgetter(*history.primary_key, VALIDITY_FLAG, VALID_FROM, POSITION))
     own = {*_FIRST_COLUMNS, YEAR, MONTH, POSITION}
     columns = (*_FIRST_COLUMNS, *(name for name in history.schema.names if name not in own))

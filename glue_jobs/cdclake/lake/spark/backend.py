@@ -6,12 +6,13 @@ No code here imports pyspark: a run that uses Spark has imported it, and a run i
 from __future__ import annotations
 
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 import pyarrow as pa
+
+from cdclake.concurrency import in_parallel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -121,9 +122,8 @@ def run_on(
         return values.run(function)
     jobs = _jobs(values.collect_partitions())
     values.discard()
-    with ThreadPoolExecutor(backend.jobs_at_once) as pool:
-        results = pool.map(partial(_run_job, backend, function), jobs)
-        return values.backend.distribute(list(chain.from_iterable(results)))
+    results = in_parallel(partial(_run_job, backend, function), jobs, backend.jobs_at_once)
+    return values.backend.distribute(list(chain.from_iterable(results)))
 
 
 class _Job(NamedTuple):

@@ -8,10 +8,9 @@ of neighboring rows touches few. pyiceberg encodes them; entries that stay are c
 from __future__ import annotations
 
 import struct
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.expressions import EqualTo, Reference
@@ -39,8 +38,7 @@ from cdclake.commit.iceberg_metadata import (
     same_fields,
     table_schema,
 )
-from cdclake.commit.log import CONCURRENT_READS
-from cdclake.commit.publish import CONCURRENT_CALLS
+from cdclake.concurrency import in_parallel
 from cdclake.errors import IntegrityError
 from cdclake.lake.storage.encoded_entries import (
     REMEDY,
@@ -123,8 +121,8 @@ class ManifestWriting:
         full = [(one, files) for one, files in unchanged if len(files) >= FILES_PER_MANIFEST // 2 and not added_columns]
         kept_keys = {one.key for one, _ in full}
         rewritten = [(listed[self.store.url(one.key)], files) for one, files in slices if one.key not in kept_keys]
-        with ThreadPoolExecutor(CONCURRENT_READS) as pool:
-            entries = [entry for found in pool.map(lambda one: encoder.entries(*one), rewritten) for entry in found]
+        found = in_parallel(lambda one: encoder.entries(*one), rewritten, self.store.calls_at_once)
+        entries = list(chain.from_iterable(found))
         known = {file.path for _, files in slices for file in files}
         added = encoder.new_entries([file for file in after.files if file.path not in known])
         pooled: list[tuple[DataFile, ManifestEntry]] = [*added]
@@ -409,8 +407,7 @@ class _Encoder:
 
     def new_entries(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ManifestEntry]]:
         """Entries of new files, with statistics from their footers."""
-        with ThreadPoolExecutor(CONCURRENT_READS) as pool:
-            return list(zip(files, pool.map(self._new_entry, files), strict=True))
+        return list(zip(files, in_parallel(self._new_entry, files, self._writing.store.calls_at_once), strict=True))
 
     def _new_entry(self, file: DataFile) -> ManifestEntry:
         layout = self._writing.layout
@@ -453,8 +450,7 @@ class _Encoder:
             key = self._key(f"-m{before + number + 1:05d}")
             return Manifest(key, end - start), self._write(key, (entry for _, entry in entries[start:end]))
 
-        with ThreadPoolExecutor(CONCURRENT_CALLS) as pool:
-            return list(pool.map(write, range(count)))
+        return in_parallel(write, range(count), self._writing.store.calls_at_once)
 
     def write_existing(self, entries: Sequence[ManifestEntry], number: int) -> tuple[Manifest, ManifestFile]:
         """Write a manifest of files that readers had before."""

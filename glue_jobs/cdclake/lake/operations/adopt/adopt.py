@@ -5,7 +5,6 @@ This changes nothing; `cdclake.control.admin.table_admin.RegisteredTable.adopt` 
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from cdclake.commit.adopt import require_no_table
 from cdclake.commit.table_files import visible_files
+from cdclake.concurrency import in_parallel
 from cdclake.errors import ConfigurationError, LakeFilesError
 from cdclake.lake.operations.adopt.foreign_file import FIX_FILE, ForeignFile, common_schema, inspect_file
 from cdclake.lake.operations.adopt.foreign_rows import ForeignRows
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.partitions import Partition
     from cdclake.model.rawfiles import RawFile
     from cdclake.ports import ObjectReader
-
-CONCURRENT_INSPECTIONS = 16
 
 
 @dataclass(frozen=True)
@@ -118,8 +116,7 @@ def plan_adoption(source: AdoptionSource, on_progress: Callable[[str], None] = l
         raise ConfigurationError(message, remedy=remedy, folder=prefix)
     on_progress(f"Inspecting files: {len(listed):,}")
     inspect = partial(inspect_file, source.lake_fs, prefix, partition_key=settings.partition_key)
-    with ThreadPoolExecutor(CONCURRENT_INSPECTIONS) as pool:
-        foreign = list(pool.map(inspect, listed))
+    foreign = in_parallel(inspect, listed, log.store.calls_at_once)
     stored = common_schema(foreign)
     raw = list_raw_files(source.raw, state.raw_prefix, settings)
     newest = max((*raw.full_load, *raw.changes), key=lambda file: (file.modified_utc, file.order), default=None)

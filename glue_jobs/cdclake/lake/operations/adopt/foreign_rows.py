@@ -6,8 +6,8 @@ the row groups being read, regardless of the table's size.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdclake.concurrency import in_parallel
 from cdclake.errors import LakeFilesError
 from cdclake.lake.merge.resolve import is_last_of_key
 from cdclake.lake.operations.adopt.foreign_file import FIX_FILE
@@ -83,10 +84,9 @@ class ForeignRows:
             LakeFilesError: A key column is null, a key is repeated, or an operation is neither I nor U. Contains the
                 number of rows and the files, but no keys.
         """
-        with ThreadPoolExecutor(CONCURRENT_READS) as pool:
-            ranges = list(pool.map(self._check_file, self._files))
-            if self._shape.primary_key:
-                self._require_unique_keys(pool, ranges)
+        ranges = in_parallel(self._check_file, self._files, CONCURRENT_READS)
+        if self._shape.primary_key:
+            self._require_unique_keys(ranges)
         return [keys.leading_key for keys in ranges]
 
     def _check_file(self, file: DataFile) -> KeyRange:
@@ -118,7 +118,7 @@ class ForeignRows:
         columns = [*self._shape.key_columns_stored(), OP_COLUMN]
         return read_batches(self._fs, self._prefix + file.path, self._shape, columns)
 
-    def _require_unique_keys(self, pool: ThreadPoolExecutor, ranges: Sequence[KeyRange]) -> None:
+    def _require_unique_keys(self, ranges: Sequence[KeyRange]) -> None:
         pieces = ceil(sum(keys.key_bytes for keys in ranges) / KEY_BYTES_AT_ONCE)
         samples = sorted(sample for keys in ranges for sample in keys.samples)  # type: ignore[type-var]  # one kind
         if pieces > 1 and len(set(samples)) < len(samples):
@@ -129,7 +129,7 @@ class ForeignRows:
         repeated_rows, repeating_files = 0, set[str]()
         for low, high in zip(cuts, cuts[1:], strict=False):
             files = [file for file, keys in zip(self._files, ranges, strict=True) if keys.overlaps(low, high)]
-            keys_of_files = list(pool.map(lambda file, low=low, high=high: self._keys_within(file, low, high), files))
+            keys_of_files = in_parallel(partial(self._keys_within, low, high), files, CONCURRENT_READS)
             repeated = _repeated_keys(keys_of_files)
             repeated_rows += len(repeated)
             pairs = zip(files, keys_of_files, strict=True)
@@ -137,7 +137,7 @@ class ForeignRows:
         if repeated_rows:
             raise self._repeated(str(repeated_rows), sorted(repeating_files))
 
-    def _keys_within(self, file: DataFile, low: KeyValue, high: KeyValue) -> pa.Array:
+    def _keys_within(self, low: KeyValue, high: KeyValue, file: DataFile) -> pa.Array:
         """Keys of a file from `low` up to but excluding `high`; None means no bound."""
         parts = [_within(self._shape.key_of(batch, file.partition), low, high) for batch in self._batches(file)]
         return pa.concat_arrays(parts)

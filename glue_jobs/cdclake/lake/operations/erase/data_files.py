@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from cdclake.commit.erasure import Replacement, retained_snapshots
-from cdclake.commit.publish import in_parallel
+from cdclake.concurrency import CALLS_AT_ONCE, in_parallel
 from cdclake.errors import IntegrityError, PastRetentionError
 from cdclake.lake.read.as_of import RetainedFile
 from cdclake.lake.read.retained_files import RetainedFileReader
@@ -129,7 +129,7 @@ def search(location: TableLocation, log: ChangeLog, head: int, keys: RowKeys, pr
                 matches.reach(last)
 
     progress.expect("Searching data files", len(candidates.files))
-    in_parallel(search_file, candidates.files, progress.step)
+    in_parallel(search_file, candidates.files, CALLS_AT_ONCE, progress.step)
     matches.files.sort(key=lambda match: match.path)
     for tombstones in candidates.tombstones:
         remembered = read_tombstone_file(fs, tombstones.file.key)
