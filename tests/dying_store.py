@@ -14,7 +14,7 @@ _MODIFYING = {
     *("put", "put_if_absent", "put_if_unchanged", "copy", "delete", "remove", "retire", "restore", "discard", "purge")
 }
 SECOND_HALF = {"begin_retiring": "retire", "begin_restoring": "restore"}
-"""Calls that change nothing but return a function that does, and the call that this function stands for."""
+"""Calls that change nothing but return functions that do, and the call that each of these functions stands for."""
 
 
 class Death(NamedTuple):
@@ -54,7 +54,7 @@ class DyingStore:
                 result = method(*arguments, **named)
             if dead:
                 raise DiedError(name)
-            return self._call(SECOND_HALF[name], result) if name in SECOND_HALF else result
+            return [self._call(SECOND_HALF[name], one) for one in result] if name in SECOND_HALF else result
 
         return call
 
@@ -88,6 +88,6 @@ class PausingStore:
                 if is_hit:
                     self._meanwhile()
             result = method(*arguments, **named)
-            return self._paused(SECOND_HALF[name], result) if name in SECOND_HALF else result
+            return [self._paused(SECOND_HALF[name], one) for one in result] if name in SECOND_HALF else result
 
         return call

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from bisect import bisect_left, insort
+from collections import deque
 from datetime import datetime, timezone
 from itertools import count, islice, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from cdclake.ports import Clock
 
+PAGE_ENTRIES = 1000
+"""Versions and delete markers that S3 lists in a response."""
 _CODES = {404: "NoSuchKey", 412: "PreconditionFailed"}
 
 
@@ -114,14 +117,23 @@ class VersionedBucket:
                 contents.append({"Key": key, "Size": size, "LastModified": modified, "ETag": version.etag})
         return {"Contents": contents, "CommonPrefixes": [{"Prefix": folder} for folder in sorted(folders)]}
 
-    def list_object_versions(self, prefix: str) -> dict[str, Any]:
+    def list_object_versions(
+        self, *, Prefix: str, KeyMarker: str = "", VersionIdMarker: str = "", **_: Any
+    ) -> dict[str, Any]:
+        keys = (key for key in self._keys(Prefix, KeyMarker) if key != KeyMarker or VersionIdMarker)
+        entries = ((key, version) for key in keys for version in self._versions[key][::-1])
+        if VersionIdMarker:
+            deque(takewhile(lambda one: (one[0], one[1].id) != (KeyMarker, VersionIdMarker), entries), maxlen=0)
+        page = list(islice(entries, PAGE_ENTRIES))
         listed: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
-        for key in self._keys(prefix):
-            for newer, version in enumerate(reversed(self._versions[key])):
-                size = len(version.data or b"")
-                entry = {"Key": key, "VersionId": version.id, "IsLatest": newer == 0, "Size": size}
-                listed[version.data is None].append(entry)
-        return {"Versions": listed[False], "DeleteMarkers": listed[True]}
+        for key, version in page:
+            is_latest = version is self._versions[key][-1]
+            entry = {"Key": key, "VersionId": version.id, "IsLatest": is_latest, "Size": len(version.data or b"")}
+            listed[version.data is None].append(entry)
+        answer = {"Versions": listed[False], "DeleteMarkers": listed[True], "IsTruncated": bool(next(entries, None))}
+        if answer["IsTruncated"]:
+            answer |= {"NextKeyMarker": page[-1][0], "NextVersionIdMarker": page[-1][1].id}
+        return answer
 
     def _add(self, key: str, data: bytes | None, metadata: Mapping[str, str]) -> None:
         if key not in self._versions:
@@ -149,8 +161,8 @@ class VersionedBucket:
             raise _error(404)
         return found
 
-    def _keys(self, prefix: str) -> list[str]:
-        begin = bisect_left(self._sorted, prefix)
+    def _keys(self, prefix: str, begin_key: str = "") -> list[str]:
+        begin = bisect_left(self._sorted, max(prefix, begin_key))
         return list(takewhile(lambda key: key.startswith(prefix), islice(self._sorted, begin, None)))
 
     def _live(self, prefix: str) -> Iterator[tuple[str, _Version]]:
@@ -161,14 +173,19 @@ class VersionedBucket:
 
 
 class _Pages(NamedTuple):
-    """A paginator, whose only page has everything."""
+    """A paginator. The only page of a listing of objects has all of them."""
 
     bucket: VersionedBucket
     operation: str
 
     def paginate(self, *, Prefix: str, StartAfter: str = "", Delimiter: str = "", **_: Any) -> Iterator[dict[str, Any]]:
         if self.operation == "list_object_versions":
-            yield self.bucket.list_object_versions(Prefix)
+            page = self.bucket.list_object_versions(Prefix=Prefix)
+            yield page
+            while page["IsTruncated"]:
+                begin = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
+                page = self.bucket.list_object_versions(Prefix=Prefix, **begin)
+                yield page
         else:
             yield self.bucket.list_objects_v2(Prefix, StartAfter, Delimiter)
 

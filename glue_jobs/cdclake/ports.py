@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from cdclake.model.catalog import CatalogPartition, CatalogTable, PartitionValues
+    from cdclake.model.layout import FileKeys
     from cdclake.model.metrics import Metric
     from cdclake.model.rawfiles import ListedObject
     from cdclake.model.table import TableName, TableState
@@ -124,8 +125,8 @@ class ObjectStore(ObjectReader, Protocol):
         """
         ...
 
-    def begin_retiring(self, key: str, retired_key: str) -> Callable[[], None]:
-        """Find out how to `retire` a data file, which changes nothing; the returned function retires it."""
+    def begin_retiring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
+        """Find out how to `retire` data files, which changes nothing. Each returned function retires some of them."""
         ...
 
     def restore(self, key: str, retired_key: str) -> None:
@@ -140,8 +141,8 @@ class ObjectStore(ObjectReader, Protocol):
         """
         ...
 
-    def begin_restoring(self, key: str, retired_key: str) -> Callable[[], None]:
-        """Find out how to `restore` a data file, which changes nothing; the returned function restores it.
+    def begin_restoring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
+        """Find out how to `restore` data files, which changes nothing. Each returned function restores some of them.
 
         In a bucket with versions it has no effect on a file that was restored and retired again in between.
         """
@@ -149,6 +150,10 @@ class ObjectStore(ObjectReader, Protocol):
 
     def is_retained(self, key: str, retired_key: str) -> bool:
         """Whether a data file is live, or retired so that `restore` would succeed."""
+        ...
+
+    def not_retained(self, files: Sequence[FileKeys]) -> Sequence[FileKeys]:
+        """Those data files that are neither live, nor retired so that `restore` would succeed."""
         ...
 
     def copy_retained(self, key: str, retired_key: str, target: str) -> None:

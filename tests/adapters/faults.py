@@ -90,15 +90,15 @@ class Faults:
         self._before.append(lambda request: response(request, status, error_body(code)))
         self._after.append(None)
 
-    def respond(self, status: int, body: bytes) -> None:
+    def respond(self, status: int, body: bytes, times: int = 1) -> None:
         """Return this response without executing the request."""
 
         def refuse_request(request: AWSPreparedRequest) -> AWSResponse:
             request.url = "https://turned-away.invalid/"  # where the embedded AWS does not listen
             return response(request, status, body)
 
-        self._before.append(refuse_request)
-        self._after.append(None)
+        self._before += [refuse_request] * times
+        self._after += [None] * times
 
     def refuse(self, status: int, code: str, times: int = 1) -> None:
         """Return this error without executing the request."""

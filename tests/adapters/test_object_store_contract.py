@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Callable
 import pytest
 
 from cdclake.errors import IntegrityError
+from cdclake.model.layout import FileKeys
 from cdclake.model.rawfiles import parse_raw_file
 from tests.adapters.conftest import S3_STORES
 
@@ -257,11 +258,10 @@ def test_retiring_an_absent_object_does_nothing(store: ObjectStore) -> None:
 
 def test_a_file_that_begins_to_be_retired_is_live_until_that_ends(store: ObjectStore) -> None:
     fill(store, "table/1")
-    end = store.begin_retiring("table/1", "control/retired/1")
-    store.begin_retiring("table/2", "control/retired/2")()
+    ends = store.begin_retiring([FileKeys(f"table/{number}", f"control/retired/{number}") for number in (1, 2)])
     assert keys(store) == ["table/1"]
-    end()
-    end()
+    for end in (*ends, *ends):
+        end()
     assert keys(store, "table/") == []
     store.restore("table/1", "control/retired/1")
     assert store.get("table/1") == b"table/1"
@@ -337,6 +337,24 @@ def test_live_and_retired_files_are_retained(store: ObjectStore) -> None:
     assert not store.is_retained("table", "control/retired")
     store.discard("table/1", RETIRED)
     assert not store.is_retained("table/1", RETIRED)
+
+
+def test_many_files_are_restored_and_those_that_are_not_retained_are_named(store: ObjectStore) -> None:
+    fill(store, "table/live", "table/late")
+    files = [FileKeys(f"{folder}/{n}", f"control/{folder}/{n}", f"{folder}/") for folder in "ab" for n in range(9)]
+    for file in files:
+        retired(store, file.key, file.retired_key)
+    live = FileKeys("table/live", "control/live", "table/")
+    gone = [FileKeys(f"{folder}/gone", f"control/{folder}/gone", f"{folder}/") for folder in "ab"]
+    gone.append(FileKeys("b/" + "ü" * 512, "control/long", "b/"))
+    assert sorted(store.not_retained([live, *gone, *files])) == sorted(gone)
+    moves = store.begin_restoring([*files, live])
+    assert not set(keys(store)).intersection(file.key for file in files)
+    for move in moves:
+        move()
+    assert [key for key in keys(store) if key.startswith(("a/", "b/"))] == sorted(file.key for file in files)
+    assert store.get(files[-1].key) == CONTENT
+    assert keys(store, "control/") == []
 
 
 def test_copy_retained_copies_a_live_file(store: ObjectStore) -> None:

@@ -184,7 +184,7 @@ def test_other_errors_contain_the_services_error_code(store: S3Store) -> None:
 @pytest.mark.parametrize(("code", "kind"), [("AccessDenied", ConfigurationError), ("InternalError", RetryableError)])
 def test_a_key_that_was_not_deleted_is_an_error(store: S3Store, code: str, kind: type[CdclakeError]) -> None:
     body = f"<DeleteResult><Error><Key>a</Key><Code>{code}</Code><Message>no</Message></Error></DeleteResult>".encode()
-    Faults(store._client, "DeleteObjects").respond(200, body)
+    Faults(store._client, "DeleteObjects").respond(200, body, times=5)
     with pytest.raises(kind, match=f"{code}.*file a"):
         store.delete(["a", "b"])
 

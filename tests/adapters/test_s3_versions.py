@@ -12,6 +12,7 @@ from cdclake.adapters import s3 as s3_adapter
 from cdclake.adapters.s3 import S3Store
 from cdclake.adapters.s3_versions import versions_of
 from cdclake.errors import CdclakeError, ConfigurationError, IntegrityError, RetryableError
+from cdclake.model.layout import FileKeys
 from tests.adapters.faults import Faults
 
 if TYPE_CHECKING:
@@ -202,12 +203,12 @@ def test_versions_are_listed_through_all_pages_and_no_further(
     for number in range(20):
         store.put(f"{KEY}{number:02d}", b"another")
     listings = Faults(s3, "ListObjectVersions")
-    found = versions_of(s3, BUCKET, KEY)
+    found = versions_of(s3, BUCKET, [KEY])[KEY]
     assert listings.sent == 3
-    assert (found.live, found.data, len(set(found.markers))) == (False, [version], 7)
+    assert (found.live, found.data, len(set(found.markers))) == (False, (version,), 7)
     store.restore(KEY, RETIRED)
     assert is_intact(store)
-    assert versions_of(s3, BUCKET, KEY) == (KEY, True, [version], [])
+    assert versions_of(s3, BUCKET, [KEY]) == {KEY: (KEY, True, (version,), (), (len(CONTENT),))}
     store.retire(KEY, RETIRED)
     store.discard(KEY, RETIRED)
     assert KEY not in all_keys(s3)
@@ -345,10 +346,10 @@ def test_a_restored_file_that_is_not_live_is_an_error_and_stays_retained(s3: S3C
     store.put(KEY, CONTENT)
     set_versioning(s3, ENABLED)
     store.retire(KEY, RETIRED)  # it has no version id, so there is a copy too
-    heads = Faults(s3, "HeadObject")
-    heads.let_through()
-    heads.before_request(lambda: s3.delete_object(Bucket=BUCKET, Key=KEY))
-    with pytest.raises(IntegrityError, match="is not in the table's folder"):
+    listings = Faults(s3, "ListObjectVersions")
+    listings.let_through(2)  # of the object and of its copy
+    listings.before_request(lambda: s3.delete_object(Bucket=BUCKET, Key=KEY))
+    with pytest.raises(IntegrityError, match="are not in the table's folder"):
         store.restore(KEY, RETIRED)
     assert visible(store) == [RETIRED]
     store.restore(KEY, RETIRED)
@@ -375,17 +376,32 @@ def test_a_discard_that_fails_halfway_does_not_make_the_file_live(
 
 
 @pytest.mark.parametrize(("code", "kind"), [("AccessDenied", ConfigurationError), ("InternalError", RetryableError)])
-def test_a_version_that_was_not_deleted_is_an_error(
-    s3: S3Client, store: S3Store, code: str, kind: type[CdclakeError]
-) -> None:
+def test_a_version_that_was_not_deleted_is_an_error(s3: S3Client, code: str, kind: type[CdclakeError]) -> None:
+    store = S3Store(s3, BUCKET, sleep=lambda _: None)
     set_versioning(s3, ENABLED)
     store.put(KEY, CONTENT)
     store.retire(KEY, RETIRED)
     body = f"<DeleteResult><Error><Key>{KEY}</Key><Code>{code}</Code><Message>no</Message></Error></DeleteResult>"
-    Faults(s3, "DeleteObjects").respond(200, body.encode())
+    Faults(s3, "DeleteObjects").respond(200, body.encode(), times=5)
     with pytest.raises(kind, match=f"{code}.*file {KEY}"):
         store.restore(KEY, RETIRED)
     assert store.is_retained(KEY, RETIRED)
+
+
+def test_versions_that_s3_is_too_busy_to_delete_are_deleted_later(s3: S3Client) -> None:
+    waited = list[float]()
+    store = S3Store(s3, BUCKET, sleep=waited.append)
+    set_versioning(s3, ENABLED)
+    store.put(KEY, CONTENT)
+    body = f"<DeleteResult><Error><Key>{KEY}</Key><Code>SlowDown</Code><Message>no</Message></Error></DeleteResult>"
+    for begin in (store.begin_retiring, store.begin_restoring):
+        (move,) = begin([FileKeys(KEY, RETIRED)])
+        deletes = Faults(s3, "DeleteObjects")
+        deletes.respond(200, body.encode(), times=2)
+        move()
+        assert deletes.sent == 3
+        assert (visible(store) == [KEY]) == (begin == store.begin_restoring)
+    assert waited == [0.5, 1.0] * 2
 
 
 def test_a_forbidden_listing_of_versions_names_the_permission(s3: S3Client, store: S3Store) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
@@ -73,3 +74,27 @@ def test_a_listing_succeeds_while_another_request_deletes_a_version(s3: S3Client
     version = versions.pop()
     assert [listed["Key"] for listed in s3.list_objects_v2(Bucket=BUCKET)["Contents"]] == ["b"]
     versions.append(version)
+
+
+def after_marker(client: S3Client, marker: str) -> list[str]:
+    """The keys of a listing of versions, three of a key, after a key marker."""
+    set_versioning(client, "Enabled")
+    for key in ("a", "c", "e"):
+        for _ in range(3):
+            client.put_object(Bucket=BUCKET, Key=key, Body=b"1")
+    return [version["Key"] for version in client.list_object_versions(Bucket=BUCKET, KeyMarker=marker)["Versions"]]
+
+
+@pytest.mark.parametrize(
+    ("marker", "keys"), [("0", "aaaccceee"), ("a", "ccceee"), ("b", "ccceee"), ("d", "eee"), ("e", ""), ("f", "")]
+)
+def test_a_listing_of_versions_begins_after_the_key_marker(s3: S3Client, marker: str, keys: str):
+    if keys:
+        assert "".join(after_marker(s3, marker)) == keys
+    else:
+        with pytest.raises(KeyError, match="Versions"):
+            after_marker(s3, marker)
+
+
+def test_moto_alone_leaves_out_a_version(kind_s3: S3Client):
+    assert "".join(after_marker(kind_s3, "b")) == "cceee"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 CALLS = frozenset(
     {
         *("get", "put", "put_if_absent", "put_if_unchanged", "copy", "delete", "remove", "list"),
-        *("begin_retiring", "begin_restoring", "retire", "restore", "is_retained", "discard"),
+        *("begin_retiring", "begin_restoring", "retire", "restore", "not_retained", "discard"),
     }
 )
 

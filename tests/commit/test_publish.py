@@ -21,9 +21,10 @@ from tests.builders import LAYOUT, LakeBuilder, change_record
 from tests.dying_store import DiedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from cdclake.model.layout import FileKeys
     from cdclake.model.rawfiles import ListedObject
     from cdclake.ports import ObjectStore
 
@@ -140,11 +141,11 @@ def test_a_publisher_that_was_paused_looks_for_later_changes_before_its_next_cal
     log.commit(second)
     begin_retiring, now = log.store.begin_retiring, 1_000.0
 
-    def begin_and_pause(key: str, retired_key: str) -> Callable[[], None]:
+    def begin_and_pause(files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
         nonlocal now
         now += 600
         log.commit(staged_change(log, 3, "other"))
-        return begin_retiring(key, retired_key)
+        return begin_retiring(files)
 
     monkeypatch.setattr("time.time", lambda: now)
     monkeypatch.setattr(log.store, "begin_retiring", begin_and_pause)
@@ -185,7 +186,7 @@ def test_the_next_run_retires_the_files_that_a_run_replaced_which_crashed_before
     second = staged_change(log, 2, retired=(first.added[0].path,))
     log.commit(second)
     with monkeypatch.context() as dying, pytest.raises(DiedError):
-        dying.setattr(log.store, "begin_retiring", lambda *_: die)
+        dying.setattr(log.store, "begin_retiring", lambda _: [die])
         publish(log, second)
     assert len(visible(log)) == 2
     assert roll_forward(log) == 2

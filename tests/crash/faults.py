@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cdclake.adapters.filesystem import FileSystemSpec
 
 Value = TypeVar("Value")
-READS = frozenset({*SECOND_HALF, "all", "get", "is_retained", "list", "list_folders", "list_level", "open"})
+READS = frozenset({*SECOND_HALF, "all", "get", "list", "list_folders", "list_level", "not_retained", "open"})
 """Calls that change nothing. All others count as writes."""
 _INJECTED = "injected by a test"
 
@@ -144,14 +144,14 @@ class FaultyPort:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return self._call(name, getattr(self._port, name))
 
-    def _call(self, name: str, method: Callable[..., Any], key: str = "") -> Callable[..., Any]:
+    def _call(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            target = next((text for text in arguments if isinstance(text, str)), key)
+            target = next((text for text in arguments if isinstance(text, str)), "")
 
             def do() -> Any:
                 result = method(*arguments, **named)
                 if name in SECOND_HALF:
-                    return self._call(SECOND_HALF[name], result, target)
+                    return [self._call(SECOND_HALF[name], one) for one in result]
                 return iter(list(result)) if hasattr(result, "__next__") else result  # a listing is one call
 
             return self._injector.call(name, target, do, lambda fault: _port_error(name, fault))

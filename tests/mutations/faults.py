@@ -219,10 +219,10 @@ _PUBLISH = (
         "old-files-go-first",
         "publish",
         "commit/publish.py",
-        "    moves = list(filter(None, fence.around_all(calls, keep_alive)))\n",
+        "    restores, retirements, *_ = fence.around_all(calls, keep_alive)\n",
         "    for path in retired:\n"
         "        store.retire(layout.data_key(path), layout.retired_key(path))\n"
-        "    moves = list(filter(None, fence.around_all(calls, keep_alive)))\n",
+        "    restores, retirements, *_ = fence.around_all(calls, keep_alive)\n",
         ("tests/commit/test_publish.py", "tests/commit/test_readers.py"),
     ),
     Fault(
@@ -269,9 +269,9 @@ _PUBLISH = (
         "counted-as-published-before-files-are-live",
         "publish",
         "commit/publish.py",
-        "    moves = list(filter(None, fence.around_all(calls, keep_alive)))\n",
+        "    restores, retirements, *_ = fence.around_all(calls, keep_alive)\n",
         "    log.mark_newest_published(record.change)\n"
-        "    moves = list(filter(None, fence.around_all(calls, keep_alive)))\n",
+        "    restores, retirements, *_ = fence.around_all(calls, keep_alive)\n",
         ("tests/commit/test_publish.py", "tests/commit/test_undo.py"),
     ),
     Fault(

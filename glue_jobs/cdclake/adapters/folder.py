@@ -26,6 +26,7 @@ from cdclake.model.rawfiles import ListedObject, one_level
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from cdclake.model.layout import FileKeys
     from cdclake.ports import Clock, OldVersion
 
 _T = TypeVar("_T")
@@ -166,9 +167,9 @@ class FolderStore:
             with suppress(FileNotFoundError):  # another caller just retired it
                 path.replace(retired)
 
-    def begin_retiring(self, key: str, retired_key: str) -> Callable[[], None]:
+    def begin_retiring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
         """See `ObjectStore.begin_retiring`."""
-        return partial(self.retire, key, retired_key)
+        return [partial(self.retire, file.key, file.retired_key) for file in files]
 
     def restore(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.restore`. Renames the file back."""
@@ -181,13 +182,17 @@ class FolderStore:
             if not path.is_file():
                 raise file_not_retained(key, folder=self.root)
 
-    def begin_restoring(self, key: str, retired_key: str) -> Callable[[], None]:
+    def begin_restoring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
         """See `ObjectStore.begin_restoring`."""
-        return partial(self.restore, key, retired_key)
+        return [partial(self.restore, file.key, file.retired_key) for file in files]
 
     def is_retained(self, key: str, retired_key: str) -> bool:
         """See `ObjectStore.is_retained`."""
         return not self.key_fault(key) and any(path.is_file() for path in self._candidates(key, retired_key))
+
+    def not_retained(self, files: Sequence[FileKeys]) -> Sequence[FileKeys]:
+        """See `ObjectStore.not_retained`."""
+        return [file for file in files if not self.is_retained(file.key, file.retired_key)]
 
     def copy_retained(self, key: str, retired_key: str, target: str) -> None:
         """See `ObjectStore.copy_retained`."""

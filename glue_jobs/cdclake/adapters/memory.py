@@ -28,6 +28,7 @@ from cdclake.ports import JobRun, JobState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from cdclake.model.layout import FileKeys
     from cdclake.model.metrics import Metric
     from cdclake.model.table import Item
     from cdclake.ports import AcquiredLease, Clock, OldVersion
@@ -150,9 +151,9 @@ class MemoryStore:
             if stored:
                 self._objects[retired_key] = stored
 
-    def begin_retiring(self, key: str, retired_key: str) -> Callable[[], None]:
+    def begin_retiring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
         """See `ObjectStore.begin_retiring`."""
-        return partial(self.retire, key, retired_key)
+        return [partial(self.retire, file.key, file.retired_key) for file in files]
 
     def restore(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.restore`."""
@@ -160,14 +161,18 @@ class MemoryStore:
             self._objects[key] = self._retained(key, retired_key)
             self._objects.pop(retired_key, None)
 
-    def begin_restoring(self, key: str, retired_key: str) -> Callable[[], None]:
+    def begin_restoring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
         """See `ObjectStore.begin_restoring`."""
-        return partial(self.restore, key, retired_key)
+        return [partial(self.restore, file.key, file.retired_key) for file in files]
 
     def is_retained(self, key: str, retired_key: str) -> bool:
         """See `ObjectStore.is_retained`."""
         with self._lock:
             return key in self._objects or retired_key in self._objects
+
+    def not_retained(self, files: Sequence[FileKeys]) -> Sequence[FileKeys]:
+        """See `ObjectStore.not_retained`."""
+        return [file for file in files if not self.is_retained(file.key, file.retired_key)]
 
     def copy_retained(self, key: str, retired_key: str, target: str) -> None:
         """See `ObjectStore.copy_retained`."""

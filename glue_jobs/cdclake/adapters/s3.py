@@ -7,7 +7,8 @@ import uuid
 from contextlib import suppress
 from datetime import timezone
 from functools import partial
-from typing import TYPE_CHECKING, Callable
+from itertools import chain
+from typing import TYPE_CHECKING, Callable, TypeVar
 
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError, IncompleteReadError, ResponseStreamingError
@@ -17,11 +18,13 @@ from cdclake.adapters.s3_versions import (
     NULL_VERSION,
     ObjectVersions,
     all_versions,
+    batches,
     delete_markers,
+    delete_objects,
     hidden_versions,
     versions_of,
 )
-from cdclake.concurrency import CALLS_AT_ONCE
+from cdclake.concurrency import CALLS_AT_ONCE, in_parallel
 from cdclake.errors import (
     CdclakeError,
     CommitStateUnknownError,
@@ -30,24 +33,23 @@ from cdclake.errors import (
     RetryableError,
     file_not_retained,
 )
-from cdclake.model.layout import s3_key_fault
+from cdclake.model.layout import FileKeys, s3_key_fault
 from cdclake.model.rawfiles import ListedObject
+from cdclake.ports import OldVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import (
         CopySourceTypeDef,
-        DeleteObjectsOutputTypeDef,
+        ErrorTypeDef,
         GetObjectRequestTypeDef,
         HeadObjectOutputTypeDef,
         ListObjectsV2RequestPaginateTypeDef,
         ObjectIdentifierTypeDef,
     )
-
-    from cdclake.ports import OldVersion
 
 DELETE_BATCH_KEYS = 1000
 """Maximum number of keys per DeleteObjects request."""
@@ -61,6 +63,10 @@ _PUT_PAUSES_SECONDS = (0.2, 0.5, 1.0, 2.0)
 _CONFLICT, _PRECONDITION_FAILED = 409, 412
 _ABSENT_KEY = frozenset({"NoSuchKey", "NoSuchVersion", "404"})
 _COPY_TRIES = _GET_TRIES = 3
+LISTED_FILES = 250
+"""From so many files on, their versions are listed, instead of asking for each."""
+Result = TypeVar("Result")
+_Moves = list[Callable[[], None]]  # `S3Store.list` is another
 
 
 class S3Store:
@@ -238,50 +244,88 @@ class S3Store:
 
     def retire(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.retire`."""
-        self.begin_retiring(key, retired_key)()
+        for move in self.begin_retiring([FileKeys(key, retired_key)]):
+            move()
 
-    def begin_retiring(self, key: str, retired_key: str) -> Callable[[], None]:
-        """See `ObjectStore.begin_retiring`. Asks whether the object has a version id, which it keeps."""
-        if self.key_fault(key):
-            return _do_nothing
-        head = self._head(key)
-        if head is None:
-            next(self.list(key), None)  # raises if the bucket is missing, which HEAD cannot distinguish
-            return _do_nothing
-        return partial(self._retire, key, retired_key, head)
-
-    def _retire(self, key: str, retired_key: str, head: HeadObjectOutputTypeDef) -> None:
-        """Hide an object's version with a delete marker. Without a version, copy it first.
+    def begin_retiring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
+        """See `ObjectStore.begin_retiring`. A delete marker hides an object's version; without one, it is copied first.
 
         A DELETE never removes a version with its own id, whatever the state of the bucket's versioning. It removes the
         version `null` unless versioning is on at that moment. So the object's version id decides, not the bucket's
         state. https://docs.aws.amazon.com/AmazonS3/latest/userguide/DeletingObjectsfromVersioningSuspendedBuckets.html
         """
-        if head.get("VersionId", NULL_VERSION) == NULL_VERSION:
-            try:
-                self._copy({"Bucket": self.bucket, "Key": key}, retired_key, head["ContentLength"])
-            except IntegrityError:
-                if self._head(key) is None:
-                    return  # another caller just retired it
-                raise
-        with self._errors(key):
-            self._client.delete_object(Bucket=self.bucket, Key=key)
+        found = self._newest([file for file in files if not self.key_fault(file.key)])
+        moves: _Moves = []
+        for batch in batches((file for file in files if file.key in found), self.calls_at_once):
+            hidden = [file.key for file in batch if found[file.key].id != NULL_VERSION]
+            moves += [partial(self.delete, hidden)] if hidden else []
+            without_id = (file for file in batch if found[file.key].id == NULL_VERSION)
+            moves += [partial(self._retire, file, found[file.key].size_bytes) for file in without_id]
+        return moves
+
+    def _newest(self, files: Sequence[FileKeys]) -> dict[str, OldVersion]:
+        """The version that readers see of each object that exists, by key.
+
+        A listing costs twelve times as much as a HEAD, and replaces many if there are many files.
+        """
+        if len(files) >= LISTED_FILES:
+            versions = self._in_batches(lambda batch: self._versions(file.key for file in batch).values(), files)
+            return {one.key: OldVersion(one.key, one.data[0], one.sizes_bytes[0]) for one in versions if one.live}
+        heads = in_parallel(lambda file: self._head(file.key), files, self.calls_at_once)
+        if None in heads:
+            next(self.list(files[0].key), None)  # raises if the bucket is missing, which HEAD cannot distinguish
+        found = ((file.key, head) for file, head in zip(files, heads) if head is not None)
+        return {key: OldVersion(key, head.get("VersionId", NULL_VERSION), head["ContentLength"]) for key, head in found}
+
+    def _retire(self, file: FileKeys, size_bytes: int) -> None:
+        """Move an object without a version id."""
+        try:
+            self.copy(file.key, file.retired_key, size_bytes)
+        except IntegrityError:
+            if self._head(file.key) is None:
+                return  # another caller just retired it
+            raise
+        self.delete([file.key])
 
     def restore(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.restore`."""
-        self.begin_restoring(key, retired_key)()
+        for move in self.begin_restoring([FileKeys(key, retired_key)]):
+            move()
 
-    def begin_restoring(self, key: str, retired_key: str) -> Callable[[], None]:
-        """See `ObjectStore.begin_restoring`. Finds the delete markers that hide the newest version.
+    def begin_restoring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
+        """See `ObjectStore.begin_restoring`. Finds the delete markers that hide the newest versions.
 
         A marker that another caller adds later is not among them, so the version stays hidden.
         """
-        versions = None if self._head(key) is not None else self._versions(key)
-        return partial(self._restore, key, retired_key, versions, self._versions(retired_key))
+        return self._in_batches(self._begin_restoring, files)
+
+    def _begin_restoring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
+        versions = self._versions(file.key for file in files)
+        copies = self._versions(file.retired_key for file in files)
+        moves: _Moves = []
+        hidden = []
+        for file in files:
+            of_file, of_copy = versions[file.key], copies[file.retired_key]
+            if of_copy.exists or not of_file.data:
+                moves.append(partial(self._restore, file, of_file, of_copy))
+            elif not of_file.live:
+                hidden.append(of_file)
+        return [partial(self._uncover, hidden), *moves] if hidden else moves
 
     def is_retained(self, key: str, retired_key: str) -> bool:
         """See `ObjectStore.is_retained`."""
         return not self.key_fault(key) and self._find(key, retired_key) is not None
+
+    def not_retained(self, files: Sequence[FileKeys]) -> Sequence[FileKeys]:
+        """See `ObjectStore.not_retained`."""
+        return self._in_batches(self._not_retained, files)
+
+    def _not_retained(self, files: Sequence[FileKeys]) -> Sequence[FileKeys]:
+        versions = self._versions(file.key for file in files)
+        left = [file for file in files if not versions[file.key].data]
+        copies = self._versions(file.retired_key for file in left)
+        left = [file for file in left if not copies[file.retired_key].live]
+        return [file for file in left if not self.is_retained(file.key, file.retired_key)]
 
     def copy_retained(self, key: str, retired_key: str, target: str) -> None:
         """See `ObjectStore.copy_retained`."""
@@ -300,10 +344,10 @@ class S3Store:
         """See `ObjectStore.discard`."""
         if self.key_fault(key):
             return
-        versions = self._versions(key)
+        versions = self._versions([key])[key]
         if not versions.live:
             self._delete_all(versions)
-            self._delete_all(self._versions(retired_key))
+            self._delete_all(self._versions([retired_key])[retired_key])
 
     def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:
         """See `ObjectStore.purge`. Deletes markers after the data that they hide, so that no old data reappears."""
@@ -330,43 +374,50 @@ class S3Store:
     def remove_leftovers(self) -> None:
         """See `ObjectStore.remove_leftovers`. A rule of the bucket removes the parts of incomplete uploads."""
 
-    def _restore(self, key: str, retired_key: str, versions: ObjectVersions | None, copies: ObjectVersions) -> None:
+    def _in_batches(
+        self, call: Callable[[Sequence[FileKeys]], Iterable[Result]], files: Sequence[FileKeys]
+    ) -> Sequence[Result]:
+        return list(chain.from_iterable(in_parallel(call, batches(files, self.calls_at_once), self.calls_at_once)))
+
+    def _restore(self, file: FileKeys, versions: ObjectVersions, copies: ObjectVersions) -> None:
         """Uncover the newest version, or copy the retired copy back.
 
         A copy without a version id may be a new one, if another caller has retired the file again.
 
         Args:
-            versions: Those of the object; None: it is live.
+            versions: Those of the object.
             copies: Those of the retired copy.
         """
-        if versions:
-            self._uncover(key, retired_key, versions)
-        if NULL_VERSION not in copies.data or self._head(key) is not None:
+        if not versions.data:
+            self._copy_back(file)
+        elif not versions.live:
+            self._uncover([versions])
+        if NULL_VERSION not in copies.data or self._head(file.key) is not None:
             self._delete_all(copies)
 
-    def _uncover(self, key: str, retired_key: str, versions: ObjectVersions) -> None:
-        if versions.data:
-            self._delete([{"Key": key, "VersionId": marker} for marker in versions.markers])
-            if self._head(key) is None:
-                raise IntegrityError(
-                    "A data file was restored, but is not in the table's folder",
-                    remedy="No data is lost. Find out what else deletes the table's files, then run again",
-                    bucket=self.bucket,
-                    file=key,
-                )
-            return
+    def _uncover(self, hidden: Sequence[ObjectVersions]) -> None:
+        """Delete the markers that hide the newest versions of objects."""
+        self._delete([{"Key": one.key, "VersionId": marker} for one in hidden for marker in one.markers])
+        now = self._versions(one.key for one in hidden)
+        gone = [one.key for one in now.values() if not one.live]
+        if gone:
+            message = f"Data files were restored, but are not in the table's folder ({len(gone)})"
+            remedy = "No data is lost. Find out what else deletes the table's files, then run again"
+            raise IntegrityError(message, remedy=remedy, bucket=self.bucket, file=gone[0])
+
+    def _copy_back(self, file: FileKeys) -> None:
         try:
-            self.copy(retired_key, key)
+            self.copy(file.retired_key, file.key)
         except IntegrityError as error:
-            if self._head(key) is None:  # otherwise another caller just restored it
-                raise file_not_retained(key, bucket=self.bucket) from error
+            if self._head(file.key) is None:  # otherwise another caller just restored it
+                raise file_not_retained(file.key, bucket=self.bucket) from error
 
     def _find(self, key: str, retired_key: str) -> CopySourceTypeDef | None:
         """Where a live or retired data file's bytes are; None if it is not retained."""
         live: CopySourceTypeDef = {"Bucket": self.bucket, "Key": key}
         if self._head(key) is not None:
             return live
-        versions = self._versions(key)
+        versions = self._versions([key])[key]
         if versions.live:
             return live
         if versions.data:
@@ -399,9 +450,12 @@ class S3Store:
                     return None
                 raise
 
-    def _versions(self, key: str) -> ObjectVersions:
-        with self._errors(key):
-            return versions_of(self._client, self.bucket, key)
+    def _versions(self, keys: Iterable[str]) -> dict[str, ObjectVersions]:
+        """The versions of objects, by key."""
+        wanted = sorted(keys)
+        with self._errors(next(iter(wanted), "")):
+            found = versions_of(self._client, self.bucket, (key for key in wanted if not self.key_fault(key)))
+        return {key: found.get(key, ObjectVersions(key)) for key in wanted}
 
     def _delete_all(self, versions: ObjectVersions) -> None:
         """Delete all versions and markers of an object. The markers go last, because they hide the other versions."""
@@ -412,8 +466,8 @@ class S3Store:
         for start in range(0, len(objects), DELETE_BATCH_KEYS):
             batch = objects[start : start + DELETE_BATCH_KEYS]
             with self._errors(batch[0]["Key"]):
-                response = self._client.delete_objects(Bucket=self.bucket, Delete={"Objects": batch, "Quiet": True})
-            self._check_deleted(response)
+                failed = delete_objects(self._client, self.bucket, batch, self._sleep)
+            self._check_deleted(failed)
 
     def _writer_of(self, key: str) -> str | None:
         """Id of the call that wrote an object, empty if it has none; None if the object does not exist."""
@@ -423,8 +477,7 @@ class S3Store:
             raise _unknown_outcome(self.bucket, key) from error
         return None if head is None else head["Metadata"].get(WRITER_METADATA, "")
 
-    def _check_deleted(self, response: DeleteObjectsOutputTypeDef) -> None:
-        failed = response.get("Errors", [])
+    def _check_deleted(self, failed: Sequence[ErrorTypeDef]) -> None:
         if not failed:
             return
         first = failed[0]
@@ -436,10 +489,6 @@ class S3Store:
 
     def _errors(self, key: str) -> AbstractContextManager[None]:
         return translated_errors(bucket_remedies(self.bucket), bucket=self.bucket, file=key or None)
-
-
-def _do_nothing() -> None:
-    """Retire an object that does not exist."""
 
 
 def bucket_remedies(bucket: str) -> Remedies:

@@ -12,7 +12,7 @@ from cdclake.errors import CommitConflictError, IntegrityError, LakeFilesError
 from cdclake.model.layout import CHANGE_DIGITS, is_in_iceberg
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from cdclake.commit.log import ChangeLog
     from cdclake.model.change import ChangeRecord, StagedFile
@@ -76,17 +76,17 @@ def _publish(
     retired = [path for path in record.retired if _is_in_folder(path)]
     sizes = {file.path: file.bytes for file in snapshot.all_files} if snapshot and copied else {}
     show_iceberg = prepare_iceberg(log, record, snapshot)
-    calls: list[Callable[[], Callable[[], None] | None]] = [
-        *(partial(store.begin_restoring, layout.data_key(path), layout.retired_key(path)) for path in restored),
-        *(partial(store.begin_retiring, layout.data_key(path), layout.retired_key(path)) for path in retired),
+    calls: list[Callable[[], Sequence[Callable[[], None]]]] = [
+        partial(store.begin_restoring, layout.file_keys(restored)),
+        partial(store.begin_retiring, layout.file_keys(retired)),
         *(partial(_publish_file, log, file, sizes.get(file.path)) for file in copied),
     ]
-    moves = list(filter(None, fence.around_all(calls, keep_alive)))
+    restores, retirements, *_ = fence.around_all(calls, keep_alive)
     if copied or restored:
         fence.check()
-    fence.around_all(moves[: len(restored)], keep_alive)
+    fence.around_all(restores, keep_alive)
     fence.around_all(show_iceberg, keep_alive)
-    fence.around_all(moves[len(restored) :], keep_alive)
+    fence.around_all(retirements, keep_alive)
     later_seconds = {**seconds, "publish": round(time.perf_counter() - started, 3)}
     log.mark_published(record.change, later_seconds)
     with executor(store.calls_at_once) as pool:  # they may fail: the next run repeats them
@@ -140,7 +140,7 @@ class Fence:
             self.check()
 
 
-def _publish_file(log: ChangeLog, file: StagedFile, size_bytes: int | None) -> None:
+def _publish_file(log: ChangeLog, file: StagedFile, size_bytes: int | None) -> tuple[()]:
     """Copy a new data file to its place.
 
     When readers change, files of the folder become files of the Iceberg table, or the other way round. Such a source is
@@ -151,6 +151,7 @@ def _publish_file(log: ChangeLog, file: StagedFile, size_bytes: int | None) -> N
         log.store.copy(file.staged_key, target, size_bytes)
     else:
         log.store.copy_retained(file.staged_key, layout.retired_key(layout.data_path_of(file.staged_key)), target)
+    return ()
 
 
 def _is_in_folder(path: str) -> bool:

@@ -159,9 +159,8 @@ def _differences(log: ChangeLog, known: Mapping[str, int], entries: Iterable[Lis
     missing, layout = known.keys() - listed.keys(), log.layout
     retired = _retired_by(log, {*foreign, *missing}).keys()
     stale = retired - missing
-    hidden = {
-        path for path in retired & missing if log.store.is_retained(layout.data_key(path), layout.retired_key(path))
-    }
+    lost = log.store.not_retained(layout.file_keys(retired & missing))
+    hidden = retired & missing - {layout.data_path_of(one.key) for one in lost}
     return Differences(
         foreign=tuple(sorted(set(foreign) - stale)),
         vanished=tuple(sorted(missing - hidden)),
@@ -207,13 +206,10 @@ def _put_right(log: ChangeLog, differences: Differences, fence: Fence, keep_aliv
 
 
 def _restore(log: ChangeLog, paths: Collection[str], fence: Fence, keep_alive: KeepAlive) -> None:
-    layout = log.layout
-
-    def restore(path: str) -> None:
-        finish = log.store.begin_restoring(layout.data_key(path), layout.retired_key(path))
-        fence.around(finish)
-
-    in_parallel(restore, paths, log.store.calls_at_once, keep_alive)
+    moves = log.store.begin_restoring(log.layout.file_keys(paths))
+    if moves:
+        fence.check()
+    fence.around_all(moves, keep_alive)
 
 
 def check_files(

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from cdclake.commit.ancestry import content_change, next_to_reapply, parent
 from cdclake.commit.log import require_place_of_history
 from cdclake.commit.publish import KeepAlive, no_lease, publish
-from cdclake.concurrency import in_parallel
 from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
 from cdclake.model.names import Attribute
@@ -143,13 +142,10 @@ def check_files_retained(log: ChangeLog, plan: UndoPlan, keep_alive: KeepAlive =
     Raises:
         PastRetentionError: Some are missing; names the first.
     """
-    layout, missing = log.layout, list[str]()
-
-    def check(file: DataFile) -> None:
-        if not log.store.is_retained(layout.data_key(file.path), layout.retired_key(file.path)):
-            missing.append(file.path)
-
-    in_parallel(check, plan.restored, log.store.calls_at_once, keep_alive)
+    layout = log.layout
+    keys = log.store.not_retained(layout.file_keys(file.path for file in plan.restored))
+    keep_alive()
+    missing = [layout.data_path_of(one.key) for one in keys]
     manifests = plan.after.manifest_keys
     folders = {key.rpartition("/")[0] + "/" for key in manifests}
     present = {entry.key for folder in folders for entry in log.store.list(folder)}

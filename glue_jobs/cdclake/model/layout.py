@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.schema import partition_folder
 from cdclake.model.table import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 CONTROL_FOLDER = "_cdclake"
 CHANGE_DIGITS = 12
@@ -24,6 +28,20 @@ ICEBERG = "_iceberg/"
 the folder, beside the schemas, of all Iceberg tables: no pattern of a reader of a table's folder reaches it."""
 _METADATA_NAME = re.compile(r"v(\d+)\.metadata\.json")
 _DATA_NAME = re.compile(r"\d{12,}-\d{5,}\.parquet")
+
+
+class FileKeys(NamedTuple):
+    """The keys of a data file.
+
+    Attributes:
+        key: The file.
+        retired_key: Where a store without versions keeps the file while it is retired.
+        folder: The folder that contains it and others of its kind, with a trailing slash; empty if unknown.
+    """
+
+    key: str
+    retired_key: str
+    folder: str = ""
 
 
 def require_schema_folder(name: TableName) -> None:
@@ -278,6 +296,17 @@ class LakeLayout:
         if path.startswith(ICEBERG):
             return self.iceberg_prefix + path[len(ICEBERG) :]
         return self.table_prefix + path
+
+    def file_keys(self, paths: Iterable[str]) -> list[FileKeys]:
+        """The keys of data files."""
+        history = self.history
+        folders = (self.table_prefix, self.iceberg_prefix, history.table_prefix, history.iceberg_prefix)
+
+        def keys(path: str) -> FileKeys:
+            key = self.data_key(path)
+            return FileKeys(key, self.retired_key(path), next(folder for folder in folders if key.startswith(folder)))
+
+        return list(map(keys, paths))
 
     def data_path_of(self, key: str) -> str:
         """Inverse of `data_key`, for keys in the four folders."""

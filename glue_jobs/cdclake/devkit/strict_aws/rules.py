@@ -12,7 +12,7 @@ from cdclake.devkit.strict_aws.glue_versions import TABLE_VERSIONS
 from cdclake.devkit.strict_aws.s3_conditions import CONDITIONAL_WRITES
 from cdclake.devkit.strict_aws.s3_keys import LONG_KEYS
 from cdclake.devkit.strict_aws.s3_multipart import UPLOAD_TIMES
-from cdclake.devkit.strict_aws.s3_versions import FOLDERS, SUSPENDED_VERSIONING
+from cdclake.devkit.strict_aws.s3_versions import FOLDERS, KEY_MARKER, SUSPENDED_VERSIONING
 from cdclake.devkit.strict_aws.signing_time import SIGNING_TIME
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     CONDITIONAL_WRITES,
     FOLDERS,
     SUSPENDED_VERSIONING,
+    KEY_MARKER,
     TABLE_VERSIONS,
     LIMITS,
     PAGES,
