@@ -8,6 +8,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from datetime import datetime, timezone
 from itertools import count, islice, takewhile
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from botocore.exceptions import ClientError
@@ -49,6 +50,7 @@ class VersionedBucket:
         self._sorted: list[str] = []
         """The keys. Python compares texts by code point, which is the order of their UTF-8 bytes."""
         self._ids = count(1)
+        self._lock = Lock()
         self.stored_bytes = 0
 
     def get_bucket_versioning(self, **_: Any) -> dict[str, str]:
@@ -120,36 +122,41 @@ class VersionedBucket:
     def list_object_versions(
         self, *, Prefix: str, KeyMarker: str = "", VersionIdMarker: str = "", **_: Any
     ) -> dict[str, Any]:
-        keys = (key for key in self._keys(Prefix, KeyMarker) if key != KeyMarker or VersionIdMarker)
-        entries = ((key, version) for key in keys for version in self._versions[key][::-1])
-        if VersionIdMarker:
-            deque(takewhile(lambda one: (one[0], one[1].id) != (KeyMarker, VersionIdMarker), entries), maxlen=0)
-        page = list(islice(entries, PAGE_ENTRIES))
+        with self._lock:
+            keys = (key for key in self._keys(Prefix, KeyMarker) if key != KeyMarker or VersionIdMarker)
+            entries = ((key, version) for key in keys for version in self._versions[key][::-1])
+            if VersionIdMarker:
+                deque(takewhile(lambda one: (one[0], one[1].id) != (KeyMarker, VersionIdMarker), entries), maxlen=0)
+            page = list(islice(entries, PAGE_ENTRIES))
+            newest = {key: self._versions[key][-1] for key, _ in page}
+            is_truncated = bool(next(entries, None))
         listed: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
         for key, version in page:
-            is_latest = version is self._versions[key][-1]
-            entry = {"Key": key, "VersionId": version.id, "IsLatest": is_latest, "Size": len(version.data or b"")}
+            size, is_latest = len(version.data or b""), version is newest[key]
+            entry = {"Key": key, "VersionId": version.id, "IsLatest": is_latest, "Size": size}
             listed[version.data is None].append(entry)
-        answer = {"Versions": listed[False], "DeleteMarkers": listed[True], "IsTruncated": bool(next(entries, None))}
-        if answer["IsTruncated"]:
+        answer = {"Versions": listed[False], "DeleteMarkers": listed[True], "IsTruncated": is_truncated}
+        if is_truncated:
             answer |= {"NextKeyMarker": page[-1][0], "NextVersionIdMarker": page[-1][1].id}
         return answer
 
     def _add(self, key: str, data: bytes | None, metadata: Mapping[str, str]) -> None:
-        if key not in self._versions:
-            insort(self._sorted, key)
         version = _Version(f"version-{next(self._ids)}", data, self._clock(), metadata)
-        self._versions.setdefault(key, []).append(version)
-        self.stored_bytes += len(data or b"")
+        with self._lock:
+            if key not in self._versions:
+                insort(self._sorted, key)
+            self._versions.setdefault(key, []).append(version)
+            self.stored_bytes += len(data or b"")
 
     def _remove(self, key: str, version_id: str) -> None:
-        versions = self._versions.get(key, [])
-        for version in [one for one in versions if one.id == version_id]:
-            versions.remove(version)
-            self.stored_bytes -= len(version.data or b"")
-            if not versions:
-                del self._versions[key]
-                del self._sorted[bisect_left(self._sorted, key)]
+        with self._lock:
+            versions = self._versions.get(key, [])
+            for version in [one for one in versions if one.id == version_id]:
+                versions.remove(version)
+                self.stored_bytes -= len(version.data or b"")
+                if not versions:
+                    del self._versions[key]
+                    del self._sorted[bisect_left(self._sorted, key)]
 
     def _current(self, key: str) -> _Version | None:
         versions = self._versions.get(key)
@@ -166,7 +173,9 @@ class VersionedBucket:
         return list(takewhile(lambda key: key.startswith(prefix), islice(self._sorted, begin, None)))
 
     def _live(self, prefix: str) -> Iterator[tuple[str, _Version]]:
-        for key in self._keys(prefix):
+        with self._lock:
+            keys = self._keys(prefix)
+        for key in keys:
             current = self._current(key)
             if current:
                 yield key, current
