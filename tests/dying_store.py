@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _MODIFYING = {
     *("put", "put_if_absent", "put_if_unchanged", "copy", "delete", "remove", "retire", "restore", "discard", "purge")
 }
-SECOND_HALF = {"begin_retiring": "retire", "begin_restoring": "restore"}
+SECOND_HALF = {"begin_retiring": "retire", "begin_restoring": "restore", "begin_discarding": "discard"}
 """Calls that change nothing but return functions that do, and the call that each of these functions stands for."""
 
 

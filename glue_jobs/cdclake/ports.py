@@ -168,6 +168,10 @@ class ObjectStore(ObjectReader, Protocol):
         """Permanently delete a retired data file. A live one is left alone; an absent one is no error."""
         ...
 
+    def begin_discarding(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
+        """Prepare to `discard` data files, which changes nothing. Each returned function discards some of them."""
+        ...
+
     def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:
         """Permanently delete what readers do not see: earlier versions of objects, and deleted objects.
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Callable, cast
 
 import pytest
 
 from cdclake.adapters.s3 import LISTED_FILES, S3Store
 from cdclake.adapters.s3_versions import LEAST_FILES, MOST_FILES, versions_of
+from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.concurrency import CALLS_AT_ONCE
 from cdclake.model.layout import FileKeys
-from tests.builders import LakeBuilder
+from tests.builders import FIRST_CHANGE_UTC, LakeBuilder
 from tests.versioned_bucket import VersionedBucket
 
 if TYPE_CHECKING:
@@ -84,6 +86,21 @@ def test_the_requests_of_a_rollback_grow_by_batches(files: int) -> None:
     assert bucket.requests["reload: head_object"] == 0
 
 
+def test_a_clean_up_makes_few_requests_for_many_files() -> None:
+    files, bucket = 2_000, CountedBucket()
+    lake = LakeBuilder(S3Store(cast("Any", bucket), BUCKET))
+    lake.change(files=files)
+    lake.change(files=1, retired=[file.path for file in lake.snapshot.files])
+    bucket.requests.clear()
+    plan = plan_clean_up(lake.log, timedelta(days=1), FIRST_CHANGE_UTC + timedelta(days=99))
+    assert len(plan.data_files) == files
+    clean_up(lake.log, plan)
+    batches = files / MOST_FILES
+    assert bucket.requests[LISTING] <= 2 * batches + 2
+    assert bucket.requests["delete_objects"] <= 2 * batches + 5
+    assert len(lake.store.not_retained(lake.layout.file_keys(plan.data_files))) == files
+
+
 @pytest.mark.parametrize("distance", [1, 7, 400, 900])
 def test_distant_objects_take_one_request_each_and_neighbors_fewer(distance: int) -> None:
     bucket = CountedBucket()
@@ -152,3 +169,14 @@ def test_files_of_different_folders_and_kinds_are_moved_together(versioned_s3: S
         move()
     assert {prefix.partition("/")[0] for prefix in prefixes} == {"t", "t_h", "c"}
     assert [entry.key for entry in store.list("t")] == sorted(file.key for file in files)
+    live, others = files[7], [file for file in files if file != files[7]]
+    for file in others:
+        store.retire(file.key, file.retired_key)
+    prefixes.clear()
+    for discard in store.begin_discarding(files):
+        discard()
+    assert store.not_retained(files) == others
+    assert [entry.key for entry in store.list("")] == [live.key]
+    listed = versioned_s3.list_object_versions(Bucket=BUCKET, Prefix="")
+    assert [version["Key"] for version in listed["Versions"]] == [live.key]
+    assert "DeleteMarkers" not in listed

@@ -208,6 +208,10 @@ class FolderStore:
         if not self.key_fault(key) and not self._path(key).is_file():
             self.delete([retired_key])
 
+    def begin_discarding(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
+        """See `ObjectStore.begin_discarding`."""
+        return [partial(self.discard, file.key, file.retired_key) for file in files]
+
     def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:  # noqa: ARG002 - there are no versions
         """See `ObjectStore.purge`."""
         return 0

@@ -185,6 +185,10 @@ class MemoryStore:
             if key not in self._objects:
                 self._objects.pop(retired_key, None)
 
+    def begin_discarding(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
+        """See `ObjectStore.begin_discarding`."""
+        return [partial(self.discard, file.key, file.retired_key) for file in files]
+
     def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:  # noqa: ARG002 - there are no versions
         """See `ObjectStore.purge`."""
         return 0

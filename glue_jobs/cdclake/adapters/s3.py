@@ -38,7 +38,7 @@ from cdclake.model.rawfiles import ListedObject
 from cdclake.ports import OldVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from mypy_boto3_s3 import S3Client
@@ -342,12 +342,17 @@ class S3Store:
 
     def discard(self, key: str, retired_key: str) -> None:
         """See `ObjectStore.discard`."""
-        if self.key_fault(key):
-            return
-        versions = self._versions([key])[key]
-        if not versions.live:
-            self._delete_all(versions)
-            self._delete_all(self._versions([retired_key])[retired_key])
+        self._discard([FileKeys(key, retired_key)])
+
+    def begin_discarding(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
+        """See `ObjectStore.begin_discarding`."""
+        return [partial(self._discard, batch) for batch in batches(files, self.calls_at_once)]
+
+    def _discard(self, files: Sequence[FileKeys]) -> None:
+        versions = self._versions(file.key for file in files)
+        retired = [file for file in files if not versions[file.key].live]
+        self._delete_all([versions[file.key] for file in retired])
+        self._delete_all(self._versions(file.retired_key for file in retired).values())
 
     def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:
         """See `ObjectStore.purge`. Deletes markers after the data that they hide, so that no old data reappears."""
@@ -393,7 +398,7 @@ class S3Store:
         elif not versions.live:
             self._uncover([versions])
         if NULL_VERSION not in copies.data or self._head(file.key) is not None:
-            self._delete_all(copies)
+            self._delete_all([copies])
 
     def _uncover(self, hidden: Sequence[ObjectVersions]) -> None:
         """Delete the markers that hide the newest versions of objects."""
@@ -457,10 +462,10 @@ class S3Store:
             found = versions_of(self._client, self.bucket, (key for key in wanted if not self.key_fault(key)))
         return {key: found.get(key, ObjectVersions(key)) for key in wanted}
 
-    def _delete_all(self, versions: ObjectVersions) -> None:
-        """Delete all versions and markers of an object. The markers go last, because they hide the other versions."""
-        for version_ids in (versions.data, versions.markers):
-            self._delete([{"Key": versions.key, "VersionId": version_id} for version_id in version_ids])
+    def _delete_all(self, objects: Collection[ObjectVersions]) -> None:
+        """Delete all versions and markers of objects. The markers go last, because they hide the other versions."""
+        self._delete([{"Key": one.key, "VersionId": version_id} for one in objects for version_id in one.data])
+        self._delete([{"Key": one.key, "VersionId": marker} for one in objects for marker in one.markers])
 
     def _delete(self, objects: Sequence[ObjectIdentifierTypeDef]) -> None:
         for start in range(0, len(objects), DELETE_BATCH_KEYS):

@@ -223,11 +223,8 @@ def clean_up(log: ChangeLog, plan: CleanUpPlan, keep_alive: KeepAlive = no_lease
             if any(key.startswith(one.iceberg_prefix) for key in expired):
                 log.store.remove(one.iceberg_prefix, lambda key: key not in expired)
     keep_alive()
-
-    def discard(path: str) -> None:
-        log.store.discard(layout.data_key(path), layout.retired_key(path))
-
-    in_parallel(discard, plan.data_files, log.store.calls_at_once, keep_alive)
+    discards = log.store.begin_discarding(layout.file_keys(plan.data_files))
+    in_parallel(lambda discard: discard(), discards, log.store.calls_at_once, keep_alive)
     for start in range(0, len(plan.objects), DELETE_BATCH_KEYS):
         log.store.delete(list(plan.objects[start : start + DELETE_BATCH_KEYS]))
         keep_alive()
