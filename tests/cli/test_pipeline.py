@@ -9,8 +9,8 @@ import pytest
 
 from cdclake.adapters.memory import MemoryJobs, MemoryState, MemoryStore
 from cdclake.cli.aws.job_history import StartedRun
-from cdclake.cli.output import OutputFormat
 from cdclake.cli.pipeline import Pipeline
+from cdclake.cli.printing.output import OutputFormat
 from cdclake.cli.target import Target
 from cdclake.cli.verbs.run import show
 from cdclake.commit.log import ChangeLog

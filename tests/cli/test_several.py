@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cdclake.cli.output import TextOutput
+from cdclake.cli.printing.output import TextOutput
 from cdclake.cli.several import for_each
 from cdclake.errors import AttentionError, BadRowError, CdclakeError
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from cdclake.cli.output import OutputFormat
+from cdclake.cli.printing.output import OutputFormat
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableName
 from cdclake.printable import printable
 
 if TYPE_CHECKING:
-    from cdclake.cli.output import Output
+    from cdclake.cli.printing.output import Output
     from cdclake.cli.target import Target
     from cdclake.control.admin.table_admin import RegisteredTable
 

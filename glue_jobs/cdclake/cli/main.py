@@ -9,8 +9,8 @@ import typer
 
 from cdclake import __version__
 from cdclake.cli.errors import ErrorReportingGroup
-from cdclake.cli.output import PrintableFormatter
-from cdclake.cli.stdout import lost_output_reported
+from cdclake.cli.printing.output import PrintableFormatter
+from cdclake.cli.printing.stdout import lost_output_reported
 from cdclake.cli.verbs import (
     adopt,
     changes,

@@ -9,7 +9,7 @@ from cdclake.control.jobs.entry import error_line
 from cdclake.errors import CdclakeError, gravest_kind
 
 if TYPE_CHECKING:
-    from cdclake.cli.output import Output
+    from cdclake.cli.printing.output import Output
     from cdclake.cli.target import Target
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Callable
 
-from cdclake.cli.change_columns import LIST_COLUMNS
 from cdclake.cli.confirm import DRY_RUN, author, confirm, warn_of_catalog_error
-from cdclake.cli.output import OutputColumn, OutputFormat, output_for, progress
+from cdclake.cli.printing.change_columns import LIST_COLUMNS
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, output_for, progress
 from cdclake.commit.ancestry import next_to_reapply
 from cdclake.commit.describe import action_text, change_fields, state_text, undo_facts, undone_records
 from cdclake.model.change import ChangeKind
 
 if TYPE_CHECKING:
-    from cdclake.cli.output import Output
+    from cdclake.cli.printing.output import Output
     from cdclake.cli.target import Target
     from cdclake.commit.undo import UndoPlan
     from cdclake.control.admin.table_admin import RegisteredTable

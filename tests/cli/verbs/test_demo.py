@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cdclake.cli.output import OutputFormat
+from cdclake.cli.printing.output import OutputFormat
 from cdclake.cli.verbs.demo import show
 from cdclake.commit.report import ChangeSummary
 from cdclake.devkit.shop.checksum import ChecksumComparison

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.cli.aws.environment import aws_environment, environment
-from cdclake.cli.output import OutputFormat
+from cdclake.cli.printing.output import OutputFormat
 from cdclake.cli.target import Target
 from cdclake.cli.verbs.diff import show
 from cdclake.lake.read.diff_report import DiffReport

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from cdclake.cli.aws.untyped import Untyped
-from cdclake.cli.output import TextOutput
+from cdclake.cli.printing.output import TextOutput
 from cdclake.cli.verbs.status import show
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.control.status import Health, TableStatus

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.cli.confirm import DRY_RUN, confirm, open_table
 from cdclake.cli.options import DryRunOption, TablePatternArgument, YesOption, with_target
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.several import for_each, matching_names
 from cdclake.cli.target import Target
 from cdclake.model.times import display_stored
@@ -14,7 +14,7 @@ from cdclake.model.times import display_stored
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cdclake.cli.output import Output
+    from cdclake.cli.printing.output import Output
     from cdclake.control.admin.table_admin import RegisteredTable
     from cdclake.lake.operations.adopt.adopt import Adoption
     from cdclake.model.change import ChangeRecord

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperGroup
 
-from cdclake.cli.change_columns import LIST_COLUMNS
 from cdclake.cli.known_table import known_log
 from cdclake.cli.options import TableArgument, with_target
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.printing.change_columns import LIST_COLUMNS
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 from cdclake.commit.describe import clock_text, effect_text, entry_fields, state_text
 from cdclake.errors import ConfigurationError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from typer._click import Context  # the type in TyperGroup's signatures
 
-    from cdclake.cli.output import Output
+    from cdclake.cli.printing.output import Output
     from cdclake.commit.log import ChangeLog
     from cdclake.commit.report import LogReport
     from cdclake.model.change import ChangeRecord

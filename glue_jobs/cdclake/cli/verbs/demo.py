@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.cli.change_columns import STEP_COLUMNS, step_record
 from cdclake.cli.embedded import hourly_run, kept_on_failure, with_log
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.printing.change_columns import STEP_COLUMNS, step_record
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.errors import CdclakeError, IntegrityError
 
 if TYPE_CHECKING:
-    from cdclake.cli.output import ProgressBar
+    from cdclake.cli.printing.output import ProgressBar
     from cdclake.devkit.local import EmbeddedAws
     from cdclake.devkit.shop.checksum import ChecksumComparison
     from cdclake.devkit.shop.demo import DemoReport

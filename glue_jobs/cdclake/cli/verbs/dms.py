@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdclake.cli.output import JsonOutput, OutputColumn, OutputFormat, OutputOption, output_for
+from cdclake.cli.printing.output import JsonOutput, OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake.doctor.dms.recommended import DEFAULT_LOB_KILOBYTES, MAX_LOB_KILOBYTES
 from cdclake.doctor.dms.setting import Source, shown
 from cdclake.doctor.dms.templates import Choices

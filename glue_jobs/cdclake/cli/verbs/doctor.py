@@ -10,7 +10,7 @@ import typer
 
 from cdclake.cli.errors import print_error
 from cdclake.cli.options import FromFileOption, TablePatternArgument, with_target
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.settings import parse_settings, read_settings
 from cdclake.cli.several import for_each, matching_names
 from cdclake.cli.target import Target

@@ -9,12 +9,12 @@ import typer
 
 from cdclake.cli.confirm import DRY_RUN, author, confirm, open_table, warn_if_running, warn_of_catalog_error
 from cdclake.cli.options import DryRunOption, KeyOption, TableArgument, YesOption, with_target
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 from cdclake.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from cdclake.cli.output import Output, ProgressBar
+    from cdclake.cli.printing.output import Output, ProgressBar
     from cdclake.control.admin.table_admin import RegisteredTable
     from cdclake.lake.operations.erase.erase import Erasure, ErasureResult
 

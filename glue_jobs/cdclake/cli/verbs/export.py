@@ -9,7 +9,7 @@ import typer
 
 from cdclake.cli.known_table import require_known
 from cdclake.cli.options import TableArgument, change_or_time, with_target
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 
 _COLUMNS = (

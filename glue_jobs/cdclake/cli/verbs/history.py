@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdclake.cli.known_table import require_known
 from cdclake.cli.options import KeyOption, TableArgument, with_target
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, exact_text, output_for, progress
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, exact_text, output_for, progress
 from cdclake.cli.target import Target
 
 

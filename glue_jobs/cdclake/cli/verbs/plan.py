@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdclake.cli.aws.untyped import untyped_columns
 from cdclake.cli.options import TablesOption, table_names, with_target
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target
 from cdclake.errors import AttentionError, RetryableError
 

@@ -9,7 +9,7 @@ import typer
 
 from cdclake.cli.confirm import DRY_RUN, author, confirm, open_table, warn_of_catalog_error
 from cdclake.cli.options import DryRunOption, ReasonOption, TableArgument, YesOption, with_target
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableName

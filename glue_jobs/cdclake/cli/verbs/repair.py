@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.cli.confirm import DRY_RUN, confirm, open_table, warn_if_running, warn_of_catalog_error
 from cdclake.cli.options import DryRunOption, TableArgument, YesOption, with_target
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import typer
 
 from cdclake.cli.confirm import open_table
 from cdclake.cli.options import DryRunOption, ReasonOption, TableArgument, YesOption, with_target
-from cdclake.cli.output import OutputFormat, OutputOption, progress
+from cdclake.cli.printing.output import OutputFormat, OutputOption, progress
 from cdclake.cli.target import Target
 from cdclake.cli.undo import carry_out
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from cdclake.cli.change_columns import STEP_COLUMNS, step_record
 from cdclake.cli.options import TablesOption, table_names, with_target
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.printing.change_columns import STEP_COLUMNS, step_record
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.signals import Interrupted, exiting_on_signals
 from cdclake.cli.target import Target
 from cdclake.commit.describe import MAX_LISTED, first_of

@@ -10,7 +10,7 @@ import typer
 
 from cdclake.cli.aws.untyped import untyped_columns
 from cdclake.cli.options import LateAfterOption, TablesOption, table_names, with_target
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake.cli.target import Target
 from cdclake.control.status import LATE_AFTER_MINUTES, Health
 from cdclake.errors import AttentionError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cdclake.cli.aws.untyped import Untyped
-    from cdclake.cli.output import Output
+    from cdclake.cli.printing.output import Output
     from cdclake.control.controller import Plan
     from cdclake.control.status import TableStatus
 

@@ -15,7 +15,7 @@ from cdclake.cli.options import (
     YesOption,
     with_target,
 )
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake.cli.settings import SETTABLE, parse_settings, read_settings
 from cdclake.cli.target import Target
 from cdclake.control.admin.change_settings import (

@@ -10,7 +10,7 @@ import typer
 from cdclake.cli import source_database
 from cdclake.cli.known_table import require_known
 from cdclake.cli.options import with_target
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.several import matching_names
 from cdclake.cli.target import Target
 from cdclake.control.admin.installation import is_pattern

@@ -12,7 +12,7 @@ import typer
 
 from cdclake.cli.json_file import json_object
 from cdclake.cli.options import with_target
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.target import Target
 from cdclake.devkit.dms.settings import DmsSettings, settings_from
 from cdclake.devkit.feed.options import DEFAULT_COLUMNS, DeleteImage, Fault, FeedOptions, OperationShares

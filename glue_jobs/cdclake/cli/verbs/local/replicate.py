@@ -15,7 +15,7 @@ import typer
 from cdclake.cli import source_database
 from cdclake.cli.confirm import confirm
 from cdclake.cli.options import YesOption, with_target
-from cdclake.cli.output import OutputFormat, PrintableFormatter
+from cdclake.cli.printing.output import OutputFormat, PrintableFormatter
 from cdclake.cli.target import Target
 from cdclake.signals import handle_stop_signals
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for
 
 _COLUMNS = (
     OutputColumn("folder", "Folder"),

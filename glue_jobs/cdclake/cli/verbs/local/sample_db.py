@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdclake.cli.embedded import hourly_run, kept_on_failure, with_log
-from cdclake.cli.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake.cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake.cli.source_database import PASSWORD_VARIABLE, Engine
 from cdclake.errors import CdclakeError, IntegrityError
 
 if TYPE_CHECKING:
-    from cdclake.cli.output import ProgressBar
+    from cdclake.cli.printing.output import ProgressBar
     from cdclake.devkit.local import EmbeddedAws, LocalDeployment
     from cdclake.devkit.shop.replicator import ReplicationCommand
     from cdclake.devkit.shop.sample_database import SampleReport

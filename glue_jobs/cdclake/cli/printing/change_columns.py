@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdclake.cli.output import OutputColumn
+from cdclake.cli.printing.output import OutputColumn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
