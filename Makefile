@@ -6,6 +6,9 @@ DEPLOY_VENV := .venv-deploy
 SPARK4_VENV := .venv-spark4
 DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
+# The three packages, each with its pyproject.toml.
+PACKAGES := glue_jobs cli devkit
+CODE := glue_jobs:cli:devkit
 # Compiled files stay: without them, each process of the tests compiles every module again, which takes half of collection.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
@@ -78,26 +81,26 @@ screenshots: $(VENV)/.test-ready
 bench: $(BENCH_VENV)/.ready ## Measure the engine beside its alternatives, 8 million rows (about an hour and a half; needs an idle machine)
 	@$(BENCH_VENV)/bin/python -m benchmarks --growth --results benchmarks/results.json --plot docs/performance.png
 	@$(BENCH_VENV)/bin/python -m benchmarks.document
-	@PYTHONPATH=glue_jobs $(BENCH_VENV)/bin/python -m benchmarks.metadata
+	@PYTHONPATH=$(CODE) $(BENCH_VENV)/bin/python -m benchmarks.metadata
 
 bench-quick: $(BENCH_VENV)/.ready ## Measure the same with one million rows (under five minutes)
 	@$(BENCH_VENV)/bin/python -m benchmarks --rows 1000000 --rounds 1 --workloads spread newest initial tenant partitions \
 		--contestants cdclake walkthrough delta-rs duckdb limit
 
 bench-controller: $(VENV)/.test-ready ## Measure planning of 10,000 tables, a backlog, and the savings of packing (four minutes)
-	@PYTHONPATH=glue_jobs:. $(BIN)/python -m benchmarks.controller
+	@PYTHONPATH=$(CODE):. $(BIN)/python -m benchmarks.controller
 
 synth: $(VENV)/.test-ready ## Synthesize what `cdk deploy` deploys, with cdk-nag and cfn-lint; needs no AWS account
 	@PYTHONPATH=infra $(BIN)/python -m cdclake_infra.gate
 
 deploy-local: $(VENV)/.test-ready $(DEPLOY_VENV)/.ready ## Deploy to a local CloudFormation and run the deployed code; needs no AWS account (two minutes)
-	@PYTHONPATH=glue_jobs:infra:. $(BIN)/python -m deploy_local
+	@PYTHONPATH=$(CODE):infra:. $(BIN)/python -m deploy_local
 
 smoke-aws: $(VENV)/.test-ready ## Deploy to the AWS account of this shell for an hour, run, measure, and remove everything (about a dollar)
-	@PYTHONPATH=glue_jobs:infra:. $(BIN)/python -m smoke_aws
+	@PYTHONPATH=$(CODE):infra:. $(BIN)/python -m smoke_aws
 
 costs: $(VENV)/.test-ready ## Record hours of a table on a local AWS, and estimate what deployments cost per month (a minute)
-	@PYTHONPATH=glue_jobs:. $(BIN)/python -m costs
+	@PYTHONPATH=$(CODE):. $(BIN)/python -m costs
 
 docs: $(DOCS_VENV)/.ready ## Build the documents as a site into build/docs; a broken link or anchor is an error
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(DOCS_VENV)/bin/mkdocs build --strict --quiet
@@ -108,7 +111,7 @@ local-roles: $(VENV)/.test-ready
 	@CDCLAKE_WRITE_LOCAL_ROLES=1 $(BIN)/python -m pytest -q tests/infra/test_local_roles.py
 
 reference: $(VENV)/.test-ready ## Write docs/reference from the code
-	@PYTHONPATH=glue_jobs:. $(BIN)/python -m docs_build.reference
+	@PYTHONPATH=$(CODE):. $(BIN)/python -m docs_build.reference
 
 check: lint types check-39
 
@@ -123,27 +126,28 @@ types: $(VENV)/.test-ready
 check-39: $(VENV)/.test-ready
 	@$(BIN)/vermin --quiet --target=3.9- --no-tips --violations --eval-annotations $(PY39_CODE)
 
+OWN := --no-emit-package cdclake --no-emit-package cdclake-cli
 lock: $(VENV)/.test-ready ## Pin all dependencies again, from pyproject.toml, those of the deployed jobs with hashes
 	@$(PIP_INSTALL) uv==0.9.18
-	@$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header pyproject.toml \
-		--extra spark --extra local --extra cli --extra lambda -o requirements.txt
-	@$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header pyproject.toml \
-		--all-extras -c requirements.txt -o requirements-dev.txt
+	@$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header devkit/pyproject.toml \
+		$(OWN) -o requirements.txt
+	@$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header devkit/pyproject.toml \
+		$(OWN) --group pyproject.toml:infra --group pyproject.toml:dev -c requirements.txt -o requirements-dev.txt
 	@sed -i "s/^awsgluedataplanepython==.*/& ; python_version < '3.12'/" requirements-dev.txt # uv drops the marker
 	@$(BIN)/uv pip compile --quiet --python-version 3.9 --python-platform x86_64-manylinux2014 --no-header \
-		--generate-hashes pyproject.toml -o $(JOB_LOCKS)/python-shell.txt
+		--generate-hashes glue_jobs/pyproject.toml -o $(JOB_LOCKS)/python-shell.txt
 	@$(BIN)/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_34 --no-header \
 		--generate-hashes $(JOB_LOCKS)/spark.in -c requirements.txt -o $(JOB_LOCKS)/spark.txt
 
 clean: ## Remove the virtual environment and caches
-	@rm -rf $(VENV) $(BENCH_VENV) $(DEPLOY_VENV) $(DOCS_VENV) $(SPARK4_VENV) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis build cdk.out dist *.egg-info glue_jobs/*.egg-info
+	@rm -rf $(VENV) $(BENCH_VENV) $(DEPLOY_VENV) $(DOCS_VENV) $(SPARK4_VENV) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis build cdk.out dist $(addsuffix /*.egg-info,$(PACKAGES)) $(addsuffix /build,$(PACKAGES))
 
 $(VENV)/bin/python:
 	@python=$$(tools/find-python.sh $(PYTHON)) && $$python -m venv $(VENV)
 
-$(VENV)/.demo-ready: requirements.txt pyproject.toml | $(VENV)/bin/python
+$(VENV)/.demo-ready: requirements.txt $(addsuffix /pyproject.toml,$(PACKAGES)) | $(VENV)/bin/python
 	@echo "Setting up $(VENV) (once; about a minute or two) ..."
-	@begin=$$(date +%s) && $(PIP_INSTALL) -r requirements.txt && $(PIP_INSTALL) --no-deps --editable . && \
+	@begin=$$(date +%s) && $(PIP_INSTALL) -r requirements.txt && $(PIP_INSTALL) --no-deps $(addprefix --editable ./,$(PACKAGES)) && \
 		echo "$$($(BIN)/python --version) in $(VENV): ready after $$(( $$(date +%s) - begin )) seconds."
 	@touch $@
 
@@ -170,7 +174,7 @@ $(SPARK4_VENV)/.ready: requirements-dev.txt
 	@echo "Setting up $(SPARK4_VENV) (once; about two minutes) ..."
 	@grep -Ev '^(pyspark|py4j)==' $< > $(SPARK4_VENV)/requirements.txt
 	@$(SPARK4_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $(SPARK4_VENV)/requirements.txt pyspark==4.1.1
-	@$(SPARK4_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(SPARK4_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(addprefix --editable ./,$(PACKAGES))
 	@touch $@
 
 $(DOCS_VENV)/.ready: docs/requirements.txt | $(VENV)/bin/python

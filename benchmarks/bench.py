@@ -199,7 +199,8 @@ class Bench:
         task.write(task_file)
         outcome_file.unlink(missing_ok=True)
         command = [sys.executable, "-m", "benchmarks.run_one", str(task_file), str(outcome_file)]
-        variables = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'glue_jobs'}", **_ALLOCATOR}
+        path = os.pathsep.join(str(ROOT / name) for name in (".", "glue_jobs", "cli", "devkit"))
+        variables = {"PYTHONPATH": path, **_ALLOCATOR}
         os.sync()  # earlier writes must not slow down this run
         log = self._logs / f"{log_name}.log"
         requests: list[S3Request] = []

@@ -6,7 +6,7 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from cdclake.devkit.strict_aws.calls import call_of_environ
+from cdclake_devkit.strict_aws.calls import call_of_environ
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

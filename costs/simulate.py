@@ -35,8 +35,6 @@ from cdclake.control.jobs.arguments import to_argv
 from cdclake.control.run.process_table import Ports, process_tables
 from cdclake.control.run.process_table_arguments import ProcessTableArguments
 from cdclake.control.run.trigger import trigger_table
-from cdclake.devkit.local.environment import child_environment
-from cdclake.devkit.local.web import http_server
 from cdclake.lake.operations.job import load_tables
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.layout import LakeLayout
@@ -51,6 +49,8 @@ from cdclake.model.names import (
 )
 from cdclake.model.table import TableName
 from cdclake.ports import JobRun, JobState
+from cdclake_devkit.local.environment import child_environment
+from cdclake_devkit.local.web import http_server
 from costs.meter import GET, PUT, Meter
 from costs.recording import Recording
 

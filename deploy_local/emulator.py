@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import boto3
 from botocore.config import Config
 
-from cdclake.devkit.local.environment import child_environment
-from cdclake.devkit.local.processes import Child
 from cdclake.errors import ConfigurationError
-from cdclake.loopback import HOST
+from cdclake_cli.loopback import HOST
+from cdclake_devkit.local.environment import child_environment
+from cdclake_devkit.local.processes import Child
 from cdclake_infra.library import ROOT
 from deploy_local.certificate import write_certificate
 
@@ -142,7 +142,7 @@ def _environment(account: Account, folder: Path, certificate: Path, key: Path) -
         "TMPDIR": str(folder),
         "USE_SSL": "1",
         "CDCLAKE_JOB_COMMAND": json.dumps(job_command),
-        "CDCLAKE_JOB_PATH": os.pathsep.join([str(ROOT / "glue_jobs"), str(ROOT)]),
+        "CDCLAKE_JOB_PATH": os.pathsep.join(str(ROOT / name) for name in ("glue_jobs", "cli", "devkit", ".")),
     }
 
 

@@ -26,9 +26,10 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from cdclake.devkit.local.environment import child_environment, spark_environment
-from cdclake.devkit.local.jobs import JobKind, JobRunState, error_message
 from cdclake.errors import CdclakeError, ConfigurationError
+from cdclake_cli.aws.spark import spark_environment
+from cdclake_devkit.local.environment import child_environment
+from cdclake_devkit.local.jobs import JobKind, JobRunState, error_message
 from deploy_local.modules import link_modules
 
 if TYPE_CHECKING:

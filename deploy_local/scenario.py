@@ -11,12 +11,6 @@ from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.catalog.plan import ICEBERG_SUFFIX, table_name
-from cdclake.devkit.dms.names import ChangeFileTimes, change_path, table_folder
-from cdclake.devkit.local.jobs import JobRunState
-from cdclake.devkit.shop.checksum import read_lake
-from cdclake.devkit.shop.data import TABLES
-from cdclake.devkit.shop.lake_tables import attributes_of, compare_with_source
-from cdclake.devkit.shop.sample_shop import MIN_ORDERS, SampleShop
 from cdclake.errors import IntegrityError, JobRunError
 from cdclake.model.iceberg.table import Readers
 from cdclake.model.layout import LakeLayout
@@ -29,6 +23,12 @@ from cdclake.model.names import (
     RunState,
 )
 from cdclake.model.table import TableState
+from cdclake_cli.dms.names import ChangeFileTimes, change_path, table_folder
+from cdclake_devkit.local.jobs import JobRunState
+from cdclake_devkit.shop.checksum import read_lake
+from cdclake_devkit.shop.data import TABLES
+from cdclake_devkit.shop.lake_tables import attributes_of, compare_with_source
+from cdclake_devkit.shop.sample_shop import MIN_ORDERS, SampleShop
 from deploy_local.iceberg import read_iceberg
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from cdclake.devkit.dms.names import DmsFile
+    from cdclake_cli.dms.names import DmsFile
     from deploy_local.deployment import Deployment
 
 JOBS = (JOB_CONTROLLER, JOB_PROCESS_TABLE, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)

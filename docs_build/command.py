@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cdclake.cli.main import app
-from cdclake.cli.target import Target
+from cdclake_cli.main import app
+from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HEAD = """\
-<!-- Written by `make reference` from glue_jobs/cdclake/cli: do not edit. -->
+<!-- Written by `make reference` from cli/cdclake_cli: do not edit. -->
 
 # The command
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from cdclake.devkit.local.jobs import JobRunState
 from cdclake.errors import IntegrityError, JobRunError
+from cdclake_devkit.local.jobs import JobRunState
 from smoke_aws.measure import log_streams
 
 if TYPE_CHECKING:

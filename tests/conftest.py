@@ -17,9 +17,9 @@ from moto.core.botocore_stubber import BotocoreStubber
 from xdist.scheduler import LoadFileScheduling
 
 from cdclake.adapters.memory import ManualClock
-from cdclake.devkit.local.environment import QUICK_JAVA
-from cdclake.devkit.strict_aws import strict
-from cdclake.devkit.strict_aws.s3_conditions import note_arrival
+from cdclake_cli.aws.spark import QUICK_JAVA
+from cdclake_devkit.strict_aws import strict
+from cdclake_devkit.strict_aws.s3_conditions import note_arrival
 from tests.in_memory import use_memory
 from tests.servers import mariadb, postgresql
 from tests.tiers import TIER, Tier, mark_by_fixtures, mark_samples, refuse_unmarked_starts, tier_of
@@ -121,7 +121,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def aws(moto: None) -> Iterator[None]:
-    """An empty AWS in this process, which follows the rules of `cdclake.devkit.strict_aws`."""
+    """An empty AWS in this process, which follows the rules of `cdclake_devkit.strict_aws`."""
     with strict():
         yield
 

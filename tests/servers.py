@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.devkit.shop.mariadb import PrivateMariadb
-from cdclake.devkit.shop.postgresql import PrivatePostgresql
+from cdclake_devkit.shop.mariadb import PrivateMariadb
+from cdclake_devkit.shop.postgresql import PrivatePostgresql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake.devkit.shop.private_server import PrivateServer
+    from cdclake_devkit.shop.private_server import PrivateServer
 
 
 def _require_installed(server: type[PrivateServer]) -> None:

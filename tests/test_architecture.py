@@ -11,41 +11,47 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests import ROOT
+from tests import CODE, ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-JOBS = ROOT / "glue_jobs"
-PACKAGE = JOBS / "cdclake"
+FOLDERS = [ROOT / name for name in CODE]
+JOBS = FOLDERS[0]
 ENTRY_SCRIPTS = sorted(JOBS.glob("*.py"))
 MOST_LINES_OF_A_SCRIPT = 50
 
 LAYERS = {
+    "": [["cdclake"], ["cdclake_cli"], ["cdclake_devkit"]],
     "cdclake": [
         ["printable"],
         ["errors"],
         ["logs"],
-        ["concurrency", "loopback", "model", "signals"],
+        ["concurrency", "model", "signals"],
         ["ports"],
         ["adapters", "commit", "raw_listing"],
-        ["control", "oracle"],
-        ["console", "lake"],
-        ["devkit", "lake_table"],
-        ["doctor"],
-        ["cli"],
+        ["control"],
+        ["lake"],
+        ["lake_table"],
     ],
     "cdclake.control": [["jobs"], ["catalog", "plan"], ["run"], ["admin", "controller", "status"]],
     "cdclake.lake": [["memory_errors"], ["spark", "storage"], ["raw"], ["merge"], ["scd2"], ["read"], ["operations"]],
-    "cdclake.devkit": [["patching"], ["strict_aws"], ["dms", "local"], ["feed", "replicate"], ["shop"]],
+    "cdclake_devkit": [
+        ["oracle", "patching"],
+        ["strict_aws"],
+        ["local"],
+        ["feed", "replicate"],
+        ["shop"],
+        ["verbs"],
+    ],
 }
 """What each package consists of, lowest first: a part imports only parts in layers below its own."""
 NOT_IN = {
     "cdclake.model": ("cdclake.logs",),
     "cdclake.commit": ("cdclake.adapters",),
     "cdclake.control": ("cdclake.adapters",),
-    "cdclake.console": ("cdclake.adapters", "cdclake.lake"),
-    "cdclake.oracle": ("cdclake.commit", "cdclake.adapters", "cdclake.ports", "cdclake.raw_listing"),
+    "cdclake_cli.console": ("cdclake.adapters", "cdclake.lake"),
+    "cdclake_devkit.oracle": ("cdclake.commit", "cdclake.adapters", "cdclake.ports", "cdclake.raw_listing"),
     "cdclake.lake": (
         "cdclake.control.admin",
         "cdclake.control.catalog",
@@ -53,30 +59,29 @@ NOT_IN = {
         "cdclake.control.plan",
         "cdclake.control.status",
     ),
-    "cdclake.devkit.dms": ("cdclake.control", "cdclake.commit"),
-    "cdclake.devkit.feed": ("cdclake.control", "cdclake.commit"),
-    "cdclake.devkit.replicate": ("cdclake.control", "cdclake.commit"),
+    "cdclake_cli.dms": ("cdclake.control", "cdclake.commit"),
+    "cdclake_devkit.feed": ("cdclake.control", "cdclake.commit"),
+    "cdclake_devkit.replicate": ("cdclake.control", "cdclake.commit"),
 }
 """What a part must not import, although it lies below."""
 ONLY_IN = {
-    "boto3": ("cdclake.adapters", "cdclake.devkit", "cdclake.cli"),
-    "botocore": ("cdclake.adapters", "cdclake.devkit", "cdclake.cli"),
+    "boto3": ("cdclake.adapters", "cdclake_devkit", "cdclake_cli"),
+    "botocore": ("cdclake.adapters", "cdclake_devkit", "cdclake_cli"),
     "aws_lambda_powertools": ("lambdas",),
-    "pymysql": ("cdclake.devkit",),
-    "pymysqlreplication": ("cdclake.devkit.replicate.mysql",),
-    "psycopg2": ("cdclake.devkit",),
-    "pyarrow": ("cdclake.lake", "cdclake.adapters.filesystem", "cdclake.devkit", "cdclake.doctor", "cdclake.cli"),
-    "flask": ("cdclake.console", "cdclake.devkit.local"),
-    "werkzeug": ("cdclake.console", "cdclake.devkit.local"),
-    "faker": ("cdclake.devkit.feed",),
-    "cdclake.devkit": ("cdclake.devkit", "cdclake.doctor", "cdclake.cli"),
+    "pymysql": ("cdclake_cli.sources.mysql", "cdclake_devkit"),
+    "pymysqlreplication": ("cdclake_devkit.replicate.mysql",),
+    "psycopg2": ("cdclake_cli.sources.postgres", "cdclake_devkit"),
+    "pyarrow": ("cdclake.lake", "cdclake.adapters.filesystem", "cdclake_devkit", "cdclake_cli"),
+    "flask": ("cdclake_cli.console", "cdclake_devkit.local"),
+    "werkzeug": ("cdclake_cli.console", "cdclake_devkit.local"),
+    "faker": ("cdclake_devkit.feed",),
 }
 """Who alone may import these."""
 STARTS_SPARK = ("cdclake.lake.spark", "cdclake.lake.read", "cdclake.lake_table")
 """What may import pyspark when it runs. For types alone, the rest of `cdclake.lake` may."""
 MOST_MODULES = 16
 """Of a package, without its subpackages."""
-HAS_MORE_MODULES = {"cdclake.cli.verbs"}
+HAS_MORE_MODULES = {"cdclake_cli.verbs"}
 """Packages with a module for each of many things that users know by name."""
 
 
@@ -90,7 +95,8 @@ class Import(NamedTuple):
 
 
 def module_name(path: Path) -> str:
-    parts = path.relative_to(JOBS if path.is_relative_to(JOBS) else ROOT).with_suffix("").parts
+    base = next((folder for folder in FOLDERS if path.is_relative_to(folder)), ROOT)
+    parts = path.relative_to(base).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -125,12 +131,13 @@ def imports_of(path: Path) -> list[Import]:
 
 
 def _imported(module: str, name: str) -> str:
-    file = JOBS.joinpath(*module.split("."), name)
-    return f"{module}.{name}" if file.is_dir() or file.with_suffix(".py").is_file() else module
+    files = [folder.joinpath(*module.split("."), name) for folder in FOLDERS]
+    return f"{module}.{name}" if any(one.is_dir() or one.with_suffix(".py").is_file() for one in files) else module
 
 
-PRODUCT = [*sorted(PACKAGE.rglob("*.py")), *ENTRY_SCRIPTS, *sorted((ROOT / "lambdas").rglob("*.py"))]
-PACKAGES = sorted(module_name(path) for path in PACKAGE.rglob("__init__.py"))
+MODULES = sorted(path for folder in FOLDERS for path in folder.glob("*/**/*.py"))
+PRODUCT = [*MODULES, *ENTRY_SCRIPTS, *sorted((ROOT / "lambdas").rglob("*.py"))]
+PACKAGES = {module_name(path): path for path in MODULES if path.name == "__init__.py"}
 
 
 @cache
@@ -140,7 +147,13 @@ def product_imports() -> list[Import]:
 
 
 def part_of(package: str, module: str) -> str:
-    """The direct child of a package that a module is or lies in; empty for the package itself and foreign modules."""
+    """The direct child of a package that a module is or lies in; empty for the package itself and foreign modules.
+
+    Without a package, the package of ours that a module is or lies in.
+    """
+    if not package:
+        top = module.partition(".")[0]
+        return top if top in PACKAGES else ""
     return module[len(package) + 1 :].partition(".")[0] if module.startswith(f"{package}.") else ""
 
 
@@ -154,7 +167,7 @@ def imports_between_parts(package: str) -> dict[tuple[str, str], list[str]]:
     return locations
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", ["", *PACKAGES])
 def test_no_package_has_an_import_circle(package: str):
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for importer, imported in imports_between_parts(package):
@@ -165,7 +178,7 @@ def test_no_package_has_an_import_circle(package: str):
 @pytest.mark.parametrize("package", sorted(LAYERS))
 def test_imports_point_to_lower_layers(package: str):
     layer = {part: number for number, parts in enumerate(LAYERS[package]) for part in parts}
-    assert set(layer) == {part_of(package, module_name(path)) for path in PACKAGE.rglob("*.py")} - {""}
+    assert set(layer) == {part_of(package, module_name(path)) for path in MODULES} - {""}
     wrong = {pair: where for pair, where in imports_between_parts(package).items() if layer[pair[0]] <= layer[pair[1]]}
     assert wrong == {}
 
@@ -212,7 +225,7 @@ def test_files_are_opened_only_where_their_errors_are_translated():
 def test_parquet_files_are_read_only_where_reads_are_repeated():
     readers = ("pq.ParquetFile", "pq.read_table(", "pq.ParquetDataset(")
     reading = {module_name(path) for path in PRODUCT if any(reader in path.read_text("utf-8") for reader in readers)}
-    assert reading == {"cdclake.adapters.filesystem", "cdclake.devkit.shop.checksum"}
+    assert reading == {"cdclake.adapters.filesystem", "cdclake_devkit.shop.checksum"}
 
 
 def test_parquet_files_are_opened_only_with_a_footer_that_was_checked():
@@ -224,26 +237,25 @@ def test_parquet_files_are_opened_only_with_a_footer_that_was_checked():
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_package_says_what_it_is_for_and_has_few_modules(package: str):
-    folder = JOBS.joinpath(*package.split("."))
-    assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
-    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert ast.get_docstring(ast.parse(PACKAGES[package].read_text(encoding="utf-8")))
+    modules = {path.stem for path in PACKAGES[package].parent.glob("*.py")} - {"__init__"}
     assert len(modules) <= MOST_MODULES or package in HAS_MORE_MODULES, sorted(modules)
 
 
 def test_the_rules_are_read_from_imports_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file = tmp_path / "probe.py"
     file.write_text(
-        "from cdclake import cli\n"
+        "from cdclake import lake\n"
         "def f():\n"
-        "    import cdclake.devkit.local.server\n"
+        "    import cdclake_devkit.local.server\n"
         "if TYPE_CHECKING:\n"
         "    from cdclake.lake.operations.load import load_initial\n",
         encoding="utf-8",
     )
     monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
     assert {one.imported for one in imports_of(file)} == {
-        "cdclake.cli",
-        "cdclake.devkit.local.server",
+        "cdclake.lake",
+        "cdclake_devkit.local.server",
         "cdclake.lake.operations.load",
     }
 

@@ -10,10 +10,10 @@ import subprocess
 import pytest
 
 from cdclake.control.jobs.entry import error_line
-from cdclake.doctor.fixes import tables_set
 from cdclake.errors import BadRowError, IntegrityError
 from cdclake.model.table import TableName
 from cdclake.printable import printable, shell_word
+from cdclake_cli.doctor.fixes import tables_set
 
 HIDDEN = [
     "\x1b",

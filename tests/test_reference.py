@@ -6,8 +6,8 @@ import pytest
 from docs_build import attributes, command, proofs
 from docs_build.reference import FOLDER, PAGES
 
-from cdclake.cli.settings import SETTABLE
 from cdclake.model.names import Attribute
+from cdclake_cli.settings import SETTABLE
 from tests import ROOT
 
 SLOW = {"proofs.md"}

@@ -63,8 +63,8 @@ MARKER_OF_FIXTURE = {
 _STARTERS = (
     (MockAWS, "start", "aws"),
     (ThreadedMotoServer, "start", "aws"),
-    ("cdclake.devkit.local.server.EmbeddedAws", "__enter__", "aws"),
-    ("cdclake.devkit.shop.private_server.PrivateServer", "__enter__", "database"),
+    ("cdclake_devkit.local.server.EmbeddedAws", "__enter__", "aws"),
+    ("cdclake_devkit.shop.private_server.PrivateServer", "__enter__", "database"),
     ("pyspark.SparkContext", "__init__", "spark"),
     ("playwright.sync_api.PlaywrightContextManager", "__enter__", "browser"),
 )

@@ -39,8 +39,6 @@ JOBS = PACKAGE.parent
 ROOT = JOBS.parent
 ON_RAW_FILE = ROOT / "lambdas" / "on_raw_file"
 
-NOT_DEPLOYED = frozenset({"cli", "console", "devkit", "doctor", "loopback.py", "oracle.py"})
-"""Runs only on an operator's machine."""
 SPARK_ONLY = frozenset({"lake", "lake_table.py"})
 """Needs Spark and Python 3.11; left out for Glue's Python shell and Lambda."""
 SHELL_LIBRARIES = ("boto3", "botocore")
@@ -71,7 +69,7 @@ def build_wheel(folder: Path) -> CodeFile:
     Args:
         folder: Where to write the wheel; created if needed.
     """
-    files = {**_read(_sources(NOT_DEPLOYED | SPARK_ONLY)), **_pins(PYTHON_SHELL, SHELL_LIBRARIES)}
+    files = {**_read(_sources(SPARK_ONLY)), **_pins(PYTHON_SHELL, SHELL_LIBRARIES)}
     return _wheel(folder, PACKAGE.name, files)
 
 
@@ -81,7 +79,7 @@ def build_zip(folder: Path) -> CodeFile:
     Args:
         folder: Where to write the archive; created if needed.
     """
-    files = {**_read(_sources(NOT_DEPLOYED)), **_pins(SPARK, SPARK_LIBRARIES)}
+    files = {**_read(_sources()), **_pins(SPARK, SPARK_LIBRARIES)}
     name = f"{PACKAGE.name}-{cdclake.__version__}-{_digest(files)}"
     return CodeFile(_zip(folder / f"{name}.zip", files), name)
 
@@ -141,7 +139,7 @@ def build_function(folder: Path) -> None:
         folder: Empty target folder.
     """
     _copy(ON_RAW_FILE / "handler.py", folder / "handler.py")
-    for source in _sources(NOT_DEPLOYED | SPARK_ONLY):
+    for source in _sources(SPARK_ONLY):
         _copy(source, folder / source.relative_to(JOBS))
     for name in FUNCTION_LIBRARIES:
         for source, relative in _installed_files(name):
@@ -180,7 +178,7 @@ def _pins(runtime: Runtime, names: Iterable[str]) -> dict[str, bytes]:
     return {f"{PACKAGE.name}/{PINS_FILE}": json.dumps({name: versions[name] for name in names}).encode()}
 
 
-def _sources(without: frozenset[str]) -> list[Path]:
+def _sources(without: frozenset[str] = frozenset()) -> list[Path]:
     """Files of the package in path order, without some of its top-level packages and modules."""
     return [
         path

@@ -12,9 +12,9 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from cdclake.doctor.dms.recommended import RawLocation, s3_settings, table_mappings, task_settings
-from cdclake.doctor.dms.setting import Source, by_name, by_section
-from cdclake.doctor.dms.templates import snake_case
+from cdclake_cli.doctor.dms.recommended import RawLocation, s3_settings, table_mappings, task_settings
+from cdclake_cli.doctor.dms.setting import Source, by_name, by_section
+from cdclake_cli.doctor.dms.templates import snake_case
 from cdclake_infra import grants
 from cdclake_infra.grants import Grant
 from cdclake_infra.resource_names import SAMPLE_TASK, bucket_arn

@@ -7,8 +7,8 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_rds as rds
 from constructs import Construct
 
-from cdclake.doctor.dms.setting import Source, by_name
-from cdclake.doctor.dms.sources import SOURCES
+from cdclake_cli.doctor.dms.setting import Source, by_name
+from cdclake_cli.doctor.dms.sources import SOURCES
 
 MYSQL_PORT = 3306
 _ISOLATED = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)

@@ -18,8 +18,6 @@ import pytest
 from cdclake.adapters import filesystem
 from cdclake.adapters.filesystem import FetchedFile, lake_filesystem, open_output, storage_errors
 from cdclake.adapters.stores import open_store
-from cdclake.doctor.row_statistics import RowStatistics
-from cdclake.doctor.sampling import FileFacts, read_sample
 from cdclake.errors import (
     CdclakeError,
     ConfigurationError,
@@ -42,6 +40,8 @@ from cdclake.lake.storage.writer import DataFileWriter
 from cdclake.model.rawfiles import ListedObject, RawFile, parse_raw_file
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table import TableName, TableSettings
+from cdclake_cli.doctor.row_statistics import RowStatistics
+from cdclake_cli.doctor.sampling import FileFacts, read_sample
 from tests.adapters.fake_s3 import HALF_BODY, RESET, FakeS3, serve
 from tests.aws_strict.conftest import retry_at_once
 

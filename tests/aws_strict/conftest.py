@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_s3 import S3Client
 
-    from cdclake.devkit.strict_aws.fault_plan import FaultPlan
+    from cdclake_devkit.strict_aws.fault_plan import FaultPlan
 
 BUCKET = "lake-of-tests"
 ONCE = Config(retries={"total_max_attempts": 1})

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from moto.core.botocore_stubber import BotocoreStubber
 
-from cdclake.devkit.local.web import RequestGuard
-from cdclake.devkit.strict_aws import RULES
-from cdclake.devkit.strict_aws.calls import call_of_environ, gated_process
+from cdclake_devkit.local.web import RequestGuard
+from cdclake_devkit.strict_aws import RULES
+from cdclake_devkit.strict_aws.calls import call_of_environ, gated_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from wsgiref.types import WSGIEnvironment
 
-    from cdclake.devkit.strict_aws.calls import Call
+    from cdclake_devkit.strict_aws.calls import Call
 
 CALLS, FAULTS = "calls of AWS", "faults of AWS"
 """User properties of a test: numbers of calls and of injected faults, by name."""

@@ -10,15 +10,15 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 from moto.core.botocore_stubber import BotocoreStubber
 
-from cdclake.devkit.local import EmbeddedAws
-from cdclake.devkit.strict_aws.calls import gated_app, gated_process
+from cdclake_devkit.local import EmbeddedAws
+from cdclake_devkit.strict_aws.calls import gated_app, gated_process
 from tests.aws_strict.conftest import BUCKET, ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from wsgiref.types import WSGIApplication
 
-    from cdclake.devkit.strict_aws.calls import Answer, Call
+    from cdclake_devkit.strict_aws.calls import Answer, Call
 
 KEY = {"Bucket": BUCKET, "Key": "a/b c"}
 PARTS = {**KEY, "UploadId": "u"}

@@ -11,9 +11,9 @@ from moto.core.botocore_stubber import BotocoreStubber
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.s3 import S3Store
-from cdclake.devkit.strict_aws.calls import gated_process
-from cdclake.devkit.strict_aws.credentials import ExpiringCredentials
 from cdclake.errors import ConfigurationError
+from cdclake_devkit.strict_aws.calls import gated_process
+from cdclake_devkit.strict_aws.credentials import ExpiringCredentials
 from tests.aws_strict.answers import answer
 from tests.aws_strict.conftest import BUCKET, ONCE
 

@@ -14,10 +14,10 @@ from moto.core.botocore_stubber import BotocoreStubber
 from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.s3 import S3Store
-from cdclake.devkit.strict_aws.calls import Call, gated_process
-from cdclake.devkit.strict_aws.fault_plan import FaultKind, FaultPlan
 from cdclake.errors import LeaseHeldError
 from cdclake.model.table import TableState
+from cdclake_devkit.strict_aws.calls import Call, gated_process
+from cdclake_devkit.strict_aws.fault_plan import FaultKind, FaultPlan
 from tests.aws_strict.answers import answer
 from tests.aws_strict.conftest import BUCKET, ONCE, retry_at_once
 

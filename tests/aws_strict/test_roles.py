@@ -11,14 +11,14 @@ import pytest
 from moto.moto_api._internal.models import moto_api_backend
 
 from cdclake.adapters.filesystem import lake_filesystem, open_stream
-from cdclake.devkit.local.deploy import create_role
-from cdclake.devkit.local.web import http_server
-from cdclake.devkit.strict_aws import RULES, strict
-from cdclake.devkit.strict_aws.access.policies import Permission, allows
-from cdclake.devkit.strict_aws.access.requests import Request, permissions_of
-from cdclake.devkit.strict_aws.access.roles import HIDDEN_OBJECTS, ROLES, caller_of
-from cdclake.devkit.strict_aws.calls import call_of
 from cdclake.errors import ConfigurationError
+from cdclake_devkit.local.deploy import create_role
+from cdclake_devkit.local.web import http_server
+from cdclake_devkit.strict_aws import RULES, strict
+from cdclake_devkit.strict_aws.access.policies import Permission, allows
+from cdclake_devkit.strict_aws.access.requests import Request, permissions_of
+from cdclake_devkit.strict_aws.access.roles import HIDDEN_OBJECTS, ROLES, caller_of
+from cdclake_devkit.strict_aws.calls import call_of
 from tests.aws_strict.answers import answer
 from tests.aws_strict.conftest import ONCE
 
@@ -283,7 +283,7 @@ def test_a_deleted_role_grants_nothing(account: Account) -> None:
 @pytest.mark.aws
 def test_moto_alone_lets_everybody_do_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     kind = tuple(rule for rule in RULES if rule not in (ROLES, HIDDEN_OBJECTS))
-    monkeypatch.setattr("cdclake.devkit.local.web.strict", lambda: strict(kind))
+    monkeypatch.setattr("cdclake_devkit.local.web.strict", lambda: strict(kind))
     for account in served():
         s3 = account.client("s3", **account.credentials_of(READ))
         assert answer(s3, "put_object", Bucket="raw", Key="other/1", Body=b"2") == (200, "")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.devkit.strict_aws.calls import gated_app
-from cdclake.devkit.strict_aws.fault_plan import FaultPlan
+from cdclake_devkit.strict_aws.calls import gated_app
+from cdclake_devkit.strict_aws.fault_plan import FaultPlan
 from tests.aws_strict.conftest import retry_at_once
 from tests.crash import checks
 from tests.crash.environments import aws_environment

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cdclake.devkit.local import EmbeddedAws
+from cdclake_devkit.local import EmbeddedAws
 from tests.aws_strict.answers import answer
 from tests.aws_strict.conftest import BUCKET
 

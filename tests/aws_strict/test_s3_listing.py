@@ -8,8 +8,8 @@ import boto3
 import pytest
 
 from cdclake.adapters.s3 import S3Store
-from cdclake.devkit.strict_aws.s3_listing import hidden_objects
 from cdclake.errors import ConfigurationError
+from cdclake_devkit.strict_aws.s3_listing import hidden_objects
 from tests.aws_strict.answers import answer
 from tests.aws_strict.conftest import BUCKET, ONCE
 

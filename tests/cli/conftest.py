@@ -13,13 +13,13 @@ from typer.main import get_command
 
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.s3 import S3Store
-from cdclake.cli import confirm
-from cdclake.cli.main import app
-from cdclake.cli.target import Target
 from cdclake.commit.log import ChangeLog
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import STATE_TABLE
 from cdclake.model.table import TableName, TableState
+from cdclake_cli import confirm
+from cdclake_cli.main import app
+from cdclake_cli.target import Target
 from tests.builders import LakeBuilder
 from tests.moto_buckets import Version, read_bucket, write_bucket
 

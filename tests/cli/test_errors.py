@@ -7,8 +7,8 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, TokenRetrievalError
 from botocore.parsers import ResponseParserError
 
-from cdclake.cli.errors import explain, explain_file
 from cdclake.errors import BadRowError, CdclakeError, ConfigurationError, DiskFullError, RetryableError
+from cdclake_cli.errors import explain, explain_file
 
 NOWHERE = "http://127.0.0.1:1"
 

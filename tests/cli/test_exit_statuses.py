@@ -14,8 +14,8 @@ import pytest
 from typer.main import get_command
 
 from cdclake import errors
-from cdclake.cli.main import app
 from cdclake.errors import CdclakeError
+from cdclake_cli.main import app
 from tests import ROOT
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from cdclake.cli.main import app
+from cdclake_cli.main import app
+from cdclake_cli.version import version_text
 
 
 def verbs(command, path=()):
@@ -40,7 +41,7 @@ def options(verb):
 
 def test_the_command_prints_its_version():
     result = CliRunner().invoke(app, ["--version"])
-    assert (result.exit_code, result.output) == (0, f"cdclake {version('cdclake')}\n")
+    assert (result.exit_code, result.output) == (0, f"cdclake {version_text(version('cdclake'))}\n")
 
 
 def test_the_documented_verbs_exist():
@@ -97,7 +98,7 @@ def test_the_shell_completes_verbs(cdclake):
 @pytest.mark.slow
 def test_help_loads_neither_boto3_nor_moto_nor_arrow_nor_spark():
     code = (
-        "import sys; from cdclake.cli.main import app\n"
+        "import sys; from cdclake_cli.main import app\n"
         "try: app(['--help'], prog_name='cdclake')\n"
         "except SystemExit as end: assert not end.code\n"
         "print(sorted({'boto3', 'moto', 'pyarrow', 'numpy', 'pyspark', 'flask'} & set(sys.modules)))"

@@ -9,7 +9,7 @@ import time
 import pytest
 from rich.console import Console
 
-from cdclake.cli.printing.output import (
+from cdclake_cli.printing.output import (
     JsonOutput,
     OutputColumn,
     OutputFormat,

@@ -8,11 +8,6 @@ from typing import Any
 import pytest
 
 from cdclake.adapters.memory import MemoryJobs, MemoryState, MemoryStore
-from cdclake.cli.aws.job_history import StartedRun
-from cdclake.cli.pipeline import Pipeline
-from cdclake.cli.printing.output import OutputFormat
-from cdclake.cli.target import Target
-from cdclake.cli.verbs.run import show
 from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import Plan
 from cdclake.control.plan.decision import Decision, DecisionKind
@@ -23,6 +18,11 @@ from cdclake.model.drift import ColumnDrift
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.model.table import TableName, TableState
 from cdclake.ports import JobRun, JobState
+from cdclake_cli.aws.job_history import StartedRun
+from cdclake_cli.pipeline import Pipeline
+from cdclake_cli.printing.output import OutputFormat
+from cdclake_cli.target import Target
+from cdclake_cli.verbs.run import show
 from tests.builders import LakeBuilder, ended
 
 TARGET = Target()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cdclake.cli.printing.output import TextOutput
-from cdclake.cli.several import for_each
 from cdclake.errors import AttentionError, BadRowError, CdclakeError
+from cdclake_cli.printing.output import TextOutput
+from cdclake_cli.several import for_each
 
 
 def failing(**errors: CdclakeError) -> tuple[list[str], Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
-from cdclake.cli.main import main
+from cdclake_cli.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,7 @@ def test_output_that_is_written_ends_as_before(
 
 @pytest.mark.slow
 def test_a_process_says_it_once_also_at_its_end() -> None:
-    code = "from cdclake.cli.main import main; main()"
+    code = "from cdclake_cli.main import main; main()"
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-c", code, "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False

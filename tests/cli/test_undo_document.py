@@ -5,11 +5,11 @@ import shlex
 import boto3
 
 from cdclake.adapters.s3 import S3Store
-from cdclake.cli.target import Target
 from cdclake.commit.log import ChangeLog
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import Attribute
 from cdclake.model.table import TableName
+from cdclake_cli.target import Target
 from tests import ROOT
 from tests.builders import LakeBuilder
 from tests.cli.test_docs import commands

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.adapters.memory import ManualClock, MemoryState, MemoryStore
-from cdclake.console.app import create_app
-from cdclake.console.context import Console
-from cdclake.console.security import FORM_FIELD, Secrets
 from cdclake.control.status import LATE_AFTER_MINUTES
 from cdclake.errors import CdclakeError
+from cdclake_cli.console.app import create_app
+from cdclake_cli.console.context import Console
+from cdclake_cli.console.security import FORM_FIELD, Secrets
 from tests.console.lake import MemoryLake, fill
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import cdclake.console
+import cdclake_cli.console
 
-SHEET = Path(cdclake.console.__file__).parent / "static" / "console.css"
+SHEET = Path(cdclake_cli.console.__file__).parent / "static" / "console.css"
 MIN_TEXT_CONTRAST = 4.5
 """For text of any size: https://www.w3.org/TR/WCAG22/#contrast-minimum."""
 MIN_SHAPE_CONTRAST = 3.0

@@ -22,7 +22,7 @@ from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.admin.installation import Installation
-from cdclake.devkit.local.server import EmbeddedAws
+from cdclake_devkit.local.server import EmbeddedAws
 from tests import ROOT
 from tests.console.lake import LONG, ORDERS, fill
 
@@ -120,7 +120,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
 @contextmanager
 def console(lake: Lake, *arguments: str) -> Iterator[str]:
     """Run `cdclake console` in its own process; yields the address that it prints."""
-    command = [sys.executable, "-c", "from cdclake.cli.main import main; main()", "console", *arguments]
+    command = [sys.executable, "-c", "from cdclake_cli.main import main; main()", "console", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=lake.aws.environment())
     with process:
         try:

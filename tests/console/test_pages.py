@@ -12,18 +12,18 @@ import pytest
 from flask import url_for
 
 from cdclake.adapters.memory import ManualClock, MemoryState, MemoryStore
-from cdclake.cli.errors import explain
-from cdclake.console import changes, tables
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.errors import CdclakeError, ConfigurationError
 from cdclake.model.table import TableName
+from cdclake_cli.console import changes, tables
+from cdclake_cli.errors import explain
 from tests.console.conftest import Browser, new_browser, plain_text
 from tests.console.lake import LONG, WRONG, GrowingTable, MemoryLake
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cdclake.console.context import Console
+    from cdclake_cli.console.context import Console
 
 STORE_PATH = "cdclake-raw/shop/store/"
 

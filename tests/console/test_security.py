@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.console.security import FORM_FIELD, MAX_FORM_BYTES, Secrets
-from cdclake.console.server import serve
+from cdclake_cli.console.security import FORM_FIELD, MAX_FORM_BYTES, Secrets
+from cdclake_cli.console.server import serve
 from tests.console.conftest import ORIGIN, PORT, Browser, new_browser
 from tests.console.lake import ORDERS, MemoryLake
 
 if TYPE_CHECKING:
-    from cdclake.console.context import Console
+    from cdclake_cli.console.context import Console
 
 PAGES = [
     "/",

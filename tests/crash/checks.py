@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table import TableState
-    from cdclake.oracle import LakeRow
+    from cdclake_devkit.oracle import LakeRow
     from tests.crash.sandbox import View
 
 TABLE, TABLE_HISTORY, TABLE_LIVE = (f"shop_orders{suffix}" for suffix in ("", "_history", "_live"))

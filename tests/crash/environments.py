@@ -26,11 +26,11 @@ from cdclake.adapters.dynamodb import create_state_table
 from cdclake.adapters.folder import TEMPORARY_FOLDER, TEMPORARY_LIFETIME
 from cdclake.adapters.memory import ManualClock
 from cdclake.commit.clean_up import EXPIRY_GRACE
-from cdclake.devkit.local.deploy import create_role
-from cdclake.devkit.local.environment import DEFAULT_REGION, DUMMY_KEY, child_environment
-from cdclake.devkit.local.roles import Place, policies, role_variables
-from cdclake.devkit.local.web import http_server
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_PROCESS_TABLE, STATE_TABLE
+from cdclake_devkit.local.deploy import create_role
+from cdclake_devkit.local.environment import DEFAULT_REGION, DUMMY_KEY, child_environment
+from cdclake_devkit.local.roles import Place, policies, role_variables
+from cdclake_devkit.local.web import http_server
 from tests.crash.connectors import DATABASE, LAKE, RAW, AwsConnector, FolderConnector
 from tests.crash.wire import FaultyWire
 from tests.infra.documented import documented_policy
@@ -136,7 +136,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 class AwsEnvironment:
-    """An environment in the embedded AWS, which follows the rules of `cdclake.devkit.strict_aws`.
+    """An environment in the embedded AWS, which follows the rules of `cdclake_devkit.strict_aws`.
 
     Args:
         wire: Injects faults into its requests.

@@ -6,7 +6,7 @@ import boto3
 
 import cdclake.lake.storage.manifests  # noqa: F401 - imported by the first change of an Iceberg table
 import tests.crash.children  # noqa: F401 - imports everything that a run needs
-from cdclake.devkit.local.environment import DEFAULT_REGION
+from cdclake_devkit.local.environment import DEFAULT_REGION
 
 # A session reads the models of its services from disk once. These clients have no usable credentials or endpoint.
 boto3.setup_default_session(region_name=DEFAULT_REGION)

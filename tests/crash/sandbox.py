@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from cdclake.oracle import LakeRow
     from cdclake.ports import ObjectStore
+    from cdclake_devkit.oracle import LakeRow
     from tests.crash.environments import Environment
 
 COLUMNS = pa.schema([("id", pa.int64()), ("city", pa.string()), ("amount", pa.int32()), ("note", pa.string())])

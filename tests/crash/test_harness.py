@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from cdclake.oracle import LakeRow
     from cdclake.ports import ObjectStore
+    from cdclake_devkit.oracle import LakeRow
     from tests.crash.environments import Environment
 
     NewEnvironment = Callable[[str], AbstractContextManager[tuple[Environment, Path]]]

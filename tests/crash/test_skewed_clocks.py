@@ -16,10 +16,10 @@ import pytest
 
 from cdclake.adapters.aws import ServerClock
 from cdclake.control.run.lease import LEASE_SECONDS
-from cdclake.devkit.local.web import QuietRequestHandler
 from cdclake.errors import CdclakeError, LeaseHeldError
 from cdclake.lake.read.as_of import table_as_of
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE
+from cdclake_devkit.local.web import QuietRequestHandler
 from tests.conftest import COUNTS
 from tests.crash import checks
 from tests.crash.children import Child

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from cdclake.oracle import LakeRow
+    from cdclake_devkit.oracle import LakeRow
     from tests.crash.environments import Environment
     from tests.crash.sandbox import View
     from tests.crash.scenarios import Scenario

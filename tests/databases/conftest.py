@@ -15,7 +15,7 @@ from tests.databases.replay import Tally
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cdclake.devkit.shop.postgresql import PrivatePostgresql
+    from cdclake_devkit.shop.postgresql import PrivatePostgresql
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 from hypothesis import strategies as st
 
-from cdclake.devkit.replicate.mysql.connection import connect
-from cdclake.devkit.replicate.mysql.source import MysqlSource
+from cdclake_cli.sources.mysql.connection import connect
+from cdclake_devkit.replicate.mysql.source import BinlogSource
 from tests.databases.columns import PLAIN_TEXTS, ColumnType, decimals, integers
 from tests.databases.grammar import TOUCHED, Grammar, Statement, TableDraft
 from tests.databases.values import BOOLEAN, BYTES, DATE, FLOAT, NUMBER, TEXT, TIME, TIMESTAMP, Column
@@ -19,7 +19,7 @@ from tests.databases.values import BOOLEAN, BYTES, DATE, FLOAT, NUMBER, TEXT, TI
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.devkit.replicate.mysql.connection import ConnectionOptions
+    from cdclake_cli.sources.mysql.connection import ConnectionOptions
 
 _INTEGERS = {"tinyint": 7, "smallint": 15, "mediumint": 23, "int": 31, "bigint": 63}
 _DATES = (
@@ -258,8 +258,8 @@ class MariadbDatabase:
         self._connection.close()
 
     @property
-    def source(self) -> MysqlSource:
-        return MysqlSource(self._options, self.schema)
+    def source(self) -> BinlogSource:
+        return BinlogSource(self._options, self.schema)
 
     def run(self, sql: str) -> str:
         """Run a statement; returns why the database refused it, or nothing."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 from hypothesis import strategies as st
 
-from cdclake.devkit.replicate.postgres.source import PostgresSource
+from cdclake_devkit.replicate.postgres.source import WalSource
 from tests.databases.columns import PLAIN_TEXTS, ColumnType, decimals, integers
 from tests.databases.grammar import Grammar, Statement, TableDraft
 from tests.databases.values import (
@@ -31,7 +31,7 @@ from tests.databases.values import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.devkit.replicate.postgres.connection import ConnectionOptions
+    from cdclake_cli.sources.postgres.connection import ConnectionOptions
 
 _INTEGERS = {"smallint": 15, "integer": 31, "bigint": 63}
 _DATES = ("0001-01-01", "1582-10-15", "1969-12-31", "1970-01-01", "2000-02-29", "2024-03-05", "9999-12-31")
@@ -318,8 +318,8 @@ class PostgresDatabase:
         return connection
 
     @property
-    def source(self) -> PostgresSource:
-        return PostgresSource(self._options, DATABASE)
+    def source(self) -> WalSource:
+        return WalSource(self._options, DATABASE)
 
     def run(self, sql: str) -> str:
         """Run a statement; returns why the database refused it, or nothing.

@@ -17,23 +17,23 @@ from unittest.mock import patch
 from cdclake.adapters.memory import ManualClock, MemoryStore
 from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.status import Health, table_statuses
-from cdclake.devkit.dms.attributes import attributes_for
-from cdclake.devkit.dms.settings import settings_from
-from cdclake.devkit.replicate.raw_files import added_columns
-from cdclake.devkit.replicate.service import Replication, ReplicationTask
 from cdclake.errors import UnsentValueError, UnsettledKeyError
 from cdclake.lake.merge import in_place
 from cdclake.lake.operations import engine
 from cdclake.model.table import TableState
+from cdclake_cli.dms.attributes import attributes_for
+from cdclake_cli.dms.settings import settings_from
+from cdclake_devkit.replicate.raw_files import added_columns
+from cdclake_devkit.replicate.service import Replication, ReplicationTask
 from tests.builders import LAKE, RAW, FolderInstallation
 from tests.databases.values import Column, Reading, differences, expected, lake_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.devkit.replicate.source import Source
-    from cdclake.devkit.replicate.tables import SourceTable
     from cdclake.ports import Clock, ObjectStore
+    from cdclake_cli.sources.tables import SourceTable
+    from cdclake_devkit.replicate.source import LoggedSource
     from tests.databases.history import History, Phase, Table
 
 _PROGRESS = "awsdms_"
@@ -47,7 +47,7 @@ class Database(Protocol):
     schema: str
 
     @property
-    def source(self) -> Source:
+    def source(self) -> LoggedSource:
         """The database, as the source of a replication."""
 
     def run(self, sql: str) -> str:

@@ -13,7 +13,7 @@ from tests.databases.replay import Tally, check
 from tests.examples import examples
 
 if TYPE_CHECKING:
-    from cdclake.devkit.shop.mariadb import PrivateMariadb
+    from cdclake_devkit.shop.mariadb import PrivateMariadb
     from tests.databases.history import History
 
 

@@ -12,8 +12,8 @@ from tests.devkit.replicate.source_database import MariadbDatabase, PostgresData
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake.devkit.shop.mariadb import PrivateMariadb
-    from cdclake.devkit.shop.postgresql import PrivatePostgresql
+    from cdclake_devkit.shop.mariadb import PrivateMariadb
+    from cdclake_devkit.shop.postgresql import PrivatePostgresql
 
 _NUMBERS = itertools.count(1)
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.folder import FolderStore
-from cdclake.devkit.dms.attributes import attributes_for
-from cdclake.devkit.dms.files import BEFORE_PREFIX, ChangeRows, change_bytes, full_load_bytes
-from cdclake.devkit.dms.names import change_path, full_load_path, table_folder
-from cdclake.devkit.dms.settings import BeforeImages, DmsSettings, settings_from
-from cdclake.doctor.diagnose import Diagnosis, RawBucket, diagnose
 from cdclake.model.table import TableName, TableState
+from cdclake_cli.dms.attributes import attributes_for
+from cdclake_cli.dms.files import BEFORE_PREFIX, ChangeRows, change_bytes, full_load_bytes
+from cdclake_cli.dms.names import change_path, full_load_path, table_folder
+from cdclake_cli.dms.settings import BeforeImages, DmsSettings, settings_from
+from cdclake_cli.doctor.diagnose import Diagnosis, RawBucket, diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from cdclake.cli.main import app
+from cdclake_cli.main import app
 
 if TYPE_CHECKING:
     from pathlib import Path

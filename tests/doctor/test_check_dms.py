@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdclake.adapters.dms import DmsEndpoint, DmsTask
-from cdclake.doctor.dms.recommended import RawLocation, s3_settings, task_settings
-from cdclake.doctor.dms.setting import Source, by_name, by_section
-from cdclake.doctor.dms.sources import SOURCES
+from cdclake_cli.doctor.dms.recommended import RawLocation, s3_settings, task_settings
+from cdclake_cli.doctor.dms.setting import Source, by_name, by_section
+from cdclake_cli.doctor.dms.sources import SOURCES
 from tests.doctor.feed import RawFolder
 
 if TYPE_CHECKING:

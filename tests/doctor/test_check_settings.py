@@ -11,11 +11,11 @@ import pytest
 
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import open_store
-from cdclake.doctor.check_settings import RawReader, check_columns
 from cdclake.errors import ConfigurationError
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table import TableState
+from cdclake_cli.doctor.check_settings import RawReader, check_columns
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cdclake.doctor.csv.guess import CsvGuess, Head, guess_csv
 from cdclake.model.table import CsvDialect
+from cdclake_cli.doctor.csv.guess import CsvGuess, Head, guess_csv
 
 
 def guess(*texts: str, change: bool = True, known: CsvDialect | None = None) -> CsvGuess:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cdclake.doctor.findings import KINDS, Code
+from cdclake_cli.doctor.findings import KINDS, Code
 from tests import ROOT
 
 DOCUMENT = ROOT / "docs" / "doctor.md"

@@ -14,17 +14,17 @@ import pytest
 
 from cdclake.adapters.dms import DmsTask
 from cdclake.control.plan.lost_files import PendingNote
-from cdclake.devkit.dms.files import change_bytes
-from cdclake.devkit.dms.names import change_path
-from cdclake.doctor.dms.recommended import task_settings
-from cdclake.doctor.dms.setting import Source, by_section
-from cdclake.doctor.findings import Code
 from cdclake.errors import ConfigurationError, InputError, UnknownTableError
+from cdclake_cli.dms.files import change_bytes
+from cdclake_cli.dms.names import change_path
+from cdclake_cli.doctor.dms.recommended import task_settings
+from cdclake_cli.doctor.dms.setting import Source, by_section
+from cdclake_cli.doctor.findings import Code
 from tests.doctor.feed import COLUMNS, GOOD, MINUTE, SEQUENCE, RawFolder, row
 from tests.lake.raw.mutated_files import ABORTS_PYARROW
 
 if TYPE_CHECKING:
-    from cdclake.doctor.findings import Finding
+    from cdclake_cli.doctor.findings import Finding
 
 CSV: dict[str, object] = {**GOOD, "DataFormat": "csv"}
 

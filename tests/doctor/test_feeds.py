@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from cdclake.cli.main import app
-from cdclake.devkit.feed.options import Fault
+from cdclake_cli.main import app
+from cdclake_devkit.feed.options import Fault
 from tests.devkit.feed.combinations import COMBINATIONS, SMALL
 from tests.doctor.feed import GOOD
 

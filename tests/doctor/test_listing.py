@@ -7,8 +7,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from cdclake.doctor.listing import EvenSample, evenly_spaced, read_listing
 from cdclake.model.rawfiles import ListedObject
+from cdclake_cli.doctor.listing import EvenSample, evenly_spaced, read_listing
 
 PREFIX = "shop/orders/"
 START = datetime(2024, 3, 5, tzinfo=timezone.utc)

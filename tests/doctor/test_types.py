@@ -18,21 +18,21 @@ from hypothesis import strategies as st
 
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.folder import FolderStore
-from cdclake.doctor.diagnose import RawBucket, diagnose
-from cdclake.doctor.findings import Code
 from cdclake.lake.raw.normalize import normalize
 from cdclake.lake.raw.reader import inspect_raw_file, read_raw
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.rawfiles import raw_files
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table import TableState
+from cdclake_cli.doctor.diagnose import RawBucket, diagnose
+from cdclake_cli.doctor.findings import Code
 from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from cdclake.doctor.findings import Finding
+    from cdclake_cli.doctor.findings import Finding
 
 LOAD, CHANGE = "LOAD00000001.csv", "20240305-101500000.csv"
 NOW = datetime(2024, 3, 6, tzinfo=timezone.utc)

@@ -25,8 +25,8 @@ from cdclake.concurrency import CALLS_AT_ONCE
 from cdclake.errors import CdclakeError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.position import position
-from cdclake.oracle import ChangeRow, LakeRow, merge
 from cdclake.ports import JobRun, JobState
+from cdclake_devkit.oracle import ChangeRow, LakeRow, merge
 from on_raw_file.handler import Dependencies, handle
 from tests.builders import LAKE, RAW, FolderInstallation, ended
 from tests.lake.table import by_key, rows_of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests import ROOT
+from tests import CODE_PATH, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,7 @@ class Walk:
         (folder / ".venv").symlink_to(ROOT / ".venv")
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDCLAKE_"))},
-            "PYTHONPATH": str(ROOT / "glue_jobs"),  # the code beside this test, wherever .venv was set up
+            "PYTHONPATH": CODE_PATH,
             "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,

@@ -16,16 +16,16 @@ import pytest
 import cdclake
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
-from cdclake.cli.aws.services import Services
-from cdclake.cli.pipeline import Pipeline
-from cdclake.cli.target import Target
 from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.status import LATE_AFTER_MINUTES, Health, TableStatus, table_statuses
-from cdclake.devkit.local import EmbeddedAws, LocalDeployment, deploy
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INITIAL, Attribute
 from cdclake.model.table import TableName
+from cdclake_cli.aws.services import Services
+from cdclake_cli.pipeline import Pipeline
+from cdclake_cli.target import Target
+from cdclake_devkit.local import EmbeddedAws, LocalDeployment, deploy
 from tests.conftest import COUNTS
 from tests.lake.raw.mutated_files import ABORTS_PYARROW
 from tests.tiers import TIER, Tier

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.adapters.dynamodb import DynamoState
-from cdclake.devkit.local import EmbeddedAws, deploy
-from cdclake.devkit.local.deploy import LocalDeployment
 from cdclake.model.names import JOB_CONTROLLER, STATE_TABLE, Attribute, Sentinel
+from cdclake_devkit.local import EmbeddedAws, deploy
+from cdclake_devkit.local.deploy import LocalDeployment
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,12 +26,12 @@ import pytest
 from pyarrow import fs
 
 from cdclake.adapters.dynamodb import DynamoState
-from cdclake.devkit.local import EmbeddedAws, deploy
-from cdclake.devkit.local.deploy import DEFAULT_DEPLOYMENT, create_role, place_of
-from cdclake.devkit.local.roles import ON_RAW_FILE, policies
-from cdclake.devkit.strict_aws.access.policies import allows, as_list
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import JOB_CONTROLLER, STATE_TABLE, Attribute, Sentinel
+from cdclake_devkit.local import EmbeddedAws, deploy
+from cdclake_devkit.local.deploy import DEFAULT_DEPLOYMENT, create_role, place_of
+from cdclake_devkit.local.roles import ON_RAW_FILE, policies
+from cdclake_devkit.strict_aws.access.policies import allows, as_list
 from tests import ROOT
 from tests.infra.calls import Recorder
 from tests.infra.documented import documented_policy
@@ -40,12 +40,12 @@ from tests.infra.reasons import JOBS, REASONS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake.devkit.strict_aws.access.policies import Permission
+    from cdclake_devkit.strict_aws.access.policies import Permission
 
 pytestmark = [pytest.mark.spark, pytest.mark.aws, pytest.mark.long]
 
 TABLE, FOLDER = "cdc.sales_order_fact", "cdc/sales_order_fact/"
-COMMAND = [sys.executable, "-c", "from cdclake.cli.main import main; main()"]
+COMMAND = [sys.executable, "-c", "from cdclake_cli.main import main; main()"]
 ORDERS, TOUCHED = 20_000, 1_000
 CHANGE_FILE = "20240305-100000000.parquet"
 WAIT_SECONDS = 240

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.adapters.memory import MemoryJobs
-from cdclake.cli.aws.job_history import StartedRun
-from cdclake.cli.pipeline import Pipeline, PipelineOutcome
-from cdclake.cli.target import Target
 from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.jobs.arguments import parse_item
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.ports import JobRun, JobState
+from cdclake_cli.aws.job_history import StartedRun
+from cdclake_cli.pipeline import Pipeline, PipelineOutcome
+from cdclake_cli.target import Target
 from tests.builders import LAKE, RAW
 from tests.e2e.orders import PATH, Orders, after, change_name
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from cdclake.devkit.strict_aws.access.requests import deleted_objects, permissions_of
-from cdclake.devkit.strict_aws.access.roles import requested
+from cdclake_devkit.strict_aws.access.requests import deleted_objects, permissions_of
+from cdclake_devkit.strict_aws.access.roles import requested
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from cdclake.devkit.strict_aws.access.policies import Permission
+    from cdclake_devkit.strict_aws.access.policies import Permission
 
 
 class Recorder:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tests import ROOT
 
 if TYPE_CHECKING:
-    from cdclake.devkit.local.roles import Place
+    from cdclake_devkit.local.roles import Place
 
 _PERMISSIONS = ROOT / "docs" / "permissions.md"
 _FIELDS = {"ACCOUNT": "account", "REGION": "region", "RAW-BUCKET": "raw_bucket", "LAKE-BUCKET": "lake_bucket"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cdclake.devkit.local.roles import ON_RAW_FILE
 from cdclake.model.names import JOB_CONTROLLER, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE
+from cdclake_devkit.local.roles import ON_RAW_FILE
 
 JOBS = (JOB_CONTROLLER, JOB_PROCESS_TABLE, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
 FUNCTION = "cdclake-on-raw-file"

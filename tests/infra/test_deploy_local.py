@@ -17,8 +17,8 @@ from deploy_local.job_run import Request, run
 from deploy_local.modules import link_modules
 from deploy_local.unsupported import UnsupportedType, dead_letter_targets, remove_unsupported, with_dead_letter_outputs
 
-from cdclake.devkit.local.jobs import JobRunState
 from cdclake.errors import ConfigurationError
+from cdclake_devkit.local.jobs import JobRunState
 from cdclake_infra.build import PIPELINE, STORAGE
 from tests.infra.stacks import ACCOUNT, CODE_BUCKET, REGION
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from cdclake.devkit.local import EmbeddedAws
+    from cdclake_devkit.local import EmbeddedAws
     from cdclake_infra.gate import CheckedStacks
 
 TARGET = Account(ACCOUNT, REGION)
@@ -136,7 +136,7 @@ def test_a_module_that_is_not_installed_is_refused(tmp_path: Path):
 
 @pytest.fixture(scope="module")
 def aws() -> Iterator[EmbeddedAws]:
-    from cdclake.devkit.local import EmbeddedAws
+    from cdclake_devkit.local import EmbeddedAws
 
     with EmbeddedAws() as embedded:
         embedded.client("s3").create_bucket(Bucket=BUCKET)

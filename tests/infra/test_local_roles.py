@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdclake.devkit.local.roles import FILE, ON_RAW_FILE, Place, policies
+from cdclake_devkit.local.roles import FILE, ON_RAW_FILE, Place, policies
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize
 from tests.infra.reasons import FUNCTION, JOBS

@@ -129,7 +129,7 @@ def test_the_spark_jobs_have_the_tested_versions():
 
 
 def test_the_python_shell_jobs_have_the_projects_boto3():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "glue_jobs" / "pyproject.toml").read_text())["project"]
     assert {f"{pin.name}=={pin.version}" for pin in pins(PYTHON_SHELL)} >= set(project["dependencies"])
 
 

@@ -19,7 +19,7 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.undo import apply_undo, plan_rollback
-from cdclake.devkit.local import EmbeddedAws
+from cdclake_devkit.local import EmbeddedAws
 from tests.lake.table import Table
 
 if TYPE_CHECKING:

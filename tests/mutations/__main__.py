@@ -18,7 +18,7 @@ from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests import ROOT
+from tests import CODE, ROOT
 from tests.mutations.faults import FAULTS, PACKAGE, Fault
 
 if TYPE_CHECKING:
@@ -115,7 +115,11 @@ class Copy:
     def run(self, tier: str, *arguments: str) -> Run:
         """Run tests of a tier, up to the first that fails."""
         command = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments)
-        env = {**os.environ, "PYTHONPATH": str(self._root / "glue_jobs"), "CDCLAKE_TESTS": tier}
+        env = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(str(self._root / name) for name in CODE),
+            "CDCLAKE_TESTS": tier,
+        }
         done = subprocess.run(command, cwd=self._root, env=env, capture_output=True, text=True, errors="replace")
         return Run(done.returncode, done.stdout + done.stderr)
 

@@ -12,11 +12,11 @@ from moto.server import ThreadedMotoServer
 
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.s3 import S3Store
-from cdclake.cli.target import Target
 from cdclake.commit.log import ChangeLog
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import STATE_TABLE, Attribute
 from cdclake.model.table import TableName
+from cdclake_cli.target import Target
 from tests import ROOT
 from tests.builders import LakeBuilder
 from tests.cli.test_docs import commands

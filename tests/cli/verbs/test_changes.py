@@ -5,10 +5,10 @@ import json
 import boto3
 import pytest
 
-from cdclake.cli.target import Target
 from cdclake.model.change import ChangeKind, ChangeRecord
 from cdclake.model.drift import ColumnDrift
 from cdclake.model.table import TableName
+from cdclake_cli.target import Target
 
 
 def line_of(result, first):

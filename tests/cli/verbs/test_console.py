@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.cli.aws.services import connect
-from cdclake.cli.errors import explain
-from cdclake.cli.target import Target
-from cdclake.console.context import Console
-from cdclake.loopback import listen
+from cdclake_cli.aws.services import connect
+from cdclake_cli.console.context import Console
+from cdclake_cli.errors import explain
+from cdclake_cli.loopback import listen
+from cdclake_cli.target import Target
 from tests.console.conftest import new_browser
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def console(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     with closing(listen(0, "a test")) as taken:
         nowhere = f"http://127.0.0.1:{taken.getsockname()[1]}"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    command = [sys.executable, "-c", "from cdclake.cli.main import main; main()", "console", "--endpoint-url", nowhere]
+    command = [sys.executable, "-c", "from cdclake_cli.main import main; main()", "console", "--endpoint-url", nowhere]
     process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True, env=environment)
     with process:
         try:

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from cdclake.cli.printing.output import OutputFormat
-from cdclake.cli.verbs.demo import show
 from cdclake.commit.report import ChangeSummary
-from cdclake.devkit.shop.checksum import ChecksumComparison
-from cdclake.devkit.shop.demo import EVENT, HOURLY, DemoReport, TableStep
-from cdclake.devkit.shop.iceberg_reader import CountReport
+from cdclake_cli.printing.output import OutputFormat
+from cdclake_devkit.shop.checksum import ChecksumComparison
+from cdclake_devkit.shop.demo import EVENT, HOURLY, DemoReport, TableStep
+from cdclake_devkit.shop.iceberg_reader import CountReport
+from cdclake_devkit.verbs.demo import show
 
 READER = CountReport("cdclake.shop_product", 48, 3, 0, 0, "")
 

@@ -12,17 +12,17 @@ import boto3
 import pyarrow as pa
 import pytest
 
-from cdclake.cli.aws.environment import aws_environment, environment
-from cdclake.cli.printing.output import OutputFormat
-from cdclake.cli.target import Target
-from cdclake.cli.verbs.diff import show
 from cdclake.lake.read.diff_report import DiffReport
+from cdclake_cli.aws.environment import aws_environment, environment
+from cdclake_cli.printing.output import OutputFormat
+from cdclake_cli.target import Target
+from cdclake_cli.verbs.diff import show
 from tests.lake.over_time import TABLE, TableOverTime
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMAND = "from cdclake.cli.main import main; main()"
+COMMAND = "from cdclake_cli.main import main; main()"
 REPORT = DiffReport(
     inserted=1_200,
     updated=1,

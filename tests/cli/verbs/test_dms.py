@@ -13,10 +13,10 @@ from botocore.model import ServiceModel, StructureShape
 from botocore.validate import ParamValidator
 from cfnlint.api import ManualArgs, lint
 
-from cdclake.doctor.dms.recommended import mapping_rules, task_settings
-from cdclake.doctor.dms.setting import Setting, Source
-from cdclake.doctor.dms.sources import SOURCES
-from cdclake.doctor.dms.templates import Choices
+from cdclake_cli.doctor.dms.recommended import mapping_rules, task_settings
+from cdclake_cli.doctor.dms.setting import Setting, Source
+from cdclake_cli.doctor.dms.sources import SOURCES
+from cdclake_cli.doctor.dms.templates import Choices
 
 if TYPE_CHECKING:
     from pathlib import Path

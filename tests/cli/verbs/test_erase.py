@@ -9,8 +9,8 @@ import pytest
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
-from cdclake.cli.target import Target
 from cdclake.model.names import STATE_TABLE, Attribute
+from cdclake_cli.target import Target
 from tests.lake.operations.erase.erasable_table import (
     COLUMNS,
     SECRET_ID,

@@ -9,8 +9,8 @@ import pytest
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
-from cdclake.cli.target import Target
 from cdclake.model.names import STATE_TABLE
+from cdclake_cli.target import Target
 from tests.lake.over_time import TABLE, TableOverTime, versioned_bucket
 from tests.lake.table import NAME, RAW_PREFIX
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdclake.adapters.memory import MemoryJobs
-from cdclake.cli.aws.services import Services
-from cdclake.cli.signals import exiting_on_signals
 from cdclake.errors import RetryableError
 from cdclake.ports import JobState
+from cdclake_cli.aws.services import Services
+from cdclake_cli.signals import exiting_on_signals
 
 if TYPE_CHECKING:
     from cdclake.ports import JobRun

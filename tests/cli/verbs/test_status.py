@@ -8,11 +8,11 @@ import boto3
 import pytest
 from rich.console import Console
 
-from cdclake.cli.aws.untyped import Untyped
-from cdclake.cli.printing.output import TextOutput
-from cdclake.cli.verbs.status import show
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.control.status import Health, TableStatus
+from cdclake_cli.aws.untyped import Untyped
+from cdclake_cli.printing.output import TextOutput
+from cdclake_cli.verbs.status import show
 
 STORE, PRODUCT = "cdclake-raw/shop/store/", "cdclake-raw/shop/product/"
 
@@ -110,7 +110,7 @@ def test_status_changes_nothing(cdclake, lake):
 
 
 def test_a_long_table_is_cut_after_the_tables_that_need_action(cdclake, lake, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("cdclake.cli.verbs.status.MAX_ROWS", 1)
+    monkeypatch.setattr("cdclake_cli.verbs.status.MAX_ROWS", 1)
     lake.record_run(STORE, {"LastRunState": "FAILED", "LastError": "BadRowError: Op is X. Correct the file"})
     result = cdclake("status")
     assert result.exit_code == 6

@@ -16,9 +16,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cdclake.devkit.dms.attributes import attributes_for
-from cdclake.devkit.dms.csv_text import csv_text
-from cdclake.devkit.dms.files import (
+from cdclake.errors import SchemaMismatchError
+from cdclake.lake.storage.keys import UNSENT
+from cdclake.model.table import TableName
+from cdclake_cli.dms.attributes import attributes_for
+from cdclake_cli.dms.csv_text import csv_text
+from cdclake_cli.dms.files import (
     CHAR_LENGTH,
     ChangeRows,
     TableChangeRows,
@@ -26,11 +29,8 @@ from cdclake.devkit.dms.files import (
     full_load_bytes,
     transaction_bytes,
 )
-from cdclake.devkit.dms.names import change_path, full_load_path, transactions_key
-from cdclake.devkit.dms.settings import DmsSettings, settings_from
-from cdclake.errors import SchemaMismatchError
-from cdclake.lake.storage.keys import UNSENT
-from cdclake.model.table import TableName
+from cdclake_cli.dms.names import change_path, full_load_path, transactions_key
+from cdclake_cli.dms.settings import DmsSettings, settings_from
 from tests.examples import examples
 from tests.lake.table import NAME, Table
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cdclake.devkit.shop.checksum import read_lake
 from cdclake.model.layout import LakeLayout
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.table import TableName
 from cdclake.model.versions import CHANGE_ID, MONTH, VALID_FROM, YEAR
+from cdclake_devkit.shop.checksum import read_lake
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,19 +10,19 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.devkit.dms.settings import settings_from
-from cdclake.devkit.feed.feed import Feed
-from cdclake.devkit.feed.options import DeleteImage, FeedOptions, OperationShares
 from cdclake.model.position import position
 from cdclake.model.rawfiles import file_order, read_time
-from cdclake.oracle import ChangeRow, Load, history, merge
+from cdclake_cli.dms.settings import settings_from
+from cdclake_devkit.feed.feed import Feed
+from cdclake_devkit.feed.options import DeleteImage, FeedOptions, OperationShares
+from cdclake_devkit.oracle import ChangeRow, Load, history, merge
 from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.devkit.feed.schedule import FeedFile
-    from cdclake.oracle import Row, Version
+    from cdclake_devkit.feed.schedule import FeedFile
+    from cdclake_devkit.oracle import Row, Version
 
 COLUMNS = "id bigint, part string, code char(3), n smallint, note string, at timestamp, price decimal(9,2), city string"
 LOADED_UTC = datetime(1900, 1, 1, tzinfo=timezone.utc)

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
-from cdclake.cli.main import app
-from cdclake.devkit.local import EmbeddedAws, deploy
-from cdclake.devkit.local.deploy import DEFAULT_DEPLOYMENT
 from cdclake.model.names import STATE_TABLE, Attribute, Sentinel
+from cdclake_cli.main import app
+from cdclake_devkit.local import EmbeddedAws, deploy
+from cdclake_devkit.local.deploy import DEFAULT_DEPLOYMENT
 from tests.devkit.feed.combinations import COMBINATIONS, SMALL, key_of
 from tests.devkit.feed.expectation import check_table
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cdclake.cli.main import app
+from cdclake_cli.main import app
 from tests import ROOT
 from tests.builders import FolderInstallation
 

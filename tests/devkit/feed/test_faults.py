@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from cdclake.cli.main import app
 from cdclake.model.names import Attribute, RunState, Sentinel
+from cdclake_cli.main import app
 from tests.builders import LAKE, RAW, FolderInstallation
 from tests.devkit.feed.combinations import SMALL
 from tests.devkit.feed.expectation import check_table

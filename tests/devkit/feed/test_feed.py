@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.devkit.dms.settings import settings_from
-from cdclake.devkit.feed.feed import Feed
-from cdclake.devkit.feed.options import DeleteImage, FeedOptions, OperationShares
-from cdclake.devkit.feed.schedule import FileKind
+from cdclake_cli.dms.settings import settings_from
+from cdclake_devkit.feed.feed import Feed
+from cdclake_devkit.feed.options import DeleteImage, FeedOptions, OperationShares
+from cdclake_devkit.feed.schedule import FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.devkit.feed.schedule import FeedFile
+    from cdclake_devkit.feed.schedule import FeedFile
 
 
 def options(**more: Any) -> FeedOptions:

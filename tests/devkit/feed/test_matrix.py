@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from cdclake.cli.main import app
 from cdclake.model.names import Attribute, RunState
+from cdclake_cli.main import app
 from tests.builders import LAKE, RAW, FolderInstallation
 from tests.devkit.feed.combinations import COMBINATIONS, SMALL, key_of
 from tests.devkit.feed.expectation import check_history, check_table

@@ -11,12 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from cdclake.adapters.memory import MemoryStore
-from cdclake.cli.main import app
-from cdclake.devkit.feed.feed import Feed
-from cdclake.devkit.feed.options import FeedOptions
-from cdclake.devkit.feed.write import write_feed
 from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableName
+from cdclake_cli.main import app
+from cdclake_devkit.feed.feed import Feed
+from cdclake_devkit.feed.options import FeedOptions
+from cdclake_devkit.feed.write import write_feed
 
 
 class MeasuringStore(MemoryStore):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.devkit.local import EmbeddedAws
+from cdclake_devkit.local import EmbeddedAws
 from tests.devkit.local.workbench import Workbench
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from botocore.exceptions import ClientError
 
-from cdclake.devkit.local.activity import Activity
-from cdclake.devkit.local.environment import child_environment
-from cdclake.devkit.local.jobs import JobKind, JobRuns, JobRunState, Run, error_message
 from cdclake.errors import JobRunError
+from cdclake_devkit.local.activity import Activity
+from cdclake_devkit.local.environment import child_environment
+from cdclake_devkit.local.jobs import JobKind, JobRuns, JobRunState, Run, error_message
 from tests.builders import eventually
 from tests.devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench, alive
 

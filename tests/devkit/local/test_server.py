@@ -19,9 +19,9 @@ import pytest
 from botocore.exceptions import ClientError
 from pyarrow import fs
 
-from cdclake.devkit.local import EmbeddedAws
-from cdclake.devkit.local.web import RequestGuard
 from cdclake.errors import ConfigurationError
+from cdclake_devkit.local import EmbeddedAws
+from cdclake_devkit.local.web import RequestGuard
 from tests.devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def test_a_port_in_use_is_a_clear_error() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        code = f"from cdclake.devkit.local import serve; serve({port})"
+        code = f"from cdclake_devkit.local import serve; serve({port})"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert done.stdout == ""
@@ -234,8 +234,8 @@ def test_nothing_is_left_after_the_end(tmp_path: Path) -> None:
     code = """
 import sys, threading
 from pathlib import Path
-from cdclake.devkit.local import EmbeddedAws
-from cdclake.devkit.local.web import RequestGuard
+from cdclake_devkit.local import EmbeddedAws
+from cdclake_devkit.local.web import RequestGuard
 for turn in range(2):
     with EmbeddedAws() as aws:
         assert not aws.client("s3").list_buckets()["Buckets"], "state of the previous one"

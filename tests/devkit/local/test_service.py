@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
-from cdclake.devkit.local.deploy import create_role
+from cdclake_devkit.local.deploy import create_role
 from tests.builders import eventually
 from tests.devkit.local.workbench import alive
 
@@ -40,7 +40,7 @@ time.sleep(1000)
 def served() -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
     """A serving process and the line it printed."""
     with subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", "from cdclake.devkit.local import serve; serve(0)"],
+        [sys.executable, "-W", "error", "-c", "from cdclake_devkit.local import serve; serve(0)"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -12,10 +12,10 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from cdclake.devkit.local.deploy import create_role
+from cdclake_devkit.local.deploy import create_role
 
 if TYPE_CHECKING:
-    from cdclake.devkit.local import EmbeddedAws
+    from cdclake_devkit.local import EmbeddedAws
 
 BUCKET = "bucket-of-tests"
 ACTIONS = ["s3:GetObject", "s3:PutObject", "s3:ListBucket"]

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow.parquet as pq
 
 from cdclake.adapters.memory import MemoryStore
-from cdclake.devkit.dms.settings import BeforeImages, DataFormat, DmsSettings
-from cdclake.devkit.replicate.mysql import connection as mysql
-from cdclake.devkit.replicate.mysql.source import MysqlSource
-from cdclake.devkit.replicate.mysql.types import quoted_identifier
-from cdclake.devkit.replicate.postgres import connection as postgres
-from cdclake.devkit.replicate.postgres.log import wait_until_unused
-from cdclake.devkit.replicate.postgres.source import PostgresSource
-from cdclake.devkit.replicate.postgres.types import TypeMapping
-from cdclake.devkit.replicate.service import Replication, ReplicationTask
 from cdclake.model.rawfiles import RawKind, raw_files
-from cdclake.oracle import ChangeRow, merge
+from cdclake_cli.dms.settings import BeforeImages, DataFormat, DmsSettings
+from cdclake_cli.sources.mysql import connection as mysql
+from cdclake_cli.sources.mysql.types import quoted_identifier
+from cdclake_cli.sources.postgres import connection as postgres
+from cdclake_cli.sources.postgres.types import TypeMapping
+from cdclake_devkit.oracle import ChangeRow, merge
+from cdclake_devkit.replicate.mysql.source import BinlogSource
+from cdclake_devkit.replicate.postgres.log import wait_until_unused
+from cdclake_devkit.replicate.postgres.source import WalSource
+from cdclake_devkit.replicate.service import Replication, ReplicationTask
 
 if TYPE_CHECKING:
-    from cdclake.devkit.replicate.progress import ReplicationProgress
-    from cdclake.devkit.replicate.source import Source
     from cdclake.ports import ObjectStore
+    from cdclake_devkit.replicate.progress import ReplicationProgress
+    from cdclake_devkit.replicate.source import LoggedSource
 
 PARQUET = DmsSettings(data_format=DataFormat.PARQUET, timestamp_column_name="sent", header_columns=("AR_H_CHANGE_SEQ",))
 WITH_KEYS = replace(PARQUET, before_images=BeforeImages.PRIMARY_KEY)
@@ -57,7 +57,7 @@ class TestDatabase(ABC):
 
     @property
     @abstractmethod
-    def source(self) -> Source:
+    def source(self) -> LoggedSource:
         """The database, as a source."""
 
     @abstractmethod
@@ -156,8 +156,8 @@ class MariadbDatabase(TestDatabase):
         self.connection.close()
 
     @property
-    def source(self) -> MysqlSource:
-        return MysqlSource(self.connection_options, self.schema)
+    def source(self) -> BinlogSource:
+        return BinlogSource(self.connection_options, self.schema)
 
     def connect(self) -> Any:
         return mysql.connect(self.connection_options, database=self.schema)
@@ -196,8 +196,8 @@ class PostgresDatabase(TestDatabase):
         self._on_server(f'drop database "{self.database}" with (force)')
 
     @property
-    def source(self) -> PostgresSource:
-        return PostgresSource(self.connection_options, self.database, TypeMapping.from_settings(self.settings))
+    def source(self) -> WalSource:
+        return WalSource(self.connection_options, self.database, TypeMapping.from_settings(self.settings))
 
     def connect(self) -> Any:
         connection = postgres.connect(self.connection_options, self.database)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from cdclake.devkit.dms.settings import DmsSettings
-from cdclake.devkit.replicate.batch import Batch, CommittedRow, change_sequence, split_by_file
-from cdclake.devkit.replicate.mysql.types import MysqlColumn
-from cdclake.devkit.replicate.progress import BinlogPosition, ReplicationProgress
-from cdclake.devkit.replicate.transactions import ChangeRow, Transaction
 from cdclake.model.table import TableName
+from cdclake_cli.dms.settings import DmsSettings
+from cdclake_cli.sources.mysql.types import MysqlColumn
+from cdclake_cli.sources.positions import BinlogPosition
+from cdclake_devkit.replicate.batch import Batch, CommittedRow, change_sequence, split_by_file
+from cdclake_devkit.replicate.progress import ReplicationProgress
+from cdclake_devkit.replicate.transactions import ChangeRow, Transaction
 
 NOON = datetime(2024, 3, 5, 12, tzinfo=timezone.utc)
 ID, NAME = MysqlColumn("id", "int"), MysqlColumn("name", "varchar")

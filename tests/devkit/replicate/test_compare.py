@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cdclake.devkit.replicate.compare import MAX_EXAMPLES, RowComparison, compare_rows
-from cdclake.devkit.replicate.compare_parts import compare_in_parts
 from cdclake.model import position
+from cdclake_cli.sources.compare import MAX_EXAMPLES, RowComparison, compare_rows
+from cdclake_cli.sources.compare_parts import compare_in_parts
 
 SOURCE = pa.table(
     {

@@ -17,12 +17,12 @@ import pytest
 
 from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.memory import MemoryStore
-from cdclake.cli.source_database import PASSWORD_VARIABLE
-from cdclake.devkit.dms.settings import DmsSettings
-from cdclake.devkit.replicate import service
-from cdclake.devkit.replicate.batch import Batch
-from cdclake.devkit.replicate.progress import ProgressFile
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
+from cdclake_cli.dms.settings import DmsSettings
+from cdclake_cli.sources.options import PASSWORD_VARIABLE
+from cdclake_devkit.replicate import service
+from cdclake_devkit.replicate.batch import Batch
+from cdclake_devkit.replicate.progress import ProgressFile
 from tests.builders import eventually
 from tests.devkit.replicate.source_database import WITH_KEYS, TestDatabase
 from tests.dying_store import Death, DiedError, DyingStore
@@ -30,7 +30,7 @@ from tests.dying_store import Death, DiedError, DyingStore
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cdclake.devkit.replicate.transactions import Transaction
+    from cdclake_devkit.replicate.transactions import Transaction
 
 
 TABLE = "create table t (id int primary key, v int)"
@@ -274,7 +274,7 @@ class Command:
     def __init__(self, source: TestDatabase, folder: Path) -> None:
         options = source.connection_options
         self._arguments = [
-            *(sys.executable, "-c", "from cdclake.cli.main import main; main()", "local", "replicate"),
+            *(sys.executable, "-c", "from cdclake_cli.main import main; main()", "local", "replicate"),
             *(source.source.database, "--engine", source.engine, "--user", str(options.user)),
             *("--socket", options.socket, "--port", str(options.port), "--folder", str(folder)),
             *("--set", "CdcMaxBatchInterval=1"),

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from cdclake.cli.main import app
-from cdclake.cli.source_database import PASSWORD_VARIABLE
-from cdclake.devkit.replicate import compare_parts
-from cdclake.devkit.replicate.verify import TableVerification, verify
 from cdclake.lake.read.as_of import TableLocation
+from cdclake_cli.main import app
+from cdclake_cli.sources import compare_parts
+from cdclake_cli.sources.options import PASSWORD_VARIABLE
+from cdclake_cli.sources.verify import TableVerification, verify
 from tests.lake.over_time import TABLE, TableOverTime
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.adapters.memory import MemoryStore
-from cdclake.devkit.shop.checksum import checksum, compare_checksums, read_lake
 from cdclake.errors import IntegrityError
 from cdclake.model.layout import LakeLayout
 from cdclake.model.table import TableName
+from cdclake_devkit.shop.checksum import checksum, compare_checksums, read_lake
 
 COLUMNS = pa.schema(
     [

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from cdclake.commit.report import ChangeSummary
-from cdclake.devkit.shop.checksum import ChecksumComparison
-from cdclake.devkit.shop.demo import EVENT, HOURLY, DemoReport, TableStep
-from cdclake.devkit.shop.iceberg_reader import Count, CountReport, compare_counts
+from cdclake_devkit.shop.checksum import ChecksumComparison
+from cdclake_devkit.shop.demo import EVENT, HOURLY, DemoReport, TableStep
+from cdclake_devkit.shop.iceberg_reader import Count, CountReport, compare_counts
 
 ORDERS = 5_000
 TABLES = ["shop.product", "shop.productorder", "shop.store"]
@@ -18,7 +18,7 @@ TABLES = ["shop.product", "shop.productorder", "shop.store"]
 
 @pytest.fixture(scope="module")
 def demo():
-    command = [sys.executable, "-c", "from cdclake.cli.main import main; main()", "demo", "--output", "json"]
+    command = [sys.executable, "-c", "from cdclake_cli.main import main; main()", "demo", "--output", "json"]
     return subprocess.run([*command, "--orders", str(ORDERS)], capture_output=True, text=True, check=False)
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cdclake.devkit.local import EmbeddedAws, LocalDeployment, deploy
-from cdclake.devkit.shop.job_logs import failed_runs
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE
+from cdclake_devkit.local import EmbeddedAws, LocalDeployment, deploy
+from cdclake_devkit.shop.job_logs import failed_runs
 
 
 @pytest.mark.aws

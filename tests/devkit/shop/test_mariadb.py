@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 import pymysql
 import pytest
 
-from cdclake.devkit.replicate.mysql.connection import connect
-from cdclake.devkit.shop import mariadb as module
-from cdclake.devkit.shop.mariadb import PrivateMariadb
 from cdclake.errors import ConfigurationError
+from cdclake_cli.sources.mysql.connection import connect
+from cdclake_devkit.shop import mariadb as module
+from cdclake_devkit.shop.mariadb import PrivateMariadb
 
 if TYPE_CHECKING:
-    from cdclake.devkit.replicate.mysql.connection import ConnectionOptions
+    from cdclake_cli.sources.mysql.connection import ConnectionOptions
 
 pytestmark = pytest.mark.database
 
 _START_SERVER = """
-from cdclake.devkit.shop.mariadb import PrivateMariadb
+from cdclake_devkit.shop.mariadb import PrivateMariadb
 with PrivateMariadb() as server:
     print(server.connection_options.socket, flush=True)
     input()

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.devkit.shop import shop_database
-from cdclake.devkit.shop.data import PRODUCT, PRODUCTORDER, STORE
-from cdclake.devkit.shop.shop_database import DATABASE, PostgresqlShop, sql_files
 from cdclake.errors import JobRunError
+from cdclake_devkit.shop import shop_database
+from cdclake_devkit.shop.data import PRODUCT, PRODUCTORDER, STORE
+from cdclake_devkit.shop.shop_database import DATABASE, PostgresqlShop, sql_files
 from tests.devkit.replicate.source_database import PostgresDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from cdclake.devkit.shop.postgresql import PrivatePostgresql
+    from cdclake_devkit.shop.postgresql import PrivatePostgresql
 
 pytestmark = pytest.mark.database
 

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 import psycopg2
 import pytest
 
-from cdclake.devkit.replicate.postgres.connection import connect, query
-from cdclake.devkit.shop import postgresql as module
-from cdclake.devkit.shop.postgresql import PrivatePostgresql
 from cdclake.errors import ConfigurationError, JobRunError
+from cdclake_cli.sources.postgres.connection import connect, query
+from cdclake_devkit.shop import postgresql as module
+from cdclake_devkit.shop.postgresql import PrivatePostgresql
 from tests.builders import eventually
 
 if TYPE_CHECKING:
-    from cdclake.devkit.replicate.postgres.connection import ConnectionOptions
+    from cdclake_cli.sources.postgres.connection import ConnectionOptions
 
 pytestmark = pytest.mark.database
 
 _START_SERVER = """
-from cdclake.devkit.shop.postgresql import PrivatePostgresql
+from cdclake_devkit.shop.postgresql import PrivatePostgresql
 with PrivatePostgresql() as server:
     print(server.connection_options.socket, flush=True)
     input()

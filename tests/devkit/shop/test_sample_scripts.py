@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from pymysql.constants import CLIENT
 
-from cdclake.devkit.replicate.mysql.connection import connect
-from cdclake.devkit.shop.shop_database import DATABASE, sql_files
+from cdclake_cli.sources.mysql.connection import connect
+from cdclake_devkit.shop.shop_database import DATABASE, sql_files
 from tests.devkit.replicate.source_database import MariadbDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake.devkit.shop.mariadb import PrivateMariadb
+    from cdclake_devkit.shop.mariadb import PrivateMariadb
 
 pytestmark = pytest.mark.database
 

@@ -7,7 +7,7 @@ import re
 import pyarrow as pa
 import pytest
 
-from cdclake.devkit.shop.data import PRODUCT, PRODUCTORDER, STORE
+from cdclake_devkit.shop.data import PRODUCT, PRODUCTORDER, STORE
 from tests import ROOT
 
 SAMPLE_DB = ROOT / "sample_db"

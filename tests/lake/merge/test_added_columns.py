@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from cdclake.errors import UnsentValueError
 from cdclake.model.snapshot import Snapshot
-from cdclake.oracle import ChangeRow, merge
+from cdclake_devkit.oracle import ChangeRow, merge
 from tests.examples import examples
 from tests.lake.merge.test_against_oracle import IN_PLACE, IN_STAGES, merged_in_place
 from tests.lake.table import Table

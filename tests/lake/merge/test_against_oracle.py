@@ -22,7 +22,7 @@ from cdclake.lake.raw import parquet, read_ahead
 from cdclake.lake.spark import backend, spark_backend
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.storage import reader, wide_rows, writer
-from cdclake.oracle import merge
+from cdclake_devkit.oracle import merge
 from tests.dying_store import Death, DiedError
 from tests.examples import examples
 from tests.lake.scd2.versions import printed
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.spark.backend import Backend
     from cdclake.lake.spark.spark_backend import SparkBackend
-    from cdclake.oracle import LakeRow
+    from cdclake_devkit.oracle import LakeRow
 
 COLUMNS = pa.schema(
     [

@@ -18,7 +18,7 @@ from cdclake.lake.raw.reader import Slice, inspect_raw_file
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.snapshot import DataFile
 from cdclake.model.table import TableSettings
-from cdclake.oracle import merge
+from cdclake_devkit.oracle import merge
 from tests.lake.table import Table, by_key
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from cdclake.devkit.replicate.batch import change_sequence
 from cdclake.errors import UnsettledKeyError
+from cdclake_devkit.replicate.batch import change_sequence
 from tests.lake.scd2.versions import check_newest_are_the_table, versions
 from tests.lake.table import Table
 

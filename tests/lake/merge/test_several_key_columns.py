@@ -12,7 +12,7 @@ import pytest
 from cdclake.lake.operations import engine
 from cdclake.lake.storage import reader, wanted_keys
 from cdclake.lake.storage.keys import row_keys
-from cdclake.oracle import merge
+from cdclake_devkit.oracle import merge
 from tests.lake.table import Table, by_key
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from cdclake.control.catalog.plan import catalog_entry, live_view
 from cdclake.errors import RefusedChangeError
 from cdclake.lake.operations.direct.input_tables import input_keys, input_rows
 from cdclake.model.catalog import CatalogName
-from cdclake.oracle import merge
+from cdclake_devkit.oracle import merge
 from tests.examples import examples
 from tests.lake.merge.test_against_oracle import COLUMNS as WIDE
 from tests.lake.merge.test_against_oracle import SECOND_HALF, feeds

@@ -11,7 +11,7 @@ from cdclake.adapters.stores import open_store
 from cdclake.control.run.spark_batch import batch_key, read_progress, run_batch, write_batch
 from cdclake.lake.operations.job import is_spark_alive
 from cdclake.model.names import Argument
-from cdclake.oracle import merge
+from cdclake_devkit.oracle import merge
 from tests.lake.table import Table, by_key
 
 if TYPE_CHECKING:

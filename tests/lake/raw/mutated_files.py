@@ -28,7 +28,6 @@ import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
 from cdclake.adapters.filesystem import FetchedFile
-from cdclake.doctor.sampling import read_columns
 from cdclake.errors import CdclakeError, LakeFilesError
 from cdclake.lake.operations.erase.raw_files import without_rows
 from cdclake.lake.raw.reader import inspect_raw_file, read, read_raw
@@ -45,6 +44,7 @@ from cdclake.model.rawfiles import ListedObject, RawFile, RawFormat, RawKind, pa
 from cdclake.model.schema import OP_COLUMN, Column, Schema
 from cdclake.model.snapshot import TombstoneFile
 from cdclake.model.table import TableSettings
+from cdclake_cli.doctor.sampling import read_columns
 from tests.lake.table import NAME, RAW_PREFIX, Table
 
 if TYPE_CHECKING:

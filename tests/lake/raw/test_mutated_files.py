@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from tests import ROOT
+from tests import CODE_PATH, ROOT
 from tests.conftest import COUNTS
 from tests.lake.raw.mutated_files import ABORT_AT, mutation, read_through_product, seeds
 from tests.tiers import TIER, Tier
@@ -55,7 +55,7 @@ def results(first: int, count: int, salt: str) -> Iterator[Result]:
 def _in_child(first: int, count: int, salt: str) -> tuple[list[dict[str, Any]], str]:
     """The lines of a child process, at least one, and why it ended."""
     command = [sys.executable, "-m", "tests.lake.raw.mutated_files", str(first), str(count), salt]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "glue_jobs"), str(ROOT)])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([CODE_PATH, str(ROOT)])}
     try:
         child = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, timeout=PROCESS_SECONDS, check=False

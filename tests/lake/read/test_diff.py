@@ -19,7 +19,7 @@ from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.diff import plan_diff, read_diff
 from cdclake.lake.read.diff_report import report
-from cdclake.oracle import ChangeRow, merge
+from cdclake_devkit.oracle import ChangeRow, merge
 from tests.examples import examples
 from tests.lake.over_time import TABLE, TableOverTime
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cdclake.lake.read.diff import DiffPlan
-    from cdclake.oracle import LakeRow
+    from cdclake_devkit.oracle import LakeRow
 
 pytestmark = pytest.mark.spark
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cdclake.lake.spark.spark_backend import SparkBackend
-    from cdclake.oracle import Version
+    from cdclake_devkit.oracle import Version
 
 KEY = ("id",)
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("seen", pa.timestamp("us", tz="UTC"))])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.iceberg.table import Readers
-from cdclake.oracle import Load, history, merge
+from cdclake_devkit.oracle import Load, history, merge
 from tests.examples import examples
 from tests.lake.merge.test_against_oracle import (
     COLUMNS,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cdclake.lake.spark.backend import Backend
-    from cdclake.oracle import ChangeRow, Row, Version
+    from cdclake_devkit.oracle import ChangeRow, Row, Version
 
 TIME_COLUMNS = st.sampled_from([None, "at"])
 READERS = st.lists(st.sampled_from(Readers), min_size=2, max_size=2)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.versions import CHANGE_ID, OPERATION, VALID_FROM, VALID_TO, VALIDITY_FLAG
-from cdclake.oracle import LakeRow, Version
+from cdclake_devkit.oracle import LakeRow, Version
 from tests.lake.iceberg.readers import IcebergReaders
 
 if TYPE_CHECKING:

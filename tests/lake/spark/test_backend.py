@@ -16,7 +16,7 @@ from cdclake.lake.spark import spark_backend as spark_backend_module
 from cdclake.lake.spark.backend import run_on
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.spark.spark_backend import _ByPartition
-from cdclake.oracle import merge
+from cdclake_devkit.oracle import merge
 from tests.lake.table import Table, by_key
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from cdclake.lake.spark.worker import Worker
-    from cdclake.oracle import LakeRow
+    from cdclake_devkit.oracle import LakeRow
 
 ROUNDS = 30
 DELAYED_ACKNOWLEDGEMENT_S = 0.04

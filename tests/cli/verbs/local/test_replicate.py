@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cdclake.cli.verbs.local.replicate import SETTINGS
-from cdclake.devkit.dms.settings import BeforeImages, DataFormat, settings_from
-from cdclake.devkit.shop import mariadb, postgresql
+from cdclake_cli.dms.settings import BeforeImages, DataFormat, settings_from
+from cdclake_devkit.shop import mariadb, postgresql
+from cdclake_devkit.verbs.replicate import SETTINGS
 
 
 def test_without_a_server_the_sample_database_is_skipped(cdclake, monkeypatch, tmp_path):

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdclake.devkit.dms.settings import BeforeImages, DmsSettings
-from cdclake.devkit.replicate.mysql.connection import connect
 from cdclake.errors import IntegrityError
+from cdclake_cli.dms.settings import BeforeImages, DmsSettings
+from cdclake_cli.sources.mysql.connection import connect
 from tests.devkit.replicate.source_database import PARQUET, WITH_KEYS, MariadbDatabase, without
 
 if TYPE_CHECKING:
-    from cdclake.devkit.shop.mariadb import PrivateMariadb
+    from cdclake_devkit.shop.mariadb import PrivateMariadb
 
 TABLE = "create table t (id int primary key, v int)"
 
@@ -218,7 +218,7 @@ def test_a_statement_that_removes_rows_without_row_events_is_logged(
 ):
     source.replicate_after(TABLE, "insert into t values (1, 1)")
     source.run(statement)
-    with caplog.at_level(logging.WARNING, logger="cdclake"):
+    with caplog.at_level(logging.WARNING, logger="cdclake_devkit"):
         source.replicate()
     word = statement.split()[0]
     assert re.search(f"cannot express '{word} ", caplog.text, re.IGNORECASE)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.adapters.memory import MemoryStore
-from cdclake.devkit.dms.settings import ParallelLoad
-from cdclake.devkit.replicate.mysql.connection import ConnectionOptions, connect
-from cdclake.devkit.replicate.progress import BinlogPosition
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
+from cdclake_cli.dms.settings import ParallelLoad
+from cdclake_cli.sources.mysql.connection import ConnectionOptions, connect
+from cdclake_cli.sources.positions import BinlogPosition
 from tests.builders import eventually
 from tests.devkit.replicate.source_database import WITH_KEYS, MariadbDatabase
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cdclake.devkit.dms.settings import DmsSettings
-    from cdclake.devkit.shop.mariadb import PrivateMariadb
+    from cdclake_cli.dms.settings import DmsSettings
+    from cdclake_devkit.shop.mariadb import PrivateMariadb
 
 TABLE = "create table t (id int primary key, v int)"
 

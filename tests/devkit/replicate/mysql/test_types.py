@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from cdclake.devkit.replicate.mysql.source_tables import source_tables
-from cdclake.devkit.replicate.mysql.types import (
+from cdclake.errors import ConfigurationError, IntegrityError
+from cdclake_cli.sources.mysql.source_tables import source_tables
+from cdclake_cli.sources.mysql.types import (
     MysqlColumn,
     check_readable,
     time_text,
 )
-from cdclake.devkit.replicate.tables import selected_rows
-from cdclake.errors import ConfigurationError, IntegrityError
+from cdclake_cli.sources.tables import selected_rows
 from tests.devkit.replicate.source_database import without
 
 if TYPE_CHECKING:

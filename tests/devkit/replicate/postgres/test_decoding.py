@@ -6,8 +6,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from cdclake.devkit.replicate.postgres.decoding import DecodedRow, DecodedValue, Truncate, commit_time, parse_change
 from cdclake.model.table import TableName
+from cdclake_devkit.replicate.postgres.decoding import DecodedRow, DecodedValue, Truncate, commit_time, parse_change
 
 T = TableName("public", "t")
 

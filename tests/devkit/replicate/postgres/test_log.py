@@ -17,14 +17,14 @@ import pytest
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.folder import FolderStore
 from cdclake.commit.quarantine import quarantined_files
-from cdclake.devkit.dms.settings import BeforeImages, DmsSettings
-from cdclake.devkit.replicate.postgres.connection import connect
-from cdclake.doctor.diagnose import RawBucket, diagnose
 from cdclake.errors import BadRowError, ConfigurationError
 from cdclake.lake.operations.release import release
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.schema import wider_type
 from cdclake.model.table import TableState
+from cdclake_cli.dms.settings import BeforeImages, DmsSettings
+from cdclake_cli.doctor.diagnose import RawBucket, diagnose
+from cdclake_cli.sources.postgres.connection import connect
 from tests.builders import eventually
 from tests.devkit.replicate.source_database import PARQUET, WITH_KEYS, PostgresDatabase, without
 from tests.lake.scd2.versions import check_newest_are_the_table
@@ -145,7 +145,7 @@ def test_the_replica_identity_decides_what_is_known_of_the_row_before(
 def test_a_table_without_a_key_has_only_inserts(postgres: PostgresDatabase, caplog: pytest.LogCaptureFixture):
     postgres.replicate_after("create table t (v int)", "insert into t values (1)")
     caplog.clear()
-    with caplog.at_level(logging.WARNING, logger="cdclake"):
+    with caplog.at_level(logging.WARNING, logger="cdclake_devkit"):
         postgres.replicate_after("insert into t values (2)", "update t set v = v + 1", "delete from t")
     assert without(postgres.changed("t")) == [{"Op": "I", "v": 2}]
     assert caplog.messages == ["Updates and deletes of public.t are not replicated: it has no replica identity"]
@@ -155,7 +155,7 @@ def test_a_table_with_a_deferrable_key_has_only_inserts(postgres: PostgresDataba
     """The log then has no old keys: an update of a key would look like one of other columns."""
     postgres.run("create table t (id int primary key deferrable, v int)", "insert into t values (1, 1)")
     caplog.clear()
-    with caplog.at_level(logging.WARNING, logger="cdclake"):
+    with caplog.at_level(logging.WARNING, logger="cdclake_devkit"):
         assert changes_of(postgres, "update t set id = 2", "insert into t values (3, 3)") == [("I", 3, 3, None)]
     assert "it has no replica identity" in caplog.text
 
@@ -203,7 +203,7 @@ def test_all_know_whether_an_update_tells_the_key_before(
     insert = "insert into t values (1, 10), (2, 20)" if key == "id" else "insert into t values (1, 10)"
     postgres.replicate_after(*create, insert, settings=settings)
     changed = "id = 5 where id = 1" if key == "id" else "name = 'b'"
-    with caplog.at_level(logging.WARNING, logger="cdclake"):
+    with caplog.at_level(logging.WARNING, logger="cdclake_devkit"):
         postgres.replicate_after(f"update t set {changed}", settings=settings)
     assert (reason in caplog.text) is True
     assert bool(caplog.text) == bool(reason)
@@ -460,7 +460,7 @@ def test_a_truncate_is_logged(postgres: PostgresDatabase, caplog: pytest.LogCapt
     postgres.run(TABLE, "create table other (id int)", "insert into t values (1, 1)")
     postgres.replicate(only=("t",))
     caplog.clear()
-    with caplog.at_level(logging.WARNING, logger="cdclake"):
+    with caplog.at_level(logging.WARNING, logger="cdclake_devkit"):
         postgres.replicate_after("truncate t, other", "insert into t values (2, 2)", only=("t",))
     assert caplog.messages == ["Change files cannot express 'truncate public.t ...': load again with --anew"]
     assert [row["id"] for row in postgres.changed("t")] == [2]

@@ -14,13 +14,14 @@ import psycopg2
 import pytest
 
 from cdclake.adapters.memory import MemoryStore
-from cdclake.devkit.replicate.postgres import connection as module
-from cdclake.devkit.replicate.postgres.connection import ConnectionOptions, connect, query, source_error
-from cdclake.devkit.replicate.postgres.snapshot import end_of_wal
-from cdclake.devkit.replicate.postgres.source import PostgresSource
-from cdclake.devkit.replicate.progress import ProgressFile, WalPosition
-from cdclake.devkit.shop.postgresql import PrivatePostgresql
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
+from cdclake_cli.sources.positions import WalPosition
+from cdclake_cli.sources.postgres import connection as module
+from cdclake_cli.sources.postgres.connection import ConnectionOptions, connect, query, source_error
+from cdclake_cli.sources.postgres.snapshot import end_of_wal
+from cdclake_devkit.replicate.postgres.source import WalSource
+from cdclake_devkit.replicate.progress import ProgressFile
+from cdclake_devkit.shop.postgresql import PrivatePostgresql
 from tests.builders import eventually
 from tests.devkit.replicate.source_database import WITH_KEYS, PostgresDatabase
 
@@ -153,7 +154,7 @@ def test_two_buckets_have_slots_of_their_own(postgres: PostgresDatabase):
 
 def test_a_server_without_logical_log_is_refused():
     with PrivatePostgresql(settings={"wal_level": "replica"}) as server:
-        source = PostgresSource(server.connection_options, "postgres")
+        source = WalSource(server.connection_options, "postgres")
         with pytest.raises(ConfigurationError, match=r"wal_level = replica.*Set wal_level to logical.*rds"):
             source.session("x").__enter__()
 
@@ -161,7 +162,7 @@ def test_a_server_without_logical_log_is_refused():
 @pytest.mark.parametrize("slots", [0, 1])
 def test_a_server_without_a_free_slot_is_refused(slots: int):
     with PrivatePostgresql(settings={"max_replication_slots": str(slots)}) as server:
-        source = PostgresSource(server.connection_options, "postgres")
+        source = WalSource(server.connection_options, "postgres")
         with closing(connect(server.connection_options, "postgres")) as connection:
             for number in range(slots):
                 query(connection, f"select pg_create_physical_replication_slot('other{number}')")
@@ -172,7 +173,7 @@ def test_a_server_without_a_free_slot_is_refused(slots: int):
 def test_a_database_in_another_encoding_is_refused(postgres: PostgresDatabase):
     postgres.run(f"create database {postgres.database}latin encoding latin1 locale 'C' template template0")
     try:
-        source = PostgresSource(postgres.connection_options, f"{postgres.database}latin")
+        source = WalSource(postgres.connection_options, f"{postgres.database}latin")
         with pytest.raises(ConfigurationError, match="has the encoding LATIN1"):
             source.session("x").__enter__()
     finally:
@@ -220,7 +221,7 @@ def test_an_unknown_table_or_database_is_refused(postgres: PostgresDatabase):
         postgres.replicate(only=("t", "nothing", "s.t"))
     assert slots(postgres) == []
     with pytest.raises(ConfigurationError, match='database "nowhere" does not exist'):
-        PostgresSource(postgres.connection_options, "nowhere").session("x").__enter__()
+        WalSource(postgres.connection_options, "nowhere").session("x").__enter__()
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "."])

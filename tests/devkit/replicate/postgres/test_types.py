@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from cdclake.devkit.dms.settings import DmsSettings
-from cdclake.devkit.replicate.postgres.types import PostgresColumn, TypeMapping
 from cdclake.errors import ConfigurationError
+from cdclake_cli.dms.settings import DmsSettings
+from cdclake_cli.sources.postgres.types import PostgresColumn, TypeMapping
 from tests.devkit.replicate.source_database import WITH_KEYS
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def test_a_number_that_dms_has_no_room_for_is_an_error(postgres: PostgresDatabas
 
 
 def test_values_that_become_null_are_logged(caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.WARNING, logger="cdclake"):
+    with caplog.at_level(logging.WARNING, logger="cdclake_cli"):
         assert PostgresColumn("seen", "date").selected(["infinity", None, "2024-01-01"]).null_count == 2
         assert PostgresColumn("kept", "date").selected([None, "2024-01-01"]).null_count == 1
     assert caplog.messages == ["Column seen: 1 values that its type in DMS cannot represent are null"]

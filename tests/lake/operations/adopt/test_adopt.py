@@ -15,7 +15,7 @@ from cdclake.errors import ConfigurationError
 from cdclake.lake.spark.spark_backend import SparkBackend
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import Attribute
-from cdclake.oracle import merge
+from cdclake_devkit.oracle import merge
 from tests.lake.operations.adopt.adoptable_table import APPLIED, RAW_PATH, AdoptableTable
 from tests.lake.table import Table, by_key
 

@@ -24,7 +24,7 @@ from cdclake.lake.storage.keys import row_keys
 from cdclake.model.names import Attribute
 from cdclake.model.schema import parse_partition_folder, partition_folder
 from cdclake.model.snapshot import LakeKeys
-from cdclake.oracle import merge
+from cdclake_devkit.oracle import merge
 from tests.builders import LAKE, FolderInstallation
 from tests.lake.operations.adopt.adoptable_table import APPLIED, LOADED_UTC, RAW_PATH, AdoptableTable
 from tests.lake.raw.mutated_files import ABORTS_PYARROW

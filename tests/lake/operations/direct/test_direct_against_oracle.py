@@ -18,7 +18,7 @@ from cdclake.lake.operations.direct.input_tables import input_keys, input_rows, 
 from cdclake.lake.raw.ordering import order_values
 from cdclake.model.change import ChangeKind
 from cdclake.model.position import position
-from cdclake.oracle import ChangeRow, merge
+from cdclake_devkit.oracle import ChangeRow, merge
 from tests.dying_store import Death, DiedError
 from tests.examples import examples
 from tests.lake.table import Table
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cdclake.lake.operations.direct.input_tables import InputRows
-    from cdclake.oracle import LakeRow
+    from cdclake_devkit.oracle import LakeRow
 
 COLUMNS = pa.schema([("id", pa.int64()), ("code", pa.string()), ("city", pa.string()), ("n", pa.int32())])
 START = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)

@@ -1,0 +1,122 @@
+"""The AWS services that a command uses."""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Callable
+from uuid import uuid4
+
+import typer
+
+from cdclake.adapters.aws import server_clock
+from cdclake.adapters.catalog import GlueCatalog
+from cdclake.adapters.dms import DmsStatistics
+from cdclake.adapters.dynamodb import DynamoState
+from cdclake.adapters.glue import GlueJobs
+from cdclake.adapters.s3 import S3Store
+from cdclake.commit.log import ChangeLog
+from cdclake.control.admin.table_admin import RegisteredTable
+from cdclake.control.controller import PlanInputs
+from cdclake_cli.aws.job_history import GlueJobHistory
+from cdclake_cli.aws.session import CLIENT_CONFIG, endpoint_of, session_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from cdclake.control.admin.installation import Installation
+    from cdclake.model.table import TableName
+    from cdclake_cli.target import Target
+
+
+class Services:
+    """The adapters of a target, created on first use.
+
+    Args:
+        target: Buckets and state table.
+        client: Creates the boto3 client of a service.
+    """
+
+    def __init__(self, target: Target, client: Callable[[str], Any]) -> None:
+        self._target = target
+        self._client = client
+
+    @cached_property
+    def state(self) -> DynamoState:
+        """The state table."""
+        return DynamoState(self._client("dynamodb"), self._target.state_table)
+
+    @cached_property
+    def raw(self) -> S3Store:
+        """The raw bucket."""
+        return S3Store(self._client("s3"), self._target.raw_bucket)
+
+    @cached_property
+    def lake(self) -> S3Store:
+        """The lake bucket."""
+        return S3Store(self._client("s3"), self._target.lake_bucket)
+
+    @cached_property
+    def jobs(self) -> GlueJobs:
+        """The Glue jobs."""
+        return GlueJobs(self._client("glue"), self._target.name_prefix)
+
+    @cached_property
+    def statistics(self) -> DmsStatistics:
+        """The progress of DMS tasks."""
+        return DmsStatistics(lambda: self._client("dms"))
+
+    @cached_property
+    def job_history(self) -> GlueJobHistory:
+        """The runs of the ProcessTable job."""
+        return GlueJobHistory(self._client("glue"), self._target.name_prefix)
+
+    def clock(self) -> datetime:
+        """The current time of AWS, see `ServerClock`."""
+        return server_clock.after(lambda: self.state.get(self._target.installation.state_prefix))
+
+    def catalog(self, database: str) -> GlueCatalog:
+        """A database of the Glue Data Catalog."""
+        return GlueCatalog(self._client("glue"), database)
+
+    @property
+    def installation(self) -> Installation:
+        """The buckets and the state table."""
+        return self._target.installation
+
+    @property
+    def plan_inputs(self) -> PlanInputs:
+        """The inputs of a plan."""
+        target = self._target
+        return PlanInputs(self.raw, self.state, target.raw_bucket, target.installation.raw_folder, self.statistics)
+
+    def log(self, name: TableName) -> ChangeLog:
+        """The change log of a lake table."""
+        return ChangeLog(self.lake, self._target.installation.layout(name))
+
+    def open_table(self, name: TableName, made_by: str = "") -> RegisteredTable:
+        """Open a registered table and its lake table, for one operation.
+
+        Args:
+            made_by: Author, for the change record.
+
+        Raises:
+            UnknownTableError: The table is not registered.
+        """
+        state = self._target.installation.find_table(self.state, name)
+        run_id = f"by-hand-{uuid4().hex}"
+        return RegisteredTable(self.state, state, self.log(name), run_id, self.clock, self.catalog, made_by)
+
+
+def connect(target: Target) -> Services:
+    """The services of a target, with the credentials that the AWS CLI uses.
+
+    Raises:
+        botocore.exceptions.BotoCoreError: The profile does not exist.
+    """
+    server_clock.report = _warn
+    create = partial(session_of(target).client, endpoint_url=endpoint_of(target), config=CLIENT_CONFIG)
+    return Services(target, lambda service: server_clock.watch(create(service)))
+
+
+def _warn(text: str) -> None:
+    typer.echo(f"Warning: {text}.", err=True)

@@ -1,0 +1,119 @@
+"""Compares lake tables with their source database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cdclake.errors import ConfigurationError
+from cdclake.lake.read.all_rows import row_batches
+from cdclake.lake.read.as_of import TableAsOf, table_as_of
+from cdclake_cli.sources.compare_parts import compare_in_parts, number_of_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from cdclake.lake.read.as_of import TableLocation
+    from cdclake.model.table import TableName
+    from cdclake_cli.sources.source import Source, SourceSnapshot
+    from cdclake_cli.sources.tables import SourceTable
+
+    ProgressCallback = Callable[[str, int, int], None]
+    """Takes the table, the rows read so far and the total rows, both of lake and source together."""
+
+
+@dataclass(frozen=True)
+class TableVerification:
+    """Result of comparing a lake table with its source.
+
+    Attributes:
+        table: Name of the table.
+        change: Number of the lake table's change at the time of the comparison; None if there is no lake table.
+        lake_rows: Number of rows in the lake.
+        source_rows: Number of rows in the source.
+        differences: All differences, in words; empty if the tables are equal.
+        only_in_lake: Columns that the source does not have: DMS's timestamp, or columns that were dropped.
+    """
+
+    table: str
+    change: int | None
+    lake_rows: int
+    source_rows: int
+    differences: tuple[str, ...]
+    only_in_lake: tuple[str, ...] = ()
+
+    @property
+    def equal(self) -> bool:
+        """Whether the tables are equal."""
+        return not self.differences
+
+
+def verify(
+    source: Source,
+    location_of: Callable[[TableName], TableLocation],
+    only: Sequence[str] = (),
+    *,
+    counts_only: bool = False,
+    report: ProgressCallback | None = None,
+) -> Iterator[TableVerification]:
+    """Compare each table in one snapshot of a source database with its lake table.
+
+    Changes that the source has committed and the lake has not applied yet are differences.
+
+    Args:
+        source: The source database.
+        location_of: Returns the location of a table in the lake.
+        only: Names of tables; empty for all.
+        counts_only: Compare only the numbers of rows. Otherwise every value of every row is compared, and the temporary
+            folder must have room for both tables, compressed.
+
+    Raises:
+        ConfigurationError: The source refuses access, or has no such table.
+        RetryableError: The source cannot be reached.
+    """
+    with source.snapshot(only) as now:
+        for table in now.tables:
+            location = location_of(table.name)
+            try:
+                lake = table_as_of(location.log())
+            except ConfigurationError:
+                yield TableVerification(str(table.name), None, 0, now.count(table), ("there is no lake table",))
+                continue
+            if counts_only:
+                yield _compare_counts(now, table, lake)
+            else:
+                yield _compare_values(now, table, location, lake, report)
+
+
+def _compare_counts(source: SourceSnapshot, table: SourceTable, lake: TableAsOf) -> TableVerification:
+    ours, theirs = lake.snapshot.rows, source.count(table)
+    differences = (f"{ours:,} rows in the lake, {theirs:,} in the source",) if ours != theirs else ()
+    return TableVerification(str(table.name), lake.change, ours, theirs, differences)
+
+
+def _compare_values(
+    source: SourceSnapshot,
+    table: SourceTable,
+    location: TableLocation,
+    lake: TableAsOf,
+    report: ProgressCallback | None,
+) -> TableVerification:
+    ours, theirs = lake.snapshot.rows, source.count(table)
+    parts = number_of_parts(max(ours, theirs), sum(file.bytes for file in lake.snapshot.files))
+    names = {name.lower() for name in table.schema.names}
+    surplus = tuple(name for name in lake.snapshot.schema.names if name.lower() not in names)
+    done = 0
+
+    def reported(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        nonlocal done
+        for batch in batches:
+            yield batch
+            done += batch.num_rows
+            if report:
+                report(str(table.name), done, ours + theirs)
+
+    lake_rows, source_rows = reported(row_batches(location, lake)), reported(source.rows(table))
+    result = compare_in_parts(lake_rows, source_rows, table.key, surplus, parts)
+    return TableVerification(str(table.name), lake.change, result.rows, result.source_rows, result.differences, surplus)

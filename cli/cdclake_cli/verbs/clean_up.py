@@ -1,0 +1,73 @@
+"""`cdclake clean-up`: delete objects of a lake table that the retention time does not need."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from cdclake.model.table import MAX_RETENTION_DAYS
+from cdclake_cli.confirm import DRY_RUN, confirm, open_table, warn_if_running, warn_of_catalog_error
+from cdclake_cli.options import DryRunOption, TableArgument, YesOption, with_target
+from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake_cli.target import Target
+
+_COLUMNS = (OutputColumn("kind", "Kind"), OutputColumn("objects", "Objects", number=True))
+_KINDS = {
+    "data_files": "Retired data files",
+    "snapshots": "Snapshots",
+    "tombstones": "Tombstone files",
+    "quarantine": "Bad rows that crashed runs quarantined",
+    "staging": "Staged files of crashed runs",
+    "copies": "Copies of retired files, made for reading",
+    "marks": "Marks of published changes",
+}
+"""The text for each count of a clean-up plan."""
+
+
+@with_target
+def clean_up(
+    table: TableArgument,
+    *,
+    retention_days: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=MAX_RETENTION_DAYS, help="Days to retain. Default: the table's RetentionDays, or 30 if not set."
+        ),
+    ] = None,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Permanently delete what no change within the retention time needs.
+
+    You can still roll back to, and read, every state of the table within that time. Change records are never deleted.
+
+    Example: cdclake clean-up shop.orders --retention-days 30 --dry-run
+    """
+    lake_table = open_table(target, table)
+    name, out = lake_table.state.name, output_for(output)
+    days = lake_table.state.settings.retention_days if retention_days is None else retention_days
+    retention = timedelta(days=days)
+    with progress(f"Planning the clean-up of {name}"):
+        plan = lake_table.plan_clean_up(retention)
+    warn_if_running(lake_table, out)
+    result = {"table": str(name), "done": False, "retention_days": days, **plan.to_json()}
+    if output is OutputFormat.TABLE:
+        records = [{"kind": text, "objects": result[count]} for count, text in _KINDS.items()]
+        out.records(f"Clean-up of {name} (days retained: {days})", _COLUMNS, records)
+        out.remark(f"Afterwards you can roll back to change {plan.first_retained} or later.")
+    if dry_run or not plan.count:
+        out.json_record(result)
+        out.remark(DRY_RUN if plan.count else "There is nothing to delete.")
+        return
+    confirm(f"Permanently delete these objects of {name} ({plan.count:,})?", yes=yes, output=output)
+    with progress(f"Cleaning up {name}"):
+        done = lake_table.clean_up(retention)
+    if output is OutputFormat.JSON:
+        out.json_record({**result, **done.to_json(), "done": True})
+    else:
+        out.remark(f"Done. Objects deleted: {done.count:,}.")
+    warn_of_catalog_error(lake_table, out)

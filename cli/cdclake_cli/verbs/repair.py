@@ -1,0 +1,74 @@
+"""`cdclake repair`: restore a lake table's folder after another program changed it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdclake_cli.confirm import DRY_RUN, confirm, open_table, warn_if_running, warn_of_catalog_error
+from cdclake_cli.options import DryRunOption, TableArgument, YesOption, with_target
+from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake_cli.target import Target
+
+if TYPE_CHECKING:
+    from cdclake.commit.table_files import Differences
+    from cdclake.model.layout import LakeLayout
+
+_COLUMNS = (OutputColumn("file", "File"), OutputColumn("finding", "Finding"), OutputColumn("repair", "Repair"))
+
+
+@with_target
+def repair(
+    table: TableArgument,
+    *,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Repair a table's folder after another program added or removed files.
+
+    Restores missing data files, if they are still retained.
+
+    Moves foreign files to the table's control folder, where readers do not see them, and retires files of earlier
+    changes that a paused run restored too late.
+
+    Example: cdclake repair shop.orders --dry-run
+    """
+    lake_table = open_table(target, table)
+    name, layout, out = lake_table.state.name, lake_table.log.layout, output_for(output)
+    with progress(f"Comparing the files of {name} with its change log"):
+        found = lake_table.differences()
+    result = {"table": str(name), "done": False, **found.to_json(), "foreign_to": _url(layout, layout.foreign_key(""))}
+    warn_if_running(lake_table, out)
+    if output is OutputFormat.TABLE and found:
+        out.records(f"Files in {_url(layout, layout.table_prefix)}", _COLUMNS, _records(layout, found))
+    if dry_run or not found:
+        out.json_record(result)
+        out.remark(DRY_RUN if found else f"The files of {name} are correct.")
+        return
+    if not found.overwritten:
+        confirm(f"Repair {name}?", yes=yes, output=output)
+    with progress(f"Repairing {name}"):
+        lake_table.repair(found)
+    if output is OutputFormat.JSON:
+        out.json_record({**result, "done": True})
+    else:
+        counts = (
+            f"{len(found.vanished) + len(found.hidden):,}, retired: {len(found.stale):,}, moved: {len(found.foreign):,}"
+        )
+        out.remark(f"Done. Files restored: {counts}.")
+    warn_of_catalog_error(lake_table, out)
+
+
+def _records(layout: LakeLayout, found: Differences) -> list[dict[str, object]]:
+    rows = [
+        *((path, "missing", "restore") for path in (*found.vanished, *found.hidden)),
+        *((path, "of an earlier change", "retire again") for path in found.stale),
+        *((path, "foreign", f"move to {_url(layout, layout.foreign_key(path))}") for path in found.foreign),
+        *((path, "overwritten", "none: restore its earlier version yourself") for path in found.overwritten),
+    ]
+    return [{"file": path, "finding": finding, "repair": action} for path, finding, action in rows]
+
+
+def _url(layout: LakeLayout, key: str) -> str:
+    return f"s3://{layout.bucket}/{key}"

