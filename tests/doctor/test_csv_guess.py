@@ -31,6 +31,13 @@ def test_the_tables_dialect_wins_if_it_splits_the_rows() -> None:
     assert guess(text, known=CsvDialect(delimiter=",")).dialect.delimiter == ";"
 
 
+def test_commas_of_texts_do_not_make_the_settings_sure() -> None:
+    row = "514|Beta|697|2024-01-01|150|x,y|220|a"
+    for text, sure in ((f"{row}\n", False), (f"{row}\n" * 9, False), ("1,a|b|c\n", True), ("1,b,a|b\n", True)):
+        inferred = guess(text, change=False, known=CsvDialect())
+        assert (inferred.sure, inferred.dialect) == (sure, CsvDialect())
+
+
 def test_commas_and_newlines_in_quoted_fields_are_ignored() -> None:
     inferred = guess('I;1;"a, b\nc, ""d"""\nU;2;e\n')
     assert (inferred.dialect.delimiter, inferred.width, inferred.quoted) == (";", 2, True)

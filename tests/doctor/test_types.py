@@ -368,6 +368,15 @@ def test_a_proposal_for_other_row_delimiters_reads_the_rows(tmp_path: Path, row:
     assert {one.code for one in faults(tmp_path)} == {Code.UNTYPED, Code.CSV_DIALECT}
 
 
+def test_nothing_is_proposed_before_the_delimiter_is_known(tmp_path: Path) -> None:
+    put(tmp_path, LOAD, ("id",), *((i,) for i in range(5)))
+    found = finding(tmp_path)
+    assert found
+    assert found.paste == ""
+    assert "Set CsvDelimiter first, also if it is ','" in found.fix
+    assert proposed(tmp_path, CsvDelimiter=",")["Schema"] == "id bigint"
+
+
 def test_a_dialect_that_does_not_read_all_rows_is_not_proposed(tmp_path: Path) -> None:
     put(tmp_path, LOAD, ("id", "n"), *((i, i) for i in range(20)), ("x",))
     path = tmp_path / "shop" / "orders" / LOAD

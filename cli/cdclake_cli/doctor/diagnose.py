@@ -152,7 +152,8 @@ def diagnose(
     evidence = Evidence(state, settings, listing, facts, statistics, likely, raw.versioned, now, unread, raw.task)
     checks = (check_files, check_dms, check_keys, check_order, check_columns)
     findings = [finding for check in checks for finding in check(evidence)]
-    findings += check_types(proposal, settings, state.name, guess, facts[-1].columns)
+    known = Attribute.CSV_DELIMITER in state.item or guess is None or guess.sure
+    findings += check_types(proposal, settings, state.name, guess, facts[-1].columns, delimiters_known=known)
     return Diagnosis(
         table=str(state.name),
         registered=registered,

@@ -107,13 +107,17 @@ def guess_csv(
 
 
 def _best_dialect(heads: Sequence[Head], known: CsvDialect) -> CsvDialect | None:
-    """The known dialect if it fits, else the one with most fields in rows of the usual width; None if none fits."""
-    if _split_fields(heads, known):
-        return known
+    """The known dialect if it fits, else the one with most fields in rows of the usual width; None if that is unsure.
+
+    The known one also fits if texts have its delimiter. So it is unsure if another one splits rows into twice as many.
+    """
+    fields = _split_fields(heads, known)
     pairs = [(row, field) for row in _ROW_DELIMITERS for field in _DELIMITERS]
     candidates = [replace(known, row_delimiter=row, delimiter=field) for row, field in pairs]
     counts = {dialect: _split_fields(heads, dialect) for dialect in candidates}
     best = max(candidates, key=lambda dialect: counts[dialect])
+    if fields:
+        return known if counts[best] < 2 * fields else None
     return best if counts[best] else None
 
 

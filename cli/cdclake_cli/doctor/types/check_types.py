@@ -24,12 +24,15 @@ def check_types(
     name: TableName,
     guess: CsvGuess | None,
     newest: Collection[str],
+    *,
+    delimiters_known: bool = True,
 ) -> Iterator[Finding]:
     """Columns of CSV files that are text because nothing declares their types.
 
     Args:
         proposal: Types for them; None if there are none.
         newest: Columns of the newest file, with which `tables set` compares those that settings name.
+        delimiters_known: Whether the settings declare them, or the rows show them.
     """
     if proposal is None:
         return
@@ -57,6 +60,13 @@ def check_types(
     )
     if settings.schema is None and guess and not guess.header:
         fix += f". The files have no header line: replace {proposal.schema.names[0]} and the like by the columns' names"
+    if not delimiters_known:
+        fix = (
+            f"Set {Attribute.CSV_DELIMITER} first, also if it is '{escaped(settings.csv.delimiter)}': the rows do not"
+            " show which character separates fields. Then check again"
+        )
+        yield Finding(Code.UNTYPED, text, fix, details=tuple(details))
+        return
     arguments = _arguments(proposal, settings, guess)
     if newest and not {one.lower() for one in proposal.schema.names} <= {one.lower() for one in newest}:
         arguments.append("--unchecked")
