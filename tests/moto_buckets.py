@@ -54,6 +54,7 @@ def write_bucket(bucket: str, saved: dict[str, list[Version]]) -> None:
         for content, metadata, modified in versions:
             if content is None:
                 backend.delete_object(bucket, key)
+                target.keys.getlist(key)[-1].last_modified = modified
                 continue
             written = backend.put_object(bucket, key, content)
             written.set_metadata(metadata, replace=True)

@@ -37,6 +37,25 @@ def test_moto_alone_lists_it(kind_s3: S3Client):
     assert folders(kind_s3) == ["raw/gone/", "raw/kept/"]
 
 
+def newest(client: S3Client) -> tuple[list[bool], list[bool]]:
+    """Whether versions and delete markers are the newest, of an object that was deleted within its millisecond."""
+    set_versioning(client, "Enabled")
+    client.put_object(Bucket=BUCKET, Key="k", Body=b"1")
+    client.delete_object(Bucket=BUCKET, Key="k")
+    written, marker = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].get_bucket(BUCKET).keys.getlist("k")
+    marker.last_modified = written.last_modified
+    listed = client.list_object_versions(Bucket=BUCKET)
+    return [one["IsLatest"] for one in listed["Versions"]], [one["IsLatest"] for one in listed["DeleteMarkers"]]
+
+
+def test_the_newest_version_is_the_one_written_last(s3: S3Client):
+    assert newest(s3) == ([False], [True])
+
+
+def test_moto_alone_compares_the_times(kind_s3: S3Client):
+    assert newest(kind_s3) == ([True], [False])
+
+
 def contents(client: S3Client) -> list[tuple[str, bytes]]:
     """All versions of an object written while versioning is on, twice while it is suspended, and then deleted."""
     set_versioning(client, "Enabled")

@@ -9,7 +9,7 @@ import os
 import shutil
 from contextlib import contextmanager
 from copy import deepcopy
-from datetime import timezone
+from datetime import timedelta, timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -210,8 +210,8 @@ class AwsEnvironment:
         """See `Environment.age_files`. S3 has no temporary files."""
         expired = (self.clock() - 2 * EXPIRY_GRACE).astimezone(timezone.utc).replace(tzinfo=None)
         for versions in versions_of(LAKE).values():
-            for version in versions:
-                version.last_modified = expired
+            for number, version in enumerate(versions):  # in their order, by which moto lists them
+                version.last_modified = expired + timedelta(milliseconds=number)
 
     def save(self) -> None:
         self._time = self.clock()

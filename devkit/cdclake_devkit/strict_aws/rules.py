@@ -12,7 +12,7 @@ from cdclake_devkit.strict_aws.glue_versions import TABLE_VERSIONS
 from cdclake_devkit.strict_aws.s3_conditions import CONDITIONAL_WRITES
 from cdclake_devkit.strict_aws.s3_keys import LONG_KEYS
 from cdclake_devkit.strict_aws.s3_multipart import UPLOAD_TIMES
-from cdclake_devkit.strict_aws.s3_versions import FOLDERS, KEY_MARKER, SUSPENDED_VERSIONING
+from cdclake_devkit.strict_aws.s3_versions import FOLDERS, KEY_MARKER, NEWEST_VERSION, SUSPENDED_VERSIONING
 from cdclake_devkit.strict_aws.signing_time import SIGNING_TIME
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ RULES: tuple[Rule, ...] = (
     FOLDERS,
     SUSPENDED_VERSIONING,
     KEY_MARKER,
+    NEWEST_VERSION,
     TABLE_VERSIONS,
     LIMITS,
     PAGES,

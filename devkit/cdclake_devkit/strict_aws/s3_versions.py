@@ -60,6 +60,18 @@ def _replace_null_version(bucket: FakeBucket, key_name: str, newest: Any) -> Non
     versions[:] = [version for version in versions if version is newest or version.version_id != "null"]
 
 
+def _with_newest(list_object_versions: Callable[..., Any]) -> Callable[..., Any]:
+    def list_versions(backend: S3Backend, bucket_name: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  moto's
+        listed = list_object_versions(backend, bucket_name, *args, **kwargs)
+        keys = backend.get_bucket(bucket_name).keys
+        for part in (listed[0], listed[2]):  # versions, delete markers
+            for one in part:
+                one.is_latest = one.version_id in (newest.version_id for newest in keys.getlist(one.name)[-1:])
+        return listed
+
+    return list_versions
+
+
 def _after_key_marker(list_object_versions: Callable[..., Any]) -> Callable[..., Any]:
     def list_after(backend: S3Backend, bucket_name: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  moto's
         marker = kwargs.get("key_marker")
@@ -94,6 +106,14 @@ SUSPENDED_VERSIONING = Rule(
         Patch(S3Backend, "put_object", _written_as_null),
         Patch(S3Backend, "delete_object", _deleted_as_null),
     ),
+)
+NEWEST_VERSION = Rule(
+    name="S3: the newest version",
+    aws="The newest version of an object is the one that was written last, also within a millisecond. moto compares "
+    "the times.",
+    source="https://docs.aws.amazon.com/AmazonS3/latest/API/API_ObjectVersion.html",
+    measured=NOT_MEASURED,
+    patches=(Patch(S3Backend, "list_object_versions", _with_newest),),
 )
 KEY_MARKER = Rule(
     name="S3: key marker of a listing of versions",
