@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sys
@@ -65,9 +64,17 @@ def test_a_folder_outside_a_checkout_has_no_commit(tmp_path: Path):
     assert commit_of_checkout(tmp_path / "site-packages" / "cdclake_cli") == ""
 
 
-def test_the_commit_of_this_checkout_is_shown():
-    head = run("git", "rev-parse", "HEAD").strip()
-    assert re.fullmatch(rf"1\.0 \({head[:12]}(-dirty)?\)", version_text("1.0"))
+def test_the_commit_of_a_checkout_is_named_and_whether_files_differ(tmp_path: Path):
+    folder = tmp_path / "cli" / "cdclake_cli"
+    folder.mkdir(parents=True)
+    (folder / "main.py").write_text("")
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b.example")
+    for command in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "--message", "first")):
+        run(*git, *command, cwd=tmp_path)
+    commit = run(*git, "rev-parse", "HEAD", cwd=tmp_path)[:12]
+    assert commit_of_checkout(folder) == commit
+    (folder / "main.py").write_text("changed")
+    assert commit_of_checkout(folder) == f"{commit}-dirty"
 
 
 @pytest.mark.slow
