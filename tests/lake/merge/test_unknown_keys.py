@@ -45,6 +45,28 @@ def test_an_update_that_may_have_changed_the_key_is_counted(table: Table, settin
     assert unknown_keys(table) == 1
 
 
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("files", [1, 2, 3])
+def test_a_key_is_unknown_after_its_delete_whichever_files_and_runs_have_both(
+    table: Table, settings: dict[str, str], files: int
+) -> None:
+    """Such as `DELETE` of row 1 and `UPDATE` of row 2 to the key 1; the last change tells the key before."""
+    table.item |= settings
+    table.load([row(1), row(2)])
+    changes = [("D", row(1), None), ("U", row(1, "of row 2"), None), ("I", row(3), None), ("U", row(4), row(3))]
+    last = ("U", row(3, "of row 2"), None)
+    if files == 1:
+        table.write_key_changes(FIRST, [*changes, last])
+    else:
+        table.write_key_changes(FIRST, changes[:1])
+        if files == 3:
+            table.load_incremental()
+            assert unknown_keys(table) == 0
+        table.write_key_changes(SECOND, [*changes[1:], last])
+    table.load_incremental()
+    assert unknown_keys(table) == 2
+
+
 def test_a_table_that_refuses_it_applies_nothing(table: Table) -> None:
     table.item["UnknownKeys"] = "refuse"
     table.load([row(1)])

@@ -17,6 +17,7 @@ from cdclake.lake.storage.keys import KEY, UNSEEN, matches
 from cdclake.lake.storage.tombstones import file_orders
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import file_and_row
+from cdclake.model.schema import DELETE, OP_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,7 @@ class UpdatesInFile(NamedTuple):
     """Updates of unknown keys in one change file.
 
     Attributes:
-        updates: Their number, one for each key.
+        updates: Their number.
         row: Index of the first of them in the file.
     """
 
@@ -56,20 +57,23 @@ class UnknownKeys:
 
 
 def unknown_keys(rows: pa.Table, live: pa.Table) -> UnknownKeys:
-    """Find keys that the table lacks and whose first new row is an update that does not tell the key before it.
+    """Find updates that do not tell the key before them, and whose key the table lacks at their place in the order.
+
+    The table lacks a key after a delete among the rows, and before its first row if it has no live row. So the result
+    is the same whether a delete comes in the same change or in an earlier one.
 
     Args:
         rows: Rows in order of key and position, none superseded.
         live: The table's rows of their keys, without soft-deleted ones.
     """
+    if not (rows.num_rows and pc.any(rows[UNSEEN]).as_py()):
+        return UnknownKeys()
     keys = rows[KEY].combine_chunks()
-    if not len(keys):
-        return UnknownKeys()
     is_first = np.concatenate([[True], pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)])
-    unseen = pc.and_(pa.array(is_first), rows[UNSEEN])
-    if not pc.any(unseen).as_py():
-        return UnknownKeys()
-    positions = rows[POSITION].filter(pc.and_not(unseen, matches(rows[KEY], live[KEY])))
+    is_delete = pc.equal(rows[OP_COLUMN], DELETE).to_numpy()
+    follows_delete = np.concatenate([[False], is_delete[:-1]])
+    is_lacking = np.where(is_first, pc.invert(matches(rows[KEY], live[KEY])).to_numpy(), follows_delete)
+    positions = rows[POSITION].filter(pc.and_(pa.array(is_lacking), rows[UNSEEN]))
     if not len(positions):
         return UnknownKeys()
     files = pa.table({"file": file_orders(positions, ""), "position": positions})
