@@ -12,6 +12,7 @@ from cdclake import __version__
 from cdclake_cli.errors import ErrorReportingGroup
 from cdclake_cli.printing.output import PrintableFormatter
 from cdclake_cli.printing.stdout import lost_output_reported
+from cdclake_cli.signals import stopping_in_order
 from cdclake_cli.verbs import (
     adopt,
     changes,
@@ -102,5 +103,5 @@ def main() -> None:
     """Entry point of the command."""
     if logging.lastResort:  # prints warnings of the modules that log
         logging.lastResort.setFormatter(PrintableFormatter())
-    with lost_output_reported():
+    with lost_output_reported(), stopping_in_order():
         app()
