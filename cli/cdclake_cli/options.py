@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Callable, Union, get_type_hint
 import typer
 
 from cdclake.errors import ConfigurationError
+from cdclake.model.layout import CHANGE_DIGITS
 from cdclake.model.table import TableName
 from cdclake_cli.target import Target
 
@@ -115,4 +116,5 @@ def change_or_time(text: str | None) -> tuple[int | None, datetime | None]:
 
     if text is None:
         return None, None
-    return (int(text), None) if text.isdecimal() else (None, parse_time(text))
+    is_number = text.isdecimal() and len(text) <= CHANGE_DIGITS
+    return (int(text), None) if is_number else (None, parse_time(text))

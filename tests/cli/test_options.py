@@ -7,7 +7,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
+from cdclake.errors import ConfigurationError
 from cdclake.model.table import TableState
+from cdclake_cli.options import change_or_time
 
 LOCATIONS = {"RawBucket": "my-raw", "RawPrefix": "dms/", "LakeBucket": "my-lake", "StateTable": "my-states"}
 
@@ -88,3 +90,9 @@ def test_a_stack_without_locations_is_refused(deployed):
     result = deployed("tables", "--stack", "Another")
     assert result.exit_code == 2
     assert "CdclakePipeline by default" in result.output
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00", "9" * 5000, "²", ""])
+def test_a_text_that_is_neither_a_change_nor_a_time_is_refused(text):
+    with pytest.raises(ConfigurationError, match="is not a time"):
+        change_or_time(text)

@@ -143,7 +143,7 @@ def parse_time(text: str) -> datetime:
     """
     try:
         return _in_utc(datetime.fromisoformat(text))
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:  # the latter: in UTC it is before the year 1 or after 9999
         message = f"'{text}' is not a time"
         raise ConfigurationError(message, remedy="Write it as 2024-03-05T10:00:00Z, in UTC") from error
 
