@@ -68,8 +68,7 @@ SAMPLED = [
         for store, readers, scenario in (
             *(
                 (FOLDER, PLAIN, scenario)
-                for scenario in SCENARIOS_OF[PLAIN]
-                if scenario not in ("LoadIncremental", "rollback-to", "ProcessTable-takeover", "LoadIncremental-purge")
+                for scenario in ("LoadInitial-reload", "rollback", "reapply", "repair", "clean-up", "erase")
             ),
             *((FOLDER, ICEBERG, scenario) for scenario in ("rollback-to", "clean-up-expired", "erase")),
             *((FOLDER, BOTH, scenario) for scenario in ("LoadIncremental-both", "rollback-to")),

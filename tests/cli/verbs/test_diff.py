@@ -65,7 +65,7 @@ def test_the_command_prints_one_json_object_and_no_spark_messages(table: TableOv
     }
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_an_error_in_a_spark_task_is_shown_as_the_error_itself(table: TableOverTime) -> None:
     for path in (table.lake / table.layout.control_prefix / "retired").rglob("*.parquet"):

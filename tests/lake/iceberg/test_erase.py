@@ -183,9 +183,8 @@ def test_what_a_switch_left_is_erased_too(table: ErasableTable, later: int) -> N
     assert same(seen(table), without(states[max(states) - later - 1], SECRET_ID))
 
 
-@pytest.mark.sampled(ci=1)
 @pytest.mark.aws
-@pytest.mark.long
+@pytest.mark.thorough
 def test_a_versioned_bucket_has_no_version_with_a_value(
     tmp_path: Path, readers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,8 +212,7 @@ def test_uncompressed_files_have_no_value_either(tmp_path: Path, readers: str, m
     assert left(table) == {}
 
 
-@pytest.mark.sampled(ci=1)
-@pytest.mark.long
+@pytest.mark.thorough
 def test_an_erasure_that_dies_anywhere_is_completed_and_readers_see_all_or_nothing(
     tmp_path: Path, readers: str
 ) -> None:
