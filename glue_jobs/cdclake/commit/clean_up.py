@@ -1,4 +1,4 @@
-"""Permanently deletes what no retained change needs.
+"""Permanently deletes what no retained change needs (a vacuum).
 
 A change is retained if it was the newest at any time within the retention time. Change records are never deleted: they
 are small, and they document the table.

@@ -1,4 +1,4 @@
-"""Finds due change files: those after the watermark, and late ones before it that were never applied.
+"""Finds due change files: those after the watermark (the checkpoint), and late ones before it, never applied.
 
 A change file is late if its name sorts before an applied file. Within the late window, a snapshot lists every applied
 file. This distinguishes a late file from one that is delivered again. Before the window it lists neither files nor

@@ -1,4 +1,7 @@
-"""Resolves change rows: the last change of a key wins, and only if it is later than what the lake has."""
+"""Resolves change rows: the last change of a key wins, and only if it is later than what the lake has.
+
+In other words, it deduplicates the rows of change data capture (CDC), and upserts them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Plans which data files a change writes. The driver plans from counts alone, tasks execute."""
+"""Plans which data files a change writes, so that small ones are joined (compaction).
+
+The driver plans from counts alone, tasks execute.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads raw files of any format into rows in flight."""
+"""Reads raw files of any format into rows in flight (ingestion)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the data files that may contain a key, by the snapshot's key ranges, and splits sorted rows at bounds."""
+"""Finds the data files that may contain a key, by the snapshot's key ranges (pruning); splits sorted rows at bounds."""
 
 from __future__ import annotations
 
