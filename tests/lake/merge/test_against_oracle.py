@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.lake.merge import full_load, in_place, join_by_key, read_changes, tasks
+from cdclake.lake.merge import full_load, in_place, join_by_key, read_changes
+from cdclake.lake.merge.tasks import resolution
 from cdclake.lake.operations import engine, write_rows
 from cdclake.lake.raw import parquet, read_ahead
 from cdclake.lake.spark import backend, spark_backend
@@ -84,7 +85,7 @@ TINY = (
     (reader, "MAX_GROUP_BYTES", 200),
     (reader, "PART_BYTES", 100),
     (spark_backend, "MAX_TASK_DATA_BYTES", 0),
-    (tasks, "SAMPLES_PER_FILE", 1),
+    (resolution, "SAMPLES_PER_FILE", 1),
     (wide_rows, "MAX_TAKEN_BYTES", 60),
     (write_rows, "GROUP_BYTES", 1),
     (writer, "ROW_GROUP_BYTES", 100),

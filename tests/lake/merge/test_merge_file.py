@@ -15,7 +15,7 @@ from pyarrow import fs
 from cdclake.lake.merge.existing_rows import existing_rows_schema
 from cdclake.lake.merge.merge_file import MergeResult, MergeSpec, merge
 from cdclake.lake.merge.resolve import FILE_INDEX, PARTITION_ID, SOFT_DELETED, Counts, ResolvedBatch, resolve
-from cdclake.lake.merge.tasks import removed_keys
+from cdclake.lake.merge.tasks.write_file import removed_keys
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.tombstones import tombstone_schema

@@ -13,7 +13,7 @@ import pytest
 
 from cdclake.lake.merge.home_ranges import HomeBounds
 from cdclake.lake.merge.rewrite_plan import InsertStats, InsertStatsByPartition, plan_rewrite
-from cdclake.lake.merge.tasks import SAMPLES_PER_FILE, InsertCounting
+from cdclake.lake.merge.tasks.resolution import SAMPLES_PER_FILE, InsertCounting
 from cdclake.lake.storage.key_ranges import candidate_rows, split_at_bounds
 from cdclake.lake.storage.keys import LEADING_KEY
 from cdclake.lake.storage.partitions import by_partition

@@ -12,7 +12,7 @@ import pytest
 from cdclake.lake.merge import full_load, in_place, join_by_key, read_changes, sorted_rows
 from cdclake.lake.merge.home_ranges import HomeBounds
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch
-from cdclake.lake.merge.tasks import InsertCounting, to_resolution
+from cdclake.lake.merge.tasks.resolution import InsertCounting, to_resolution
 from cdclake.lake.raw import parquet
 from cdclake.lake.storage import arrow_ipc, reader, wide_rows, writer
 from cdclake.lake.storage.keys import LEADING_KEY

@@ -18,14 +18,9 @@ from cdclake.lake.merge.existing_rows import existing_rows, existing_rows_schema
 from cdclake.lake.merge.home_ranges import HomeRanges
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch, resolve
 from cdclake.lake.merge.rewrite_plan import InsertStats, InsertTargets, files_for, mean_row_bytes, plan_rewrite
-from cdclake.lake.merge.tasks import (
-    Resolution,
-    WriteResult,
-    removed_keys,
-    rewrite_files,
-    split_by_task,
-    without_stored_rows,
-)
+from cdclake.lake.merge.tasks.resolution import Resolution, without_stored_rows
+from cdclake.lake.merge.tasks.route import split_by_task
+from cdclake.lake.merge.tasks.write_file import WriteResult, removed_keys, rewrite_files
 from cdclake.lake.storage.arrow_ipc import from_ipc, to_ipc
 from cdclake.lake.storage.key_ranges import overlapping_files
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, key_range, may_contain
@@ -41,7 +36,7 @@ if TYPE_CHECKING:
     from cdclake.lake.merge.messages import BatchByRange
     from cdclake.lake.merge.read_changes import ReadStats
     from cdclake.lake.merge.rewrite_plan import RewritePlan
-    from cdclake.lake.merge.tasks import WriteContext
+    from cdclake.lake.merge.tasks.write_file import WriteContext
     from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.partitions import Partition
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile

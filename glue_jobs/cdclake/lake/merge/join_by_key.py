@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from cdclake.lake.merge import tasks
 from cdclake.lake.merge.existing_rows import (
     find_existing_rows,
     grouped_by_file,
@@ -19,6 +18,7 @@ from cdclake.lake.merge.existing_rows import (
 )
 from cdclake.lake.merge.messages import Source, SourceRows
 from cdclake.lake.merge.read_changes import ReadStats, sorted_batch
+from cdclake.lake.merge.tasks.route import rows_by_key_range
 from cdclake.lake.spark.backend import moved, split_evenly
 from cdclake.lake.storage.arrow_ipc import to_ipc
 from cdclake.lake.storage.key_ranges import candidate_rows, quantiles, split_at_bounds
@@ -72,7 +72,7 @@ def cogroup_by_key(
         kept.append(found)
         return by_key_range([(Source.CHANGE, batches), (Source.TABLE, found)], read + stats)
     bounds = key_range_bounds(read)
-    entries = batches.flat_map(partial(tasks.rows_by_key_range, source=Source.CHANGE, bounds=bounds))
+    entries = batches.flat_map(partial(rows_by_key_range, source=Source.CHANGE, bounds=bounds))
     if not files:
         return entries.shuffle(len(bounds) + 1)
     split = partial(_split, find=find, bounds=bounds)
@@ -86,9 +86,7 @@ def by_key_range(sources: Sequence[tuple[Source, Partitions[Batch[Any]]]], read:
         read: Statistics of all of them.
     """
     bounds = key_range_bounds(read)
-    entries = [
-        rows.flat_map(partial(tasks.rows_by_key_range, source=source, bounds=bounds)) for source, rows in sources
-    ]
+    entries = [rows.flat_map(partial(rows_by_key_range, source=source, bounds=bounds)) for source, rows in sources]
     return entries[0].shuffle(len(bounds) + 1, *entries[1:])
 
 

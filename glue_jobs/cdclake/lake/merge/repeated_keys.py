@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from cdclake.lake.merge.tasks import Resolution
+    from cdclake.lake.merge.tasks.resolution import Resolution
     from cdclake.lake.spark.backend import Partitions
     from cdclake.lake.storage.shape import TableShape
 

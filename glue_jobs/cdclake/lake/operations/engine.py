@@ -32,14 +32,8 @@ from cdclake.lake.merge.read_changes import ReadStats, read_slices, united
 from cdclake.lake.merge.repeated_keys import added_hashes, added_keys, any_repeats, earlier_positions
 from cdclake.lake.merge.resolve import Counts
 from cdclake.lake.merge.rewrite_plan import RewritePlan, plan_rewrite
-from cdclake.lake.merge.tasks import (
-    InsertCounting,
-    Inserts,
-    Resolution,
-    read_inserts,
-    resolve_key_range,
-    resolve_loaded,
-)
+from cdclake.lake.merge.tasks.resolution import InsertCounting, Resolution
+from cdclake.lake.merge.tasks.resolve_range import Inserts, read_inserts, resolve_key_range, resolve_loaded
 from cdclake.lake.operations.load_without_shuffle import load_without_shuffle
 from cdclake.lake.operations.request import Result, Rewrite, data_files
 from cdclake.lake.operations.timing import timed

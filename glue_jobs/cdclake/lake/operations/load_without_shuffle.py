@@ -13,7 +13,8 @@ from cdclake.lake.merge.full_load import key_ranges_are_disjoint, load_slices, s
 from cdclake.lake.merge.read_changes import ReadStats
 from cdclake.lake.merge.repeated_keys import any_repeats
 from cdclake.lake.merge.resolve import Counts
-from cdclake.lake.merge.tasks import Resolution, WriteResult
+from cdclake.lake.merge.tasks.resolution import Resolution
+from cdclake.lake.merge.tasks.write_file import WriteResult
 from cdclake.lake.operations.request import Result
 from cdclake.lake.operations.timing import timed
 from cdclake.lake.storage.bloom import filtered_column

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from cdclake.lake.merge.read_changes import Locations, ReadStats
-    from cdclake.lake.merge.tasks import Resolution, WriteResult
+    from cdclake.lake.merge.tasks.resolution import Resolution
+    from cdclake.lake.merge.tasks.write_file import WriteResult
     from cdclake.lake.raw.quarantine import Quarantine
     from cdclake.lake.raw.reader import Slice
     from cdclake.lake.raw.suppression import Suppression

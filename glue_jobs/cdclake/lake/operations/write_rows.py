@@ -7,14 +7,8 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cdclake.lake.merge.tasks import (
-    TaskEdits,
-    WriteContext,
-    WriteResult,
-    edits_by_task,
-    rows_by_write_task,
-    write_files,
-)
+from cdclake.lake.merge.tasks.route import TaskEdits, edits_by_task, rows_by_write_task
+from cdclake.lake.merge.tasks.write_file import WriteContext, WriteResult, write_files
 from cdclake.lake.scd2.versions import file_shape
 from cdclake.lake.spark.backend import Task, moved
 from cdclake.lake.storage.tombstones import NO_TOMBSTONES
@@ -25,7 +19,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.merge.messages import FileEdit
     from cdclake.lake.merge.rewrite_plan import RewritePlan
-    from cdclake.lake.merge.tasks import Resolution
+    from cdclake.lake.merge.tasks.resolution import Resolution
     from cdclake.lake.operations.request import Request
     from cdclake.lake.scd2.tasks import HistoryPlan
     from cdclake.lake.spark.backend import Backend, Partitions

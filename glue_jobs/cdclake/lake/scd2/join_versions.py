@@ -15,7 +15,7 @@ from cdclake.lake.spark.backend import split_evenly
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cdclake.lake.merge.tasks import InsertCounting
+    from cdclake.lake.merge.tasks.resolution import InsertCounting
     from cdclake.lake.scd2.tasks import HistoryPlan, VersionMerge
     from cdclake.lake.spark.backend import Backend, Partitions
     from cdclake.lake.storage.shape import TableShape

@@ -13,7 +13,8 @@ from cdclake.lake.merge.home_ranges import HomeBounds
 from cdclake.lake.merge.messages import Batch, Source, SourceRows
 from cdclake.lake.merge.read_changes import Locations, ReadStats, sorted_batch
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch, in_order
-from cdclake.lake.merge.tasks import InsertCounting, Resolution, rows_by_source, to_resolution
+from cdclake.lake.merge.tasks.resolution import InsertCounting, Resolution, to_resolution
+from cdclake.lake.merge.tasks.route import rows_by_source
 from cdclake.lake.scd2.versions import (
     VERSION_FILE,
     keyed_shape,

@@ -21,7 +21,7 @@ from cdclake.lake.merge.existing_rows import existing_rows_schema
 from cdclake.lake.merge.join_by_key import cogroup_by_key
 from cdclake.lake.merge.messages import Source, SourceRows
 from cdclake.lake.merge.read_changes import ReadStats
-from cdclake.lake.merge.tasks import rows_by_source
+from cdclake.lake.merge.tasks.route import rows_by_source
 from cdclake.lake.operations.direct.rows import InputStats, KeyStats, change_rows, convert_input
 from cdclake.lake.raw.ordering import unsortable_text
 from cdclake.lake.spark.backend import is_spark_dataframe
