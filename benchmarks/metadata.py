@@ -44,7 +44,7 @@ from cdclake.model.layout import LakeLayout
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import OP_COLUMN, Column, Schema
 from cdclake.model.snapshot import DataFile, Snapshot
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -37,7 +37,7 @@ from cdclake.model.due_files import begin_after, mark_applied, pending_changes
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Attribute
 from cdclake.model.schema import Column, Schema
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake.ports import JobRun, JobState
 from cdclake.raw_listing import list_raw_files
 
@@ -238,7 +238,8 @@ def measure(tables: int = 10) -> None:
     from cdclake.lake.operations.load import load_incremental
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.spark.spark_backend import SparkBackend
-    from cdclake.model.table import TableName, TableSettings
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.settings import TableSettings
 
     class CountingStore:
         calls_at_once = 1

@@ -22,7 +22,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.layout import LakeLayout
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable

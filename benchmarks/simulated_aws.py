@@ -23,7 +23,7 @@ from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 
 from cdclake.model.names import Attribute
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake.model.times import iso_utc
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cdclake.control.plan.packing import PackLimits
-from cdclake.model.table import DEFAULT_RETENTION_DAYS
+from cdclake.model.table.settings import DEFAULT_RETENTION_DAYS
 from costs.recording import Recording
 from costs.simulate import HOURS as RECORDED_HOURS
 

@@ -47,7 +47,7 @@ from cdclake.model.names import (
     Attribute,
     Sentinel,
 )
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake.ports import JobRun, JobState
 from cdclake_devkit.local.environment import child_environment
 from cdclake_devkit.local.web import http_server

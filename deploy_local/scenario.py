@@ -22,7 +22,7 @@ from cdclake.model.names import (
     Attribute,
     RunState,
 )
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake_cli.dms.names import ChangeFileTimes, change_path, table_folder
 from cdclake_devkit.local.jobs import JobRunState
 from cdclake_devkit.shop.checksum import read_lake

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from cdclake.model import names
 from cdclake.model.names import Attribute
-from cdclake.model.table import TableSettings, TableState
+from cdclake.model.table.settings import TableSettings
+from cdclake.model.table.state import TableState
 
 BY_OPERATOR = "Set by the operator."
 """End of the docstring of every attribute that no job writes."""

@@ -34,7 +34,8 @@ from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Attribute, Sentinel
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile, Snapshot, TombstoneFile
-from cdclake.model.table import TableName, TableSettings
+from cdclake.model.table.name import TableName
+from cdclake.model.table.settings import TableSettings
 from cdclake.ports import JobRun, JobState
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cdclake.adapters.filesystem import FileSystemSpec
-    from cdclake.model.table import TableState
+    from cdclake.model.table.state import TableState
     from cdclake.ports import Clock, ObjectStore
 
 FIRST_CHANGE_UTC = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)

@@ -16,7 +16,7 @@ from cdclake.control.admin.installation import Installation
 from cdclake.errors import ConfigurationError
 from cdclake.lake_table import LakeTable, UndoResult
 from cdclake.model.names import STATE_TABLE
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from tests.builders import LakeBuilder
 from tests.conftest import REGION
 

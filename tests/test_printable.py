@@ -11,7 +11,7 @@ import pytest
 
 from cdclake.control.jobs.entry import error_line
 from cdclake.errors import BadRowError, IntegrityError
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake.printable import printable, shell_word
 from cdclake_cli.doctor.fixes import tables_set
 

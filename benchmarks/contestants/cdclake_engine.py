@@ -23,7 +23,8 @@ from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.spark.spark_backend import SparkBackend
 from cdclake.model.iceberg.table import Readers
 from cdclake.model.layout import LakeLayout
-from cdclake.model.table import DEFAULT_TARGET_FILE_BYTES, TableName, TableSettings
+from cdclake.model.table.name import TableName
+from cdclake.model.table.settings import DEFAULT_TARGET_FILE_BYTES, TableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,7 +10,7 @@ import typer
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake.printable import printable
 from cdclake_cli.printing.output import OutputFormat
 

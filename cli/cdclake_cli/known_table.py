@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 
 if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog

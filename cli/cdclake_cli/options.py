@@ -12,7 +12,7 @@ import typer
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.layout import CHANGE_DIGITS
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.summary import NOT_STARTED
 from cdclake.errors import ConfigurationError, JobRunError, error_of_kind, gravest_kind
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute, RunState
-from cdclake.model.table import TableName, TableState
+from cdclake.model.table.state import TableState
 from cdclake.ports import JobRun, JobState
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cdclake.control.controller import Plan
     from cdclake.control.plan.planned_table import PlannedTable
     from cdclake.errors import CdclakeError
+    from cdclake.model.table.name import TableName
     from cdclake.ports import JobRunner, StateStore
     from cdclake_cli.aws.job_history import StartedRun
     from cdclake_cli.target import Target

@@ -37,7 +37,8 @@ from cdclake.lake.spark.workers_python import check_python
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.schema import DELETE, INSERT, UPDATE
-from cdclake.model.table import TableName, TableSettings
+from cdclake.model.table.name import TableName
+from cdclake.model.table.settings import TableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from cdclake.model.layout import FileKeys
     from cdclake.model.metrics import Metric
     from cdclake.model.rawfiles import ListedObject
-    from cdclake.model.table import TableName, TableState
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.state import TableState
 
 Clock = Callable[[], datetime]
 """Returns the current time in UTC, by a clock that all writers of the lake share."""

@@ -9,7 +9,7 @@ from cdclake.model.rawfiles import raw_files, transactions_prefix
 
 if TYPE_CHECKING:
     from cdclake.model.rawfiles import RawFiles
-    from cdclake.model.table import TableSettings
+    from cdclake.model.table.settings import TableSettings
     from cdclake.ports import ObjectReader
 
 

@@ -29,7 +29,7 @@ from cdclake.control.run.trigger import trigger_table
 from cdclake.errors import ConfigurationError, JobRunError
 from cdclake.model.metrics import Unit, namespace
 from cdclake.model.rawfiles import is_transactions_key, split_raw_key
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -10,7 +10,7 @@ from botocore.stub import Stubber
 
 from cdclake.adapters.dms import PAGE_TABLES, DmsStatistics, DmsTask
 from cdclake.errors import ConfigurationError
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.errors import ConfigurationError, UnknownTableError
 from cdclake.model.names import STATE_TABLE, Attribute
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from tests.adapters.faults import Faults
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from cdclake.adapters.memory import JobStart, ManualClock, MemoryJobs, MemoryState, MemoryStore
 from cdclake.errors import JobRunError
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake.ports import JobRun, JobState
 
 if TYPE_CHECKING:

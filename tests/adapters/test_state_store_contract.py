@@ -10,7 +10,7 @@ import pytest
 
 from cdclake.errors import CdclakeError, ConfigurationError, LeaseHeldError, UnknownTableError
 from cdclake.model.names import Attribute
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:
     from cdclake.adapters.memory import ManualClock

@@ -39,7 +39,8 @@ from cdclake.lake.storage.tombstones import read_tombstone_file, write_tombstone
 from cdclake.lake.storage.writer import DataFileWriter
 from cdclake.model.rawfiles import ListedObject, RawFile, parse_raw_file
 from cdclake.model.schema import Column, Schema
-from cdclake.model.table import TableName, TableSettings
+from cdclake.model.table.name import TableName
+from cdclake.model.table.settings import TableSettings
 from cdclake_cli.doctor.row_statistics import RowStatistics
 from cdclake_cli.doctor.sampling import FileFacts, read_sample
 from tests.adapters.fake_s3 import HALF_BODY, RESET, FakeS3, serve

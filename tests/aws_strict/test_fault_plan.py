@@ -15,7 +15,7 @@ from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.s3 import S3Store
 from cdclake.errors import LeaseHeldError
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake_devkit.strict_aws.calls import Call, gated_process
 from cdclake_devkit.strict_aws.fault_plan import FaultKind, FaultPlan
 from tests.aws_strict.answers import answer

@@ -16,7 +16,8 @@ from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import STATE_TABLE
-from cdclake.model.table import TableName, TableState
+from cdclake.model.table.name import TableName
+from cdclake.model.table.state import TableState
 from cdclake_cli import confirm
 from cdclake_cli.main import app
 from cdclake_cli.target import Target

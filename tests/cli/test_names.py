@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
-from cdclake.model.table import TableName, TableState
+from cdclake.model.table.name import TableName
+from cdclake.model.table.state import TableState
 from tests.cli.test_exit_statuses import TABLE_VERBS, arguments
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.errors import ConfigurationError
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake_cli.options import change_or_time
 
 LOCATIONS = {"RawBucket": "my-raw", "RawPrefix": "dms/", "LakeBucket": "my-lake", "StateTable": "my-states"}

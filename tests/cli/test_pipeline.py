@@ -16,7 +16,8 @@ from cdclake.errors import BadRowError, ConfigurationError, JobRunError
 from cdclake.model.change import PHASES
 from cdclake.model.drift import ColumnDrift
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
-from cdclake.model.table import TableName, TableState
+from cdclake.model.table.name import TableName
+from cdclake.model.table.state import TableState
 from cdclake.ports import JobRun, JobState
 from cdclake_cli.aws.job_history import StartedRun
 from cdclake_cli.pipeline import Pipeline

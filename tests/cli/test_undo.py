@@ -9,7 +9,7 @@ import pytest
 
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.model.names import Attribute
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 
 PATH = "cdclake-raw/shop/store/"
 RAW_2, RAW_3 = "20240302-000000000.parquet", "20240303-000000000.parquet"

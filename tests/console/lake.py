@@ -17,7 +17,7 @@ from cdclake.control.controller import PlanInputs
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.model.change import ChangeKind, ChangeRecord
 from cdclake.model.schema import Column, Schema
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from tests.builders import LakeBuilder
 
 if TYPE_CHECKING:

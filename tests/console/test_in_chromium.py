@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
 
 pytestmark = pytest.mark.browser
 

@@ -14,7 +14,7 @@ from flask import url_for
 from cdclake.adapters.memory import ManualClock, MemoryState, MemoryStore
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.errors import CdclakeError, ConfigurationError
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.console import changes, tables
 from cdclake_cli.errors import explain
 from tests.console.conftest import Browser, new_browser, plain_text

@@ -22,7 +22,7 @@ from tests.control.world import LAKE, LAKE_PREFIX, ORDERS, RAW
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
     from tests.control.world import World
 
 ITEMS = f"{RAW}/dms/shop/items/"

@@ -14,7 +14,7 @@ from cdclake.control.plan.planned_table import Action, PlannedTable
 from cdclake.control.status import NEEDS_ACTION, Health, TableStatus, table_status
 from cdclake.errors import ConfigurationError
 from cdclake.model.change import Books
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from tests.builders import change_record
 
 NOW = ManualClock()()

@@ -33,7 +33,8 @@ from cdclake.model.due_files import (
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute
 from cdclake.model.rawfiles import file_order
-from cdclake.model.table import TableName, TableState
+from cdclake.model.table.name import TableName
+from cdclake.model.table.state import TableState
 from cdclake.ports import JobRun, JobState
 from cdclake.raw_listing import list_raw_files
 from tests.builders import SCHEMA, change_record, ended

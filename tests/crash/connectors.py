@@ -20,7 +20,7 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.memory import MemoryState
 from cdclake.adapters.stores import open_store
 from cdclake.model.names import STATE_TABLE
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from tests.crash.faults import FaultyFiles, FaultyPort, Injector
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from cdclake.lake.read.as_of import TableLocation
 from cdclake.lake.read.key_filter import RowKeys
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Argument
-from cdclake.model.table import TableSettings
+from cdclake.model.table.settings import TableSettings
 from tests.builders import SPARK, ended, run_load_job
 from tests.crash.connectors import LAKE, RAW
 from tests.crash.faults import Injector

@@ -16,7 +16,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.model.layout import is_in_history, is_in_iceberg
 from cdclake.model.names import Attribute
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake.model.versions import VALIDITY_FLAG
 from tests.crash.connectors import RAW
 from tests.crash.faults import Injector

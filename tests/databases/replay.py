@@ -20,7 +20,7 @@ from cdclake.control.status import Health, table_statuses
 from cdclake.errors import UnsentValueError, UnsettledKeyError
 from cdclake.lake.merge import in_place
 from cdclake.lake.operations import engine
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake_cli.dms.attributes import attributes_for
 from cdclake_cli.dms.settings import settings_from
 from cdclake_devkit.replicate.raw_files import added_columns

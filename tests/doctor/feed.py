@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.folder import FolderStore
-from cdclake.model.table import TableName, TableState
+from cdclake.model.table.name import TableName
+from cdclake.model.table.state import TableState
 from cdclake_cli.dms.attributes import attributes_for
 from cdclake_cli.dms.files import BEFORE_PREFIX, ChangeRows, change_bytes, full_load_bytes
 from cdclake_cli.dms.names import change_path, full_load_path, table_folder

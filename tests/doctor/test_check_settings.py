@@ -14,7 +14,7 @@ from cdclake.adapters.stores import open_store
 from cdclake.errors import ConfigurationError
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake_cli.doctor.check_settings import RawReader, check_columns
 
 if TYPE_CHECKING:

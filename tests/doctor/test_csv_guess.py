@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdclake.model.table import CsvDialect
+from cdclake.model.table.settings import CsvDialect
 from cdclake_cli.doctor.csv.guess import CsvGuess, Head, guess_csv
 
 

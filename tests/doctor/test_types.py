@@ -23,7 +23,7 @@ from cdclake.lake.raw.reader import inspect_raw_file, read_raw
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.rawfiles import raw_files
 from cdclake.model.schema import Column, Schema
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake_cli.doctor.diagnose import RawBucket, diagnose
 from cdclake_cli.doctor.findings import Code
 from tests.examples import examples

@@ -27,7 +27,7 @@ from cdclake.errors import CdclakeError
 from cdclake.lake.operations.direct.apply import DirectChange, change_directly
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.layout import LakeLayout
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from tests.builders import LAKE, RAW, FolderInstallation, table_run
 from tests.conftest import COUNTS
 from tests.e2e.orders import PATH, PREFIX, START

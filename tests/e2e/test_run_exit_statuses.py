@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from cdclake.adapters.memory import MemoryState
     from cdclake.commit.log import ChangeLog
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
 
 CHANGE = change_name(after(hours=1))
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.table import DEFAULT_RETENTION_DAYS
+from cdclake.model.table.settings import DEFAULT_RETENTION_DAYS
 from cdclake_infra.settings import Settings
 from tests import ROOT
 

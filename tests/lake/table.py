@@ -31,7 +31,8 @@ from cdclake.model.layout import LakeLayout
 from cdclake.model.position import ARRIVED, position
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.schema import HIVE_NULL_PARTITION
-from cdclake.model.table import TableName, TableSettings
+from cdclake.model.table.name import TableName
+from cdclake.model.table.settings import TableSettings
 from cdclake_devkit.oracle import ChangeRow, LakeRow
 from tests.builders import table_run
 from tests.dying_store import Death, DyingStore

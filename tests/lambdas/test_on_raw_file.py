@@ -17,7 +17,7 @@ from cdclake.adapters.memory import MemoryJobs, MemoryState
 from cdclake.control.jobs.arguments import parse_item
 from cdclake.errors import ConfigurationError, JobRunError
 from cdclake.model.names import Argument, Attribute
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake.ports import JobState
 from on_raw_file import handler as module
 from on_raw_file.handler import FAILED, Dependencies, handle, handler, new_files, tables_of

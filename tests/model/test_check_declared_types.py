@@ -11,7 +11,8 @@ import pytest
 from cdclake.errors import ConfigurationError
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import History, Snapshot, check_declared_types
-from cdclake.model.table import TableName, TableState
+from cdclake.model.table.name import TableName
+from cdclake.model.table.state import TableState
 
 NAME = TableName("shop", "orders")
 COLUMNS = (Column("Id", "int"), Column("price", "decimal(10,2)"), Column("note", "string"))

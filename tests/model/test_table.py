@@ -9,7 +9,9 @@ import subprocess
 import pytest
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.table import TableName, TableSettings, TableState
+from cdclake.model.table.name import TableName
+from cdclake.model.table.settings import TableSettings
+from cdclake.model.table.state import TableState
 from cdclake.model.times import iso_utc
 
 TRANSACTIONS = "CDC_TXN-20240305101500123.csv"

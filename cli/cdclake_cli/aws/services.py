@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.control.admin.installation import Installation
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
     from cdclake_cli.target import Target
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from cdclake.adapters.s3 import S3Store
     from cdclake.model.rawfiles import RawFile
-    from cdclake.model.table import TableState
+    from cdclake.model.table.state import TableState
 
 _PAGE = 1000
 _HEAD_BYTES = 1 << 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from werkzeug.routing import BaseConverter
 
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 
 CONVERTER = "table"
 _ESCAPES = (("%", "%25"), (".", "%2E"))

@@ -16,7 +16,7 @@ from cdclake_cli.console.context import current_console
 from cdclake_cli.console.paging import Window, whole_number
 
 if TYPE_CHECKING:
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
 
 MAX_FILES_LISTED = 200
 ROWS_PER_PAGE = 50

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cdclake.control.admin.table_admin import RegisteredTable
     from cdclake.control.controller import PlanInputs
     from cdclake.errors import CdclakeError
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
     from cdclake.ports import Clock
 
 _KEY = "cdclake-console"

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
     from cdclake.control.status import TableStatus
-    from cdclake.model.table import TableName, TableState
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.state import TableState
 
 TABLES_PER_PAGE = 100
 CHANGES_PER_PAGE = 40

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from cdclake.model.table import Item
+    from cdclake.model.table.state import Item
 
 _CSV = (
     ("csv_delimiter", Attribute.CSV_DELIMITER),

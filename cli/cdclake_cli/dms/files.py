@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
 
 BEFORE_PREFIX = "BI_"
 CHAR_LENGTH = b"char_length"

@@ -16,7 +16,7 @@ from cdclake_cli.dms.settings import Compression, DateDelimiter, DmsSettings, Pa
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
     from cdclake.ports import Clock
 
 _DELIMITERS = {DateDelimiter.SLASH: "/", DateDelimiter.UNDERSCORE: "_", DateDelimiter.DASH: "-", DateDelimiter.NONE: ""}

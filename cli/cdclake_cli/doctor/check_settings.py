@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.snapshot import Snapshot
-    from cdclake.model.table import TableState
+    from cdclake.model.table.state import TableState
     from cdclake.ports import ObjectReader
 
 _UNCHECKED = "or add --unchecked if the files are still to come"

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.adapters.dms import DmsTask
-    from cdclake.model.table import TableSettings, TableState
+    from cdclake.model.table.settings import TableSettings
+    from cdclake.model.table.state import TableState
     from cdclake.ports import ObjectReader
     from cdclake_cli.doctor.csv.guess import CsvGuess
 

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.adapters.dms import DmsTask
-    from cdclake.model.table import TableName, TableSettings, TableState
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.settings import TableSettings
+    from cdclake.model.table.state import TableState
     from cdclake_cli.doctor.csv.guess import CsvGuess
     from cdclake_cli.doctor.listing import Listing
     from cdclake_cli.doctor.row_statistics import RowStatistics

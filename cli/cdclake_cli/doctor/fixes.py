@@ -13,7 +13,7 @@ from cdclake.printable import shell_word
 from cdclake_cli.doctor.dms.recommended import old_key_rule, sequence_rule
 
 if TYPE_CHECKING:
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
 
 
 def s3_settings(**settings: object) -> str:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from cdclake.lake.storage.parquet.footer import Footer
     from cdclake.model.rawfiles import RawFile
-    from cdclake.model.table import CsvDialect, TableName, TableSettings
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.settings import CsvDialect, TableSettings
     from cdclake_cli.doctor.row_statistics import RowStatistics
 
 MAX_ROWS_PER_FILE = 200_000

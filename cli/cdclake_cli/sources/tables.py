@@ -13,7 +13,7 @@ from cdclake_cli.dms.names import can_be_folder
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
 
 
 class SourceColumn(Protocol):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from cdclake.lake.read.as_of import TableLocation
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
     from cdclake_cli.sources.source import Source, SourceSnapshot
     from cdclake_cli.sources.tables import SourceTable
 

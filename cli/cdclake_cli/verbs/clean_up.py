@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cdclake.model.table import MAX_RETENTION_DAYS
+from cdclake.model.table.settings import MAX_RETENTION_DAYS
 from cdclake_cli.confirm import DRY_RUN, confirm, open_table, warn_if_running, warn_of_catalog_error
 from cdclake_cli.options import DryRunOption, TableArgument, YesOption, with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress

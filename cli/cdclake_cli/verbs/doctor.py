@@ -10,7 +10,7 @@ import typer
 
 from cdclake.errors import AttentionError, CdclakeError, ConfigurationError
 from cdclake.model.names import Attribute
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.doctor.findings import agreeing, counted
 from cdclake_cli.errors import print_error
 from cdclake_cli.options import FromFileOption, TablePatternArgument, with_target
@@ -22,7 +22,7 @@ from cdclake_cli.target import Target
 if TYPE_CHECKING:
     from cdclake.adapters.dms import DmsTask
     from cdclake.model.schema import Schema
-    from cdclake.model.table import TableState
+    from cdclake.model.table.state import TableState
     from cdclake_cli.doctor.diagnose import Diagnosis, RawBucket
     from cdclake_cli.doctor.findings import Finding
 

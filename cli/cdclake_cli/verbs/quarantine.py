@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.confirm import DRY_RUN, author, confirm, open_table, warn_of_catalog_error
 from cdclake_cli.options import DryRunOption, ReasonOption, TableArgument, YesOption, with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress

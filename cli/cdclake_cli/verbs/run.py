@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cdclake.commit.report import ChangeSummary
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
     from cdclake_cli.pipeline import PipelineOutcome, TableOutcome
 
 _COLUMNS = (OutputColumn("table", "Table"), OutputColumn("what", "Outcome"), *STEP_COLUMNS)

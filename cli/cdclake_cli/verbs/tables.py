@@ -15,7 +15,7 @@ from cdclake.control.admin.change_settings import (
 from cdclake.errors import ConfigurationError
 from cdclake.model.layout import require_schema_folder
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.confirm import DRY_RUN, confirm, open_table
 from cdclake_cli.options import (
     DryRunOption,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from cdclake.model.snapshot import Snapshot
-    from cdclake.model.table import TableState
+    from cdclake.model.table.state import TableState
 
 app = typer.Typer()
 

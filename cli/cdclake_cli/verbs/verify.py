@@ -9,7 +9,7 @@ import typer
 
 from cdclake.control.admin.installation import is_pattern
 from cdclake.errors import AttentionError, ConfigurationError
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.known_table import require_known
 from cdclake_cli.options import with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.rawfiles import file_order, read_time
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.dms.files import ChangeRows, TableChangeRows, change_bytes, sent_rows, transaction_bytes
 from cdclake_cli.dms.names import change_path, table_folder, transactions_key
 from cdclake_devkit.feed.change_rows import ChangeRowGenerator, Commits, commits, sequence_time_us

@@ -30,7 +30,7 @@ from cdclake_devkit.feed.values import RowGenerator, RowIds
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from cdclake.model.table import Item
+    from cdclake.model.table.state import Item
     from cdclake_devkit.feed.options import FeedOptions
 
 _SAMPLE_ROWS = 1_000

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.dms.names import can_be_folder
 from cdclake_cli.dms.settings import CHANGE_SEQUENCE, BeforeImages, Compression, DataFormat, DmsSettings
 

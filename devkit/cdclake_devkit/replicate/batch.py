@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
     from cdclake_cli.dms.settings import DmsSettings
     from cdclake_cli.sources.positions import Position
     from cdclake_devkit.replicate.progress import ReplicationProgress

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
     from cdclake.ports import Clock
     from cdclake_cli.dms.settings import DmsSettings
     from cdclake_cli.sources.tables import SourceColumn, SourceTable

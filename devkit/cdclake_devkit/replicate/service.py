@@ -26,7 +26,7 @@ from cdclake_devkit.replicate.transactions import Idle, Transaction
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
     from cdclake.ports import Clock, ObjectStore
     from cdclake_cli.dms.settings import DmsSettings
     from cdclake_cli.sources.positions import Position

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cdclake.control.catalog.plan import catalog_entry, table_name
 from cdclake.errors import IntegrityError, JobRunError
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake_devkit.shop.checksum import ChecksumComparison, compare_checksums
 from cdclake_devkit.shop.data import TABLES
 from cdclake_devkit.shop.memory_table import KEY
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from cdclake.commit.log import ChangeLog
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
     from cdclake.ports import Catalog
     from cdclake_devkit.local.deploy import LocalDeployment
 

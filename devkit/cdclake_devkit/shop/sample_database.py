@@ -21,7 +21,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.report import change_summaries
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.table import IMMEDIATE
+from cdclake.model.table.settings import IMMEDIATE
 from cdclake_cli.dms.settings import CHANGE_SEQUENCE
 from cdclake_cli.sources.compare import compare_rows
 from cdclake_devkit.replicate.progress import ProgressFile

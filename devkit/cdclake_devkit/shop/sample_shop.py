@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.dms.files import ChangeRows, change_bytes, full_load_bytes
 from cdclake_cli.dms.names import ChangeFileTimes, DmsFile, change_path, full_load_path, table_folder
 from cdclake_devkit.shop import data

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import typer
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.dms.settings import DmsSettings, settings_from
 from cdclake_cli.json_file import json_object
 from cdclake_cli.options import with_target

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from botocore.client import BaseClient
 
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
 
 PAGE_TABLES = 500
 """Maximum page size. https://docs.aws.amazon.com/dms/latest/APIReference/API_DescribeTableStatistics.html"""

@@ -27,7 +27,7 @@ from cdclake.adapters.state_rules import (
 )
 from cdclake.errors import RetryableError
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.table import LONGEST_LEASE, TableState
+from cdclake.model.table.state import LONGEST_LEASE, TableState
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE, iso_utc
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         UpdateItemInputTypeDef,
     )
 
-    from cdclake.model.table import Item
+    from cdclake.model.table.state import Item
     from cdclake.ports import AcquiredLease
 
 CONDITION_FAILED = "ConditionalCheckFailedException"

@@ -21,7 +21,7 @@ from cdclake.errors import IntegrityError, JobRunError, file_not_retained
 from cdclake.model.layout import s3_key_fault
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject, one_level
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE, iso_utc
 from cdclake.ports import JobRun, JobState
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from cdclake.model.layout import FileKeys
     from cdclake.model.metrics import Metric
-    from cdclake.model.table import Item
+    from cdclake.model.table.state import Item
     from cdclake.ports import AcquiredLease, Clock, OldVersion
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from datetime import datetime
 
-    from cdclake.model.table import TableState
+    from cdclake.model.table.state import TableState
 
 OUTCOME_PREFIX = "Last"
 """Prefix of the attributes that hold the outcome of runs."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cdclake.commit.undo import UndoPlan
     from cdclake.model.change import ChangeRecord
     from cdclake.model.snapshot import Snapshot
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
 
 
 MAX_LISTED = 10

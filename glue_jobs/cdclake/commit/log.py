@@ -15,7 +15,7 @@ from cdclake.model.change import ChangeRecord
 from cdclake.model.layout import HISTORY_SUFFIX
 from cdclake.model.names import Attribute
 from cdclake.model.snapshot import Snapshot
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE
 
 if TYPE_CHECKING:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.control.run.trigger import TriggerResult
-    from cdclake.model.table import TableName, TableState
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.state import TableState
     from cdclake.ports import JobRunner, ObjectReader, StateStore, TaskStatistics
 
 CONCURRENT_WRITES = 16

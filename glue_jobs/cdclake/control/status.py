@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from cdclake.control.plan.decision import Decision
     from cdclake.control.plan.planned_table import PlannedTable
     from cdclake.model.change import ChangeRecord
-    from cdclake.model.table import TableName, TableState
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.state import TableState
 
 LATE_AFTER_MINUTES = 180
 """The Controller runs every hour. A file that waits for three hours was skipped more than once."""

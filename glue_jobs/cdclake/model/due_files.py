@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.errors import UnreadableFileError
 from cdclake.model.rawfiles import INVALID_TIME_REMEDY, file_order, stamp_time
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake.model.times import iso_utc
 
 if TYPE_CHECKING:

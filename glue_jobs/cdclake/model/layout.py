@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.schema import partition_folder
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

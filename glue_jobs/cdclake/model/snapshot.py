@@ -21,14 +21,15 @@ from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import RawKind, file_order
 from cdclake.model.schema import Column, Schema, clashes
 from cdclake.model.stored_json import FORMAT, read_stored
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake.printable import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from cdclake.model.rawfiles import RawFile
-    from cdclake.model.table import TableName, TableSettings
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.settings import TableSettings
 
 RELOAD = f"{Attribute.LAST_FULL_LOAD_DATE}={Sentinel.NEVER_LOADED}"
 """The setting that makes the next run load a table again."""

@@ -15,7 +15,7 @@ from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import STATE_TABLE, Attribute
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.target import Target
 from tests import ROOT
 from tests.builders import LakeBuilder

@@ -7,7 +7,7 @@ import pytest
 
 from cdclake.model.change import ChangeKind, ChangeRecord
 from cdclake.model.drift import ColumnDrift
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.target import Target
 
 

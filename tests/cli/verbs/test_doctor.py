@@ -11,7 +11,7 @@ from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.s3 import S3Store
 from cdclake.errors import ConfigurationError
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake_cli.doctor.dms.setting import Source
 from cdclake_cli.doctor.dms.templates import Choices
 from tests.doctor.feed import GOOD, RawFolder, row

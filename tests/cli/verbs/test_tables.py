@@ -7,7 +7,7 @@ import boto3
 import pytest
 
 from cdclake.model.names import Attribute
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 
 STORE = "cdclake-raw/shop/store/"
 

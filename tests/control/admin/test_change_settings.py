@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdclake.control.admin.change_settings import COLUMN_ATTRIBUTES
-from cdclake.model.table import TableSettings
+from cdclake.model.table.settings import TableSettings
 
 
 def test_every_attribute_that_names_columns_is_compared_with_the_raw_files() -> None:

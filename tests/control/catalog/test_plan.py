@@ -16,7 +16,7 @@ from cdclake.model.catalog import CatalogEntry, CatalogName, CatalogPartition, C
 from cdclake.model.layout import LakeLayout
 from cdclake.model.schema import HIVE_NULL_PARTITION, Column, Schema
 from cdclake.model.snapshot import DataFile, Snapshot
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 
 ORDERS = LakeLayout("lake-bucket", "lake/", TableName("shop", "Orders"))
 FOLDER = "s3://lake-bucket/lake/shop/Orders/"

@@ -12,7 +12,7 @@ from cdclake.control.jobs.arguments import (
     tables_text,
 )
 from cdclake.errors import ConfigurationError
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 
 
 def test_both_forms_are_read_and_glues_own_arguments_are_ignored():

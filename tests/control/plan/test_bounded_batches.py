@@ -16,7 +16,7 @@ from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROC
 from cdclake.model.rawfiles import ListedObject, RawFile, RawFiles, file_order, raw_files
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from tests.control.world import ORDERS
 
 if TYPE_CHECKING:

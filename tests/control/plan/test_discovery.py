@@ -7,7 +7,7 @@ import pytest
 from cdclake.adapters.memory import MemoryStore
 from cdclake.control.plan.discovery import discover_tables, has_raw_data
 from cdclake.errors import ConfigurationError
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

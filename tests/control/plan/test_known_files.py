@@ -13,7 +13,7 @@ from cdclake.control.plan.known_files import CELLS, KnownFiles
 from cdclake.control.plan.raw_scan import PAGE_OBJECTS, scan_raw
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject, RawFile, raw_files
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from tests.control.plan.test_raw_scan import Bucket, applied_up_to, change
 from tests.control.world import ORDERS, World
 from tests.examples import examples

@@ -8,7 +8,7 @@ import pytest
 
 from cdclake.control.plan.left_out import MAX_STORED, LeftOut
 from cdclake.model.rawfiles import ListedObject, RawFiles, raw_files
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 
 NOW = datetime(2024, 3, 5, tzinfo=timezone.utc)
 A, B, C = (f"20240305-10000{n}000.csv" for n in (1, 2, 3))

@@ -7,7 +7,8 @@ import pytest
 from cdclake.control.plan.open_findings import MAX_DRIFT_TEXTS, OpenFindings, can_empty_quarantine
 from cdclake.model.change import Books, ChangeKind
 from cdclake.model.drift import ColumnDrift
-from cdclake.model.table import SchemaPolicy, TableName
+from cdclake.model.table.name import TableName
+from cdclake.model.table.settings import SchemaPolicy
 from tests.builders import change_record
 
 NAME = TableName("shop", "order items")

@@ -12,7 +12,7 @@ from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject, raw_files
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 
 T0 = datetime(2024, 3, 5, 10, 0, 0, tzinfo=timezone.utc)
 NOW = T0 + timedelta(hours=1)

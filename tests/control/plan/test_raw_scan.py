@@ -24,7 +24,7 @@ from cdclake.errors import NoRoomError, RetryableError, UnknownTableError
 from cdclake.model.metrics import Measure
 from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject, raw_files, start_after
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from tests.control.world import ORDERS, RAW
 from tests.examples import examples
 

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from cdclake.control.plan.shared_listings import SharedListings
-from cdclake.model.table import TableSettings
+from cdclake.model.table.settings import TableSettings
 from cdclake.raw_listing import list_raw_files
 from tests.control.world import RawBucket
 

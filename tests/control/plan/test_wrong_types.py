@@ -10,7 +10,7 @@ from cdclake.adapters.dynamodb import _to_text
 from cdclake.adapters.memory import MemoryState
 from cdclake.control.status import Health, table_statuses
 from cdclake.model.names import Attribute
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from tests.control.world import RAW, World
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from cdclake.commit.undo import plan_rollback
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.errors import PastRetentionError
 from cdclake.model.names import Attribute
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from tests.control.world import ORDERS
 
 if TYPE_CHECKING:

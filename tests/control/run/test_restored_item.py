@@ -15,7 +15,7 @@ from cdclake.control.status import Health, table_statuses
 from cdclake.errors import CommitConflictError, ConfigurationError, LeaseLostError
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import JOB_PROCESS_TABLE, Attribute
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from tests.builders import change_record
 from tests.control.world import ORDERS, World
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from cdclake.errors import SchemaMismatchError
 from cdclake.lake.storage.keys import UNSENT
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.dms.attributes import attributes_for
 from cdclake_cli.dms.csv_text import csv_text
 from cdclake_cli.dms.files import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdclake.model.layout import LakeLayout
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake.model.versions import CHANGE_ID, MONTH, VALID_FROM, YEAR
 from cdclake_devkit.shop.checksum import read_lake
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from cdclake.adapters.memory import MemoryStore
 from cdclake.errors import ConfigurationError
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.main import app
 from cdclake_devkit.feed.feed import Feed
 from cdclake_devkit.feed.options import FeedOptions

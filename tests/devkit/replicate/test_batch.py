@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.dms.settings import DmsSettings
 from cdclake_cli.sources.mysql.types import MysqlColumn
 from cdclake_cli.sources.positions import BinlogPosition

@@ -19,7 +19,7 @@ from tests.lake.over_time import TABLE, TableOverTime
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
     from tests.devkit.replicate.source_database import MariadbDatabase, PostgresDatabase
 
 COLUMNS = pa.schema([("id", pa.int32()), ("city", pa.string()), ("price", pa.decimal128(10, 2))])

@@ -12,7 +12,7 @@ import pytest
 from cdclake.adapters.memory import MemoryStore
 from cdclake.errors import IntegrityError
 from cdclake.model.layout import LakeLayout
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_devkit.shop.checksum import checksum, compare_checksums, read_lake
 
 COLUMNS = pa.schema(

@@ -15,7 +15,7 @@ from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.control.catalog.sync import sync_tables
 from cdclake.errors import ConfigurationError
 from cdclake.model.catalog import CatalogName
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from tests.lake.iceberg.readers import glue_reader
 from tests.lake.over_time import START, TableOverTime, versioned_bucket
 

@@ -19,7 +19,7 @@ from cdclake.commit.takeover import take_over
 from cdclake.control.catalog.sync import sync_tables
 from cdclake.errors import CommitConflictError, LeaseLostError
 from cdclake.lake.operations.load import load_incremental
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from tests.dying_store import PausingStore
 from tests.lake.iceberg.readers import IcebergReaders
 from tests.lake.over_time import START, TableOverTime, versioned_bucket

@@ -17,7 +17,7 @@ from cdclake.control.run.process_table import Ports, process_table
 from cdclake.errors import RetryableError
 from cdclake.lake.operations.erase.erase import erase
 from cdclake.model.names import Attribute
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from tests.lake.iceberg.readers import glue_reader
 from tests.lake.operations.erase.erasable_table import ErasableTable, objects_containing
 from tests.lake.over_time import START, versioned_bucket

@@ -15,7 +15,7 @@ from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.errors import IntegrityError, LakeFilesError
 from cdclake.lake.operations.load import load_initial
 from cdclake.model.layout import is_in_history
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from tests.lake.over_time import TableOverTime
 from tests.lake.table import Table
 

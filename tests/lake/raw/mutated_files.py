@@ -43,7 +43,7 @@ from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.rawfiles import ListedObject, RawFile, RawFormat, RawKind, parse_raw_file
 from cdclake.model.schema import OP_COLUMN, Column, Schema
 from cdclake.model.snapshot import TombstoneFile
-from cdclake.model.table import TableSettings
+from cdclake.model.table.settings import TableSettings
 from cdclake_cli.doctor.sampling import read_columns
 from tests.lake.table import NAME, RAW_PREFIX, Table
 

@@ -11,7 +11,7 @@ from cdclake.errors import BadRowError
 from cdclake.lake.raw.bad_values import TextKind, added, faults_of, text_kind
 from cdclake.lake.raw.quarantine import Quarantine
 from cdclake.lake.raw.rows import BadRow, BadRowKind
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from tests.lake.table import Table
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from cdclake.errors import (
 )
 from cdclake.lake.raw import csv
 from cdclake.lake.storage.keys import UNSEEN, UNSENT
-from cdclake.model.table import TableSettings
+from cdclake.model.table.settings import TableSettings
 from tests.lake.table import Table, row_numbers
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.lake.raw.csv_records import RecordFormat, UnclosedQuoteError, end_of_records, has_misplaced_quote, records
-from cdclake.model.table import CsvDialect
+from cdclake.model.table.settings import CsvDialect
 
 DIALECTS = st.builds(
     CsvDialect,

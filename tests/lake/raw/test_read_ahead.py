@@ -24,7 +24,8 @@ from cdclake.lake.raw.reader import Slice, fetch_raw_file, inspect_raw_file, rea
 from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.schema import Column, Schema
-from cdclake.model.table import TableName, TableSettings
+from cdclake.model.table.name import TableName
+from cdclake.model.table.settings import TableSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,7 @@ from cdclake.lake.scd2.closed_files import MAX_SMALL_FILES
 from cdclake.lake.scd2.versions import times_of
 from cdclake.model.layout import LakeLayout
 from cdclake.model.snapshot import Snapshot
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from tests.lake.merge.published_scd import CHANGES, TYPE_1
 from tests.lake.over_time import TableOverTime
 from tests.lake.scd2.versions import check_newest_are_the_table, version_files, version_rows, versions

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.lake.raw.csv_records import RecordFormat, records
 from cdclake.model.schema import OP_COLUMN
-from cdclake.model.table import CsvDialect
+from cdclake.model.table.settings import CsvDialect
 from cdclake_cli.doctor.csv.header import OPERATIONS, VALUE, is_header, may_be_header
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from cdclake_cli.doctor.fixes import escaped, tables_set
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from cdclake.model.table import CsvDialect, TableName, TableSettings
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.settings import CsvDialect, TableSettings
     from cdclake_cli.doctor.csv.guess import CsvGuess
     from cdclake_cli.doctor.types.proposal import Proposal, ProposedColumn
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from cdclake.lake.raw.rows import RawRows
     from cdclake.model.rawfiles import RawFile
-    from cdclake.model.table import CsvDialect, TableName, TableSettings
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.settings import CsvDialect, TableSettings
     from cdclake_cli.doctor.types.known_types import KnownType
     from cdclake_cli.doctor.types.shapes import ColumnShapes, TypeStatistics
 

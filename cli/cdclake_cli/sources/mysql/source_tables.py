@@ -9,7 +9,7 @@ import pymysql
 import pymysql.cursors
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.sources.mysql.types import (
     MysqlColumn,
     check_table,

@@ -25,7 +25,7 @@ from cdclake_cli.sources.tables import check_folder_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
 
 MAX_DIGITS = 38
 """Maximum precision of a DMS NUMERIC, and of 128-bit decimals in Arrow and Parquet."""

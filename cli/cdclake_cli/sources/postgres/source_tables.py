@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.sources.postgres.connection import query
 from cdclake_cli.sources.postgres.types import PostgresColumn, TypeMapping
 from cdclake_cli.sources.tables import SourceTable, check_folder_name

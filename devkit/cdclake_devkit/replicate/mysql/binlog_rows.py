@@ -9,7 +9,7 @@ from pymysqlreplication.constants.NONE_SOURCE import EMPTY_SET
 from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent
 
 from cdclake.errors import IntegrityError
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_cli.sources.mysql.types import MysqlColumn, check_table
 from cdclake_devkit.replicate.transactions import ChangeRow
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import NamedTuple
 
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 
 _IDENTIFIER = r'(?:"(?:[^"]|"")*"|[a-z_][a-z0-9_$]*)'
 _QUALIFIED = re.compile(rf"({_IDENTIFIER})\.({_IDENTIFIER})")

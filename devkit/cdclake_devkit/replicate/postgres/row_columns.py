@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import connection as Connection
 
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
     from cdclake_cli.sources.postgres.source_tables import PostgresTable
     from cdclake_cli.sources.postgres.types import TypeMapping
     from cdclake_devkit.replicate.postgres.decoding import DecodedRow, DecodedTuple, DecodedValue

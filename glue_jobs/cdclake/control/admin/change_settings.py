@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.snapshot import LakeKeys, check_declared_types
-from cdclake.model.table import TableSettings
+from cdclake.model.table.settings import TableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cdclake.model.snapshot import Snapshot
-    from cdclake.model.table import TableState
+    from cdclake.model.table.state import TableState
     from cdclake.ports import StateStore
 
 

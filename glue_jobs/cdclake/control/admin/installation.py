@@ -10,7 +10,8 @@ from cdclake.control.jobs.arguments import folder_prefix
 from cdclake.errors import UnknownTableError, similar_names
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import STATE_TABLE
-from cdclake.model.table import TableName, TableState
+from cdclake.model.table.name import TableName
+from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

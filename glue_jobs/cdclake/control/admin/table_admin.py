@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from cdclake.control.catalog.sync import OpenCatalog
     from cdclake.model.change import ChangeRecord
     from cdclake.model.snapshot import Snapshot
-    from cdclake.model.table import TableState
+    from cdclake.model.table.state import TableState
     from cdclake.ports import Clock, StateStore
 
 Result = TypeVar("Result")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cdclake.model.catalog import CatalogName, PartitionValues
     from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import DataFile, Snapshot
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
 
 MAX_NAME_BYTES = 255
 """https://docs.aws.amazon.com/athena/latest/ug/tables-databases-columns-names.html"""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from cdclake.model.layout import LakeLayout
     from cdclake.model.schema import Column
     from cdclake.model.snapshot import Snapshot
-    from cdclake.model.table import TableState
+    from cdclake.model.table.state import TableState
     from cdclake.ports import Catalog
 
 T = TypeVar("T")

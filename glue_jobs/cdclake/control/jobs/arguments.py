@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Argument, Attribute
-from cdclake.model.table import TableName, TableSettings
+from cdclake.model.table.name import TableName
+from cdclake.model.table.settings import TableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from cdclake.model.table import Item
+    from cdclake.model.table.state import Item
 
 _DASHES = "--"
 _SETTINGS = (

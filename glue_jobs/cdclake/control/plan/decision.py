@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from cdclake.model.rawfiles import file_order
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake.model.times import iso_utc
 
 if TYPE_CHECKING:

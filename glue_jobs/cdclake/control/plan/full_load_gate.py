@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.model.rawfiles import RawFile
-    from cdclake.model.table import TableState
+    from cdclake.model.table.state import TableState
     from cdclake.ports import TaskStatistics
 
 COMPLETED = "Table completed"

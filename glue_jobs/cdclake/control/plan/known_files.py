@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cdclake.model.rawfiles import RawFile
-    from cdclake.model.table import TableState
+    from cdclake.model.table.state import TableState
 
 CELLS = 32
 _COUNT_BYTES, _SUM_BYTES = 3, 5

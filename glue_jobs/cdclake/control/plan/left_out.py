@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from cdclake.model.rawfiles import RawFile, RawFiles
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
 
 MAX_NAMES = 3
 """Number of files that a text names."""

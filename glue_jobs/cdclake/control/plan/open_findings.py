@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import Attribute
-from cdclake.model.table import SchemaPolicy
+from cdclake.model.table.settings import SchemaPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from cdclake.model.change import ChangeRecord
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
 
 MAX_DRIFT_TEXTS = 20
 """The newest ones; the change log has all."""

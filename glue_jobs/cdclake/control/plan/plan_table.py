@@ -26,7 +26,7 @@ from cdclake.model.due_files import begin_after, covered_by_full_load, first_bat
 from cdclake.model.names import Attribute, RunState, Sentinel
 from cdclake.model.rawfiles import MAX_STAMP_AHEAD, file_order, stamp_time
 from cdclake.model.snapshot import LakeKeys, Snapshot, check_declared_types
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE, display_stored
 
 if TYPE_CHECKING:

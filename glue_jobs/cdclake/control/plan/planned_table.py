@@ -12,7 +12,7 @@ from cdclake.errors import RawFilesLostError
 
 if TYPE_CHECKING:
     from cdclake.control.plan.decision import Decision
-    from cdclake.model.table import TableState
+    from cdclake.model.table.state import TableState
 
 
 class Action(Enum):

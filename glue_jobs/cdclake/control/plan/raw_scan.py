@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.model.rawfiles import ListedObject, RawFile, RawFiles
-    from cdclake.model.table import TableState
+    from cdclake.model.table.state import TableState
     from cdclake.ports import ObjectReader
 
 PAGE_OBJECTS = 1000

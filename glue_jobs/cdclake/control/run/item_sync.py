@@ -16,7 +16,7 @@ from cdclake.errors import IntegrityError
 from cdclake.model.change import ChangeKind
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.snapshot import LakeKeys
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from cdclake.commit.log import ChangeLog
     from cdclake.commit.publish import KeepAlive
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
     from cdclake.ports import Clock, StateStore
 
 LEASE_SECONDS = 300

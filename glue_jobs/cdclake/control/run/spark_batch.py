@@ -23,7 +23,7 @@ from cdclake.control.jobs.entry import StoppedError, error_line, failures_line
 from cdclake.errors import CdclakeError, ConfigurationError, error_from_json
 from cdclake.model.layout import batches_prefix
 from cdclake.model.names import Argument, Attribute
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from cdclake.control.run.spark_runs import Death
     from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import Snapshot
-    from cdclake.model.table import TableState
+    from cdclake.model.table.state import TableState
     from cdclake.ports import Catalog, Clock, JobRun, JobRunner, MetricSink, ObjectStore, StateStore, TaskStatistics
 
 _SET_BY_HAND = (Attribute.LAST_FULL_LOAD_DATE, Attribute.LAST_INCREMENTAL_FILE)

@@ -34,7 +34,7 @@ from cdclake.model.position import ARRIVED, DEPARTED, DISPLACED, FULL_LOAD_POSIT
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import UNSENT as UNSENT_MARK
 from cdclake.model.schema import DELETE, OP_COLUMN
-from cdclake.model.table import IMMEDIATE
+from cdclake.model.table.settings import IMMEDIATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

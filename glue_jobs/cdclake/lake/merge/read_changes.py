@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import KeyValue
-    from cdclake.model.table import TableName, TableSettings
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.settings import TableSettings
 
 SAMPLES_PER_BATCH = 64
 MIN_BATCH_ROWS, MIN_BATCH_BYTES = BATCH_ROWS // 2, BATCH_BYTES // 2

@@ -44,7 +44,7 @@ from cdclake.model.position import GREATEST_SEQUENCE, sequence_begin
 from cdclake.model.rawfiles import RawKind, file_order
 from cdclake.model.schema import BEFORE_PREFIX, merge_schemas
 from cdclake.model.snapshot import LakeKeys
-from cdclake.model.table import SchemaPolicy, UnknownKeyPolicy
+from cdclake.model.table.settings import SchemaPolicy, UnknownKeyPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.raw.reader import Slice
-    from cdclake.model.table import CsvDialect
+    from cdclake.model.table.settings import CsvDialect
 
 Content = Union[dict[str, Union[str, None]], str]
 """Values as text by column, or the raw line of a row that does not split into the columns."""

@@ -44,7 +44,7 @@ from cdclake.lake.scd2.tasks import NO_VERSIONS
 from cdclake.lake.spark.backend import balanced_groups, run_on, sum_of, total
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.storage.tombstones import NO_TOMBSTONES, plan_tombstones
-from cdclake.model.table import IMMEDIATE
+from cdclake.model.table.settings import IMMEDIATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -18,7 +18,7 @@ from cdclake.lake.storage.keys import with_leading_bounds
 from cdclake.model.names import Attribute
 from cdclake.model.schema import Schema, merge_schemas
 from cdclake.model.snapshot import History
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake.model.versions import OWN_COLUMNS
 
 if TYPE_CHECKING:

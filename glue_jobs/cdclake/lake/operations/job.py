@@ -16,7 +16,7 @@ from cdclake.errors import CdclakeError, disk_full
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Argument, Attribute, Sentinel
-from cdclake.model.table import TableSettings
+from cdclake.model.table.settings import TableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.shape import TableShape
     from cdclake.lake.storage.tombstones import TombstonePlan
     from cdclake.model.snapshot import DataFile, History, TombstoneFile
-    from cdclake.model.table import TableName, TableSettings
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.settings import TableSettings
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
     from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import Snapshot
-    from cdclake.model.table import TableSettings
+    from cdclake.model.table.settings import TableSettings
     from cdclake.ports import Clock, ObjectStore
 
 

@@ -18,7 +18,7 @@ from cdclake.model.schema import BEFORE_PREFIX, INSERT, OP_COLUMN
 if TYPE_CHECKING:
     from cdclake.lake.raw.rows import RawRows
     from cdclake.model.rawfiles import RawFile
-    from cdclake.model.table import CsvDialect
+    from cdclake.model.table.settings import CsvDialect
 
 SEQUENCE_COLUMN = "AR_H_CHANGE_SEQ"
 _HEADERS_OF_FULL_LOAD = {SEQUENCE_COLUMN: "", "AR_H_STREAM_POSITION": "", "AR_H_OPERATION": "INSERT"}

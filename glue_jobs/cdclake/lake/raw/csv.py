@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     from cdclake.adapters.filesystem import Stream
     from cdclake.model.rawfiles import RawFile
-    from cdclake.model.table import CsvDialect, TableName, TableSettings
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.settings import CsvDialect, TableSettings
 
 CHUNK_BYTES = 4 << 20
 MAX_RECORD_BYTES = 1 << 28

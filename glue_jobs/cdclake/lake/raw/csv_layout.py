@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cdclake.lake.raw.csv_records import Record
     from cdclake.lake.raw.rows import RawRows
     from cdclake.model.rawfiles import RawFile
-    from cdclake.model.table import CsvDialect, TableSettings
+    from cdclake.model.table.settings import CsvDialect, TableSettings
 
 _NUMBER_OR_TIME = re.compile(r"\s*|[+-]?\d[\d.,:TZ/ +-]*")
 _NO_NAME = re.compile(r"(?i:true|false)|.*[\x00-\x1f\x7f].*|.{129,}", re.DOTALL)

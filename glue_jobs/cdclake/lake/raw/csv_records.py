@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake.model.table import CsvDialect
+    from cdclake.model.table.settings import CsvDialect
 
 _QUOTE = b'"'
 MAX_FIELDS = 10_000

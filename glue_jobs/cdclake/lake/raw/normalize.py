@@ -32,13 +32,13 @@ from cdclake.model.position import (
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind, read_time
 from cdclake.model.schema import BEFORE_PREFIX, DELETE, HIVE_NULL_PARTITION, INSERT, OP_COLUMN, UPDATE, Column
-from cdclake.model.table import IMMEDIATE
+from cdclake.model.table.settings import IMMEDIATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from cdclake.lake.storage.shape import TableShape
-    from cdclake.model.table import TableSettings
+    from cdclake.model.table.settings import TableSettings
 
 _TEXT = pa.string()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.raw.bad_values import Fault
     from cdclake.lake.raw.rows import BadRow
-    from cdclake.model.table import TableName
+    from cdclake.model.table.name import TableName
 
 _FEW = 10
 """Of rows with a common cause, at most a tenth of all may be quarantined: what has a cause has a better remedy."""

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from cdclake.lake.raw.suppression import Suppression
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.rawfiles import RawFile
-    from cdclake.model.table import TableName, TableSettings
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.settings import TableSettings
 
 Item = TypeVar("Item")
 READS_AHEAD = 16

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from cdclake.lake.raw.rows import RawRows, ReadBatch
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import KeyValue
-    from cdclake.model.table import TableName, TableSettings
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.settings import TableSettings
     from cdclake.ports import ObjectStore
 
 RESERVED_COLUMNS = frozenset({OP_COLUMN.lower(), LEADING_KEY, KEY, UNSEEN, UNSENT})

@@ -13,7 +13,7 @@ from cdclake.control.jobs.arguments import folder_prefix
 from cdclake.errors import ConfigurationError
 from cdclake.model.layout import LakeLayout
 from cdclake.model.snapshot import Snapshot
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake.model.times import display_utc
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from cdclake.model.table import TableName
+from cdclake.model.table.name import TableName
 from cdclake_devkit.replicate.postgres.decoding import DecodedRow, DecodedValue, Truncate, commit_time, parse_change
 
 T = TableName("public", "t")

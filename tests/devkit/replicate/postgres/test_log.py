@@ -21,7 +21,7 @@ from cdclake.errors import BadRowError, ConfigurationError
 from cdclake.lake.operations.release import release
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.schema import wider_type
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake_cli.dms.settings import BeforeImages, DmsSettings
 from cdclake_cli.doctor.diagnose import RawBucket, diagnose
 from cdclake_cli.sources.postgres.connection import connect

@@ -19,7 +19,7 @@ from cdclake.adapters.stores import open_store
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.lake.operations.adopt.adopt import Adoption, AdoptionSource, plan_adoption
 from cdclake.model.names import Attribute
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from tests.lake.table import RAW_PREFIX, Table
 
 if TYPE_CHECKING:

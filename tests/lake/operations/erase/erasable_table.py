@@ -25,7 +25,7 @@ from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.key_filter import RowKeys
 from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.lake.storage import tombstones, writer
-from cdclake.model.table import TableSettings
+from cdclake.model.table.settings import TableSettings
 from tests.lake.over_time import TABLE, TableOverTime
 from tests.lake.table import NAME, RAW_PREFIX
 

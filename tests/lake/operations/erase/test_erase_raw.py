@@ -22,7 +22,9 @@ from cdclake.lake.operations.release import release
 from cdclake.lake.raw.csv import batches
 from cdclake.model.rawfiles import RawFiles
 from cdclake.model.schema import parse_columns
-from cdclake.model.table import TableName, TableSettings, TableState
+from cdclake.model.table.name import TableName
+from cdclake.model.table.settings import TableSettings
+from cdclake.model.table.state import TableState
 from cdclake.model.times import iso_utc
 from tests.dying_store import Death, DiedError, DyingStore
 from tests.lake.operations.erase.erasable_table import (

@@ -12,7 +12,7 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import open_store
 from cdclake.lake.operations.erase.erase import Erasure, erase, preview
 from cdclake.lake.operations.erase.raw_files import RawLocation
-from cdclake.model.table import TableSettings
+from cdclake.model.table.settings import TableSettings
 from tests.lake.operations.erase.erasable_table import (
     COLUMNS,
     SECRET_ID,

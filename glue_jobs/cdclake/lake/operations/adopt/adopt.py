@@ -24,7 +24,7 @@ from cdclake.model.due_files import begin_after, pending_changes
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.schema import UNTYPED, Column, Schema, partition_folder
 from cdclake.model.snapshot import DataFile, Snapshot
-from cdclake.model.table import TableState
+from cdclake.model.table.state import TableState
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:

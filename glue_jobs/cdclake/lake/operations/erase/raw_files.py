@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from cdclake.lake.operations.erase.progress import Progress
     from cdclake.lake.read.key_filter import RowKeys
     from cdclake.model.snapshot import Snapshot
-    from cdclake.model.table import TableName, TableSettings
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.settings import TableSettings
     from cdclake.ports import ObjectStore, OldVersion
 
 

@@ -1,0 +1,1 @@
+"""A source table: its name, its settings, and its item in the state table."""
