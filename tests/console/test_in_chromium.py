@@ -175,6 +175,7 @@ def page_on(browser: Browser, screen: Screen, address: str) -> Iterator[Page]:
 
 def check_page(page: Page, name: str, screen: Screen) -> None:
     """Check what holds for every page, and take a screenshot if enabled."""
+    page.wait_for_load_state("load")  # on a busy machine, elements are found before the style sheet is there
     assert page.evaluate("document.documentElement.scrollWidth") == screen.width, "the page is wider than the screen"
     assert page.locator("h1").count() == 1
     assert page.locator(CONTROLS).evaluate_all(WITHOUT_NAME) == []
