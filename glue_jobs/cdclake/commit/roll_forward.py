@@ -41,9 +41,8 @@ def roll_forward(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:
 def complete_newest(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:
     """As `roll_forward`, but leaves what crashed runs staged. No reader sees it, so it can be deleted at any time."""
     published = log.newest_published()
-    with executor(
-        log.store.calls_at_once
-    ) as pool:  # most often there is no newer change, and the caller needs this one's record
+    with executor(log.store.calls_at_once) as pool:
+        # most often there is no newer change, and the caller needs this one's record
         reading = pool.submit(log.record, published) if published else None
         change = log.newest_after(published)
         if reading:

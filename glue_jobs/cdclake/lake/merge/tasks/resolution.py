@@ -17,10 +17,7 @@ from cdclake.lake.storage.wide_rows import combined, row_bytes
 
 if TYPE_CHECKING:
     from cdclake.lake.merge.home_ranges import HomeBounds
-    from cdclake.lake.merge.resolve import (
-        Counts,
-        ResolvedBatch,
-    )
+    from cdclake.lake.merge.resolve import Counts, ResolvedBatch
     from cdclake.lake.storage.partitions import Partition, PartitionedRows
     from cdclake.model.snapshot import KeyValue
 

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING
 from cdclake.lake.merge.existing_rows import existing_rows_schema
 from cdclake.lake.merge.messages import Source, SourceRows
 from cdclake.lake.merge.read_changes import read_rows
-from cdclake.lake.merge.resolve import (
-    resolve,
-    resolve_full_load,
-    resolve_without_key,
-)
+from cdclake.lake.merge.resolve import resolve, resolve_full_load, resolve_without_key
 from cdclake.lake.merge.tasks.resolution import InsertCounting, Resolution, to_resolution
 from cdclake.lake.merge.tasks.route import rows_by_source
 from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc

@@ -9,9 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.lake.merge.merge_file import MergeSpec, merge
-from cdclake.lake.merge.resolve import (
-    KEPT_AS_DELETED,
-)
+from cdclake.lake.merge.resolve import KEPT_AS_DELETED
 from cdclake.lake.merge.sorted_rows import SortedRows, parts_of
 from cdclake.lake.raw.quarantine import Quarantine, quarantine_rows
 from cdclake.lake.storage.reader import fetched_together
