@@ -1,12 +1,28 @@
-"""pyiceberg reads the manifests of several lists at the same time."""
+"""pyiceberg reads the manifests of several lists at the same time, and writes each at most once."""
 
 from __future__ import annotations
 
+import gc
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Barrier
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+import pytest
 
 from cdclake.adapters.memory import MemoryStore
+from cdclake.commit.log import ChangeLog
+from cdclake.lake.operations.load import load_incremental
 from cdclake.lake.storage.object_io import StoreIO
+from tests.lake.over_time import TableOverTime
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cdclake.ports import ObjectStore
+
+COLUMNS = pa.schema([("id", pa.int64())])
 
 
 class MeetingStore(MemoryStore):
@@ -37,3 +53,36 @@ def test_an_object_is_read_once() -> None:
     assert (len(one), one.open().read()) == (1, b"1")
     store.put("a", b"2")
     assert one.open().read() == b"1"
+
+
+class RefusingStore:
+    """Passes on all calls, but refuses to write one kind of object."""
+
+    def __init__(self, store: ObjectStore, ending: str) -> None:
+        self.store, self.ending = store, ending
+        self.refused: list[str] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.store, name)
+
+    def put(self, key: str, content: bytes) -> None:
+        if key.endswith(self.ending):
+            self.refused.append(key)
+            raise PermissionError(key)
+        self.store.put(key, content)
+
+
+@pytest.mark.parametrize("ending", ["-m00001.avro", "-snapshot.avro"])
+def test_a_manifest_that_could_not_be_written_is_not_written_when_its_memory_is_freed(
+    tmp_path: Path, ending: str
+) -> None:
+    table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id", "Readers": "iceberg"})
+    table.load([{"id": 1}])
+    table.write_changes("20240305-101000000.parquet", [("I", {"id": 2})])
+    run = table.run()
+    store = RefusingStore(run.log.store, ending)
+    refused = replace(run, log=ChangeLog(cast("ObjectStore", store), table.layout))
+    with pytest.raises(PermissionError):
+        load_incremental(refused, table.spark, "", "")
+    gc.collect()
+    assert len(store.refused) == 1

@@ -49,7 +49,7 @@ from cdclake.lake.storage.encoded_entries import (
     read_entries,
 )
 from cdclake.lake.storage.file_statistics import FileStatistics
-from cdclake.lake.storage.object_io import StoreIO
+from cdclake.lake.storage.object_io import MemoryOutput, StoreIO
 from cdclake.lake.storage.partitions import partition_column, partition_sort_key
 from cdclake.lake.storage.reader import open_parquet
 from cdclake.model.iceberg.table import IcebergFiles, Manifest
@@ -463,7 +463,7 @@ class _Encoder:
         return Manifest(key, 0), self._write(key, entries, deleted=True)
 
     def _write(self, key: str, entries: Iterable[ManifestEntry], *, deleted: bool = False) -> ManifestFile:
-        output = self.io.new_output(key)
+        output = MemoryOutput(self._writing.store.url(key))
         with CopyingManifestWriter(self._spec, self._schema, output, self._after.change, _CODEC) as writer:
             for entry in entries:
                 if deleted:
@@ -472,14 +472,16 @@ class _Encoder:
                     writer.add(entry)
                 else:
                     writer.existing(entry)
+        self._writing.store.put(key, output.content)
         return writer.to_manifest_file()
 
     def write_list(self, manifests: list[ManifestFile], parent: int | None, suffix: str = "") -> str:
         """Write a manifest list; returns its key."""
         key, change = self._key(f"-snapshot{suffix}"), self._after.change
-        output = self.io.new_output(key)
+        output = MemoryOutput(self._writing.store.url(key))
         with write_manifest_list(FORMAT_VERSION, output, change, parent, change, _CODEC) as writer:
             writer.add_manifests(manifests)
+        self._writing.store.put(key, output.content)
         return key
 
     def _key(self, suffix: str) -> str:

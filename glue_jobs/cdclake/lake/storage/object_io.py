@@ -1,4 +1,4 @@
-"""Gives pyiceberg access to manifests in the lake. They are small: each is read and written whole."""
+"""Gives pyiceberg access to manifests in the lake. They are small: each is read whole, and written in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StoreIO(FileIO):
 
     def new_output(self, location: str) -> OutputFile:
         """See `FileIO`."""
-        return _StoreOutput(self._store, location)
+        raise NotImplementedError  # pyiceberg's interface has it; see `MemoryOutput`
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """See `FileIO`."""
@@ -58,37 +58,41 @@ class _StoreInput(InputFile):
         return io.BytesIO(self._read())
 
 
-class _StoreOutput(OutputFile):
-    """Written to the store when it is closed."""
+class MemoryOutput(OutputFile):
+    """An object that pyiceberg writes to memory.
 
-    def __init__(self, store: ObjectStore, key: str) -> None:
-        super().__init__(store.url(key))
-        self._store, self._key, self._size_bytes = store, key, 0
+    It does not write to the store itself: pyiceberg closes a stream also after an error, and freeing memory closes it.
 
-    def create(self, overwrite: bool = False) -> io.BytesIO:  # noqa: ARG002 - names are never used twice
-        return _Buffer(self)
+    Attributes:
+        content: What was written, once its stream is closed.
+    """
 
-    def stored(self, content: bytes) -> None:
-        """Store the content."""
-        self._store.put(self._key, content)
-        self._size_bytes = len(content)
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.content = b""
 
     def __len__(self) -> int:
-        return self._size_bytes
+        return len(self.content)
 
     def exists(self) -> bool:
-        return self._size_bytes > 0
+        """See `OutputFile`."""
+        return False
+
+    def create(self, overwrite: bool = False) -> io.BytesIO:  # noqa: ARG002 - names are never used twice
+        """See `OutputFile`."""
+        return _Buffer(self)
 
     def to_input_file(self) -> InputFile:
-        return _StoreInput(self._store, self.location)
+        """See `OutputFile`."""
+        raise NotImplementedError  # pyiceberg's interface has it; nothing here reads what it writes
 
 
 class _Buffer(io.BytesIO):
-    def __init__(self, output: _StoreOutput) -> None:
+    def __init__(self, output: MemoryOutput) -> None:
         super().__init__()
         self._output = output
 
     def close(self) -> None:
         if not self.closed:
-            self._output.stored(self.getvalue())
+            self._output.content = self.getvalue()
         super().close()
