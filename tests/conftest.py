@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from functools import lru_cache
@@ -13,11 +14,12 @@ import pytest
 from botocore.loaders import create_loader
 from hypothesis import settings
 from moto import mock_aws
+from moto.core.base_backend import BaseBackend
 from moto.core.botocore_stubber import BotocoreStubber
 from xdist.scheduler import LoadFileScheduling
 
 from cdclake.adapters.memory import ManualClock
-from cdclake_cli.aws.spark import QUICK_JAVA
+from cdclake_cli.aws.java_classes import QUICK_JAVA
 from cdclake_devkit.strict_aws import strict
 from cdclake_devkit.strict_aws.s3_conditions import note_arrival
 from tests.in_memory import use_memory
@@ -46,6 +48,9 @@ LONGEST = (
 )
 """Files that take long. They run first, so that neither process waits for one at the end."""
 
+# Collecting tests makes no garbage, but hundreds of thousands of objects, which each full collection would visit.
+gc.disable()
+
 # Spark's JVM uses only its quick compiler, also in commands that tests start: no test runs long enough for the other.
 os.environ["SPARK_SUBMIT_OPTS"] = QUICK_JAVA
 use_memory()
@@ -72,6 +77,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = sorted(
         (item for item in items if tier_of(item) <= TIER), key=lambda item: rank.get(item.path.name, len(rank))
     )
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from now on, though rarely: it took an eighth of the time of tests that call the local AWS."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
@@ -134,6 +146,8 @@ def moto(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """
     lock = RLock()
     process_request = BotocoreStubber.process_request
+    urls = lru_cache(vars(BaseBackend)["urls"].fget)  # for each request, moto reads its modules of URLs again
+    monkeypatch.setattr(BaseBackend, "urls", property(urls))
 
     def process_serially(stubber: BotocoreStubber, request: AWSPreparedRequest) -> object:
         note_arrival()
