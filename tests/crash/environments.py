@@ -10,7 +10,6 @@ import shutil
 from contextlib import contextmanager
 from copy import deepcopy
 from datetime import timedelta, timezone
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import boto3
@@ -20,7 +19,6 @@ import pytest
 from botocore.retries.standard import ExponentialBackoff
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.moto_api._internal.models import moto_api_backend
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
 from cdclake.adapters.dynamodb import create_state_table
 from cdclake.adapters.folder import TEMPORARY_FOLDER, TEMPORARY_LIFETIME
@@ -247,9 +245,6 @@ def aws_environment(
     moto_api_backend.reset()
     with http_server(0, around) as endpoint, pytest.MonkeyPatch.context() as patch:
         patch.setattr(boto3, "DEFAULT_SESSION", None)
-        # For every request, Moto reads its own folder to map the host name to a service.
-        service_of = lru_cache(DomainDispatcherApplication.get_backend_for_host)
-        patch.setattr(DomainDispatcherApplication, "get_backend_for_host", service_of)
         patch.setattr(ExponentialBackoff, "delay_amount", lambda *_: 0)  # retry without delay
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patch.delenv(name)

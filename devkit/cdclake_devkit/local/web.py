@@ -6,6 +6,7 @@ import io
 import logging
 import threading
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -98,6 +99,12 @@ def http_server(port: int, middleware: Callable[[WSGIApplication], WSGIApplicati
     with (
         listen(port, "The embedded AWS") as listening,
         replaced(moto.s3.models.FakeKey, "etag", _locked_etag()),
+        # For each request, moto lists its own folder to find the service of the host name.
+        replaced(
+            DomainDispatcherApplication,
+            "get_backend_for_host",
+            lru_cache(DomainDispatcherApplication.get_backend_for_host),
+        ),
         strict(),
     ):
         app = middleware(RequestGuard(DomainDispatcherApplication(create_backend_app)))
