@@ -148,6 +148,7 @@ $(VENV)/bin/python:
 $(VENV)/.demo-ready: requirements.txt $(addsuffix /pyproject.toml,$(PACKAGES)) | $(VENV)/bin/python
 	@echo "Setting up $(VENV) (once; about a minute or two) ..."
 	@begin=$$(date +%s) && $(PIP_INSTALL) -r requirements.txt && $(PIP_INSTALL) --no-deps $(addprefix --editable ./,$(PACKAGES)) && \
+		$(BIN)/python -c 'from cdclake_cli.aws.java_classes import class_archive_option; class_archive_option()' && \
 		echo "$$($(BIN)/python --version) in $(VENV): ready after $$(( $$(date +%s) - begin )) seconds."
 	@touch $@
 

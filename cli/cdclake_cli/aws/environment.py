@@ -70,8 +70,11 @@ def local_spark_environment() -> Iterator[None]:
         ConfigurationError: There is no Java.
     """
     with tempfile.TemporaryDirectory(prefix="cdclake-spark-", ignore_cleanup_errors=True) as folder:
-        variables = spark_environment(Path(folder), sys.executable)
-        Path(variables["SPARK_CONF_DIR"], "log4j2.properties").write_text(_QUIET)
+        log_settings = Path(folder, "log4j2.properties")
+        log_settings.write_text(_QUIET)
+        variables = spark_environment(
+            Path(folder), sys.executable, f"-Dlog4j2.configurationFile={log_settings.as_uri()}"
+        )
         with environment(variables):
             yield
 

