@@ -81,7 +81,7 @@ def test_a_task_of_a_cluster_that_fails_for_its_python_says_so(text: str, said: 
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_a_lake_table_works_in_a_virtual_environment_that_is_not_on_the_path(tmp_path: Path, other_python: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
