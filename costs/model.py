@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cdclake.control.plan.packing import PackLimits
-from cdclake.model.table.settings import DEFAULT_RETENTION_DAYS
+from cdclake.model.table.settings import TableSettings
 from costs.recording import Recording
 from costs.simulate import HOURS as RECORDED_HOURS
 
@@ -40,7 +40,7 @@ GLUE_LOG_BYTES = 200_000
 TABLE_GB = 2
 RAW_SHARE = 0.5
 """Size of the raw files, relative to the lake."""
-KEPT_DAYS = DEFAULT_RETENTION_DAYS * 1.1
+KEPT_DAYS = TableSettings.retention_days * 1.1
 """A clean-up deletes files that have been past retention for up to a tenth of it."""
 SHARED_METRICS, METRICS_PER_TABLE, ALARMS = 11, 9, 7
 FUNCTION_GB, FUNCTION_SECONDS = 0.25, 0.5

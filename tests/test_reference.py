@@ -6,8 +6,7 @@ import pytest
 from docs_build import attributes, command, proofs
 from docs_build.reference import FOLDER, PAGES
 
-from cdclake.model.names import Attribute
-from cdclake_cli.settings import SETTABLE
+from cdclake.model.names import ATTRIBUTES
 from tests import ROOT
 
 SLOW = {"proofs.md"}
@@ -24,24 +23,15 @@ def test_there_are_no_other_pages() -> None:
 
 
 def test_every_attribute_has_a_meaning() -> None:
-    names = [value for name, value in vars(Attribute).items() if name.isupper()]
-    assert [row.name for row in attributes.rows()] == names
-    assert [row.name for row in attributes.rows() if not row.meaning.endswith((".", "absent when free"))] == []
+    meanings = attributes.meanings()
+    assert list(meanings) == list(ATTRIBUTES)
+    assert [name for name, text in meanings.items() if not text.endswith((".", "absent when free"))] == []
 
 
-def test_attributes_of_the_operator_are_those_that_the_command_sets() -> None:
-    resettable = {Attribute.LAST_FULL_LOAD_DATE, Attribute.LAST_INCREMENTAL_FILE}
-    by_operator = {row.name for row in attributes.rows() if row.by_operator}
-    assert by_operator == set(SETTABLE) - resettable
-
-
-def test_defaults_match_the_code() -> None:
-    defaults = attributes.defaults()
-    assert defaults[Attribute.PRIMARY_KEY] == "null"
-    assert defaults[Attribute.CSV_ROW_DELIMITER] == "\\n"
-    assert defaults[Attribute.DELETE_MODE] == "hard"
-    assert (defaults[Attribute.RFC4180], defaults[Attribute.HISTORY]) == ("true", "false")
-    assert (defaults[Attribute.LATE_WINDOW_HOURS], defaults[Attribute.ORDER_COLUMN]) == ("72", "")
+def test_defaults_are_texts_that_an_operator_can_type() -> None:
+    assert r"| `CsvRowDelimiter` | Row delimiter of CSV files. Same as the DMS endpoint setting. | `\n` |" in (
+        attributes.page().splitlines()
+    )
 
 
 def test_every_verb_has_a_heading_and_its_own_options() -> None:

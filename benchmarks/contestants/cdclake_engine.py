@@ -24,7 +24,7 @@ from cdclake.lake.spark.spark_backend import SparkBackend
 from cdclake.model.iceberg.table import Readers
 from cdclake.model.layout import LakeLayout
 from cdclake.model.table.name import TableName
-from cdclake.model.table.settings import DEFAULT_TARGET_FILE_BYTES, TableSettings
+from cdclake.model.table.settings import TableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -70,7 +70,7 @@ class Engine:
         required = self._task.data_files
         target_file_bytes = sum(Path(file).stat().st_size for file in self._task.load_files) // required
         if required == self._task.partition_values:
-            target_file_bytes = DEFAULT_TARGET_FILE_BYTES
+            target_file_bytes = TableSettings.target_file_bytes
         for _ in range(_ATTEMPTS):
             self._storage.clear_lake()
             load_initial(self._run("build", target_file_bytes), self._backend)
@@ -93,7 +93,7 @@ class Engine:
 
     def load(self) -> dict[str, Any]:
         """See `Contestant`."""
-        return _details(load_initial(self._run("load", DEFAULT_TARGET_FILE_BYTES), self._backend))
+        return _details(load_initial(self._run("load", TableSettings.target_file_bytes), self._backend))
 
     def apply(self) -> dict[str, Any]:
         """See `Contestant`."""

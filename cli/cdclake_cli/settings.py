@@ -4,45 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdclake.adapters.state_rules import WRITTEN_BY_STORE
 from cdclake.errors import ConfigurationError, similar_names
-from cdclake.model.names import Attribute
+from cdclake.model.names import attributes_that
 from cdclake_cli.json_file import json_object
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SET_BY_JOBS = WRITTEN_BY_STORE | {
-    Attribute.BUCKET,
-    Attribute.PREFIX,
-    Attribute.FOLDER,
-    Attribute.LAST_RUN_STATE,
-    Attribute.LAST_RUN_ID,
-    Attribute.LAST_RUN_UTC,
-    Attribute.LAST_LISTED_UTC,
-    Attribute.LAST_PENDING,
-    Attribute.LAST_RETIRED_SINCE_UTC,
-    Attribute.LAST_KEYS,
-    Attribute.LAST_DEATHS,
-    Attribute.LAST_FINDINGS,
-    Attribute.LAST_DRIFT,
-    Attribute.ACCEPTED_DRIFT,
-    Attribute.ACKNOWLEDGED_CHANGE,
-    Attribute.LAST_FULL_LOAD_FILES,
-    Attribute.LAST_LEFT_OUT,
-    Attribute.LAST_RECORDED,
-    Attribute.LAST_KNOWN_FILES,
-    Attribute.LAST_LOOK_FROM,
-    Attribute.LAST_PAGE_END,
-    Attribute.LAST_ERROR,
-    Attribute.LAST_ERROR_CODE,
-    Attribute.LAST_CHANGE_ID,
-    Attribute.LAST_OFF_BY_ROLLBACK,
-    Attribute.LAST_CATALOG_TABLE,
-    Attribute.LAST_CATALOG_ERROR,
-}
-SETTABLE = tuple(value for name, value in vars(Attribute).items() if name.isupper() and value not in _SET_BY_JOBS)
-"""Attributes that an operator may set; resetting one of the jobs' own makes them repeat work."""
+SETTABLE = attributes_that(lambda declared: declared.settable)
 
 
 def parse_settings(settings: list[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.table.settings import DEFAULT_RETENTION_DAYS
+from cdclake.model.table.settings import TableSettings
 from cdclake_infra.settings import Settings
 from tests import ROOT
 
@@ -106,7 +106,7 @@ def test_raw_and_lake_must_be_different_buckets():
 
 
 def test_the_lake_bucket_keeps_files_at_least_as_long_as_the_clean_up():
-    assert Settings().lake_retention_days >= DEFAULT_RETENTION_DAYS
+    assert Settings().lake_retention_days >= TableSettings.retention_days
 
 
 def test_every_setting_is_documented_with_its_default():

@@ -6,16 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdclake.control.admin.change_settings import (
-    COLUMN_ATTRIBUTES,
-    change_settings,
-    checked_settings,
-    starts_reload,
-)
+from cdclake.control.admin.change_settings import change_settings, checked_settings, starts_reload
 from cdclake.errors import ConfigurationError
 from cdclake.model.layout import require_schema_folder
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.table.name import TableName
+from cdclake.model.table.settings import COLUMN_ATTRIBUTES
 from cdclake_cli.confirm import DRY_RUN, confirm, open_table
 from cdclake_cli.options import (
     DryRunOption,

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError, LeaseHeldError, UnknownTableError
-from cdclake.model.names import Attribute
+from cdclake.model.names import Attribute, SetBy, attributes_that
 from cdclake.model.times import iso_utc
 from cdclake.ports import AcquiredLease
 
@@ -19,16 +19,7 @@ if TYPE_CHECKING:
 
 OUTCOME_PREFIX = "Last"
 """Prefix of the attributes that hold the outcome of runs."""
-WRITTEN_BY_STORE = frozenset(
-    {
-        Attribute.PATH,
-        Attribute.LEASE_HOLDER,
-        Attribute.LEASE_EXPIRES_UTC,
-        Attribute.FENCING_TOKEN,
-        Attribute.WORK_REQUESTED_UTC,
-    }
-)
-"""Attributes that only the store itself writes."""
+_WRITTEN_BY_STORE = frozenset(attributes_that(lambda declared: declared.set_by is SetBy.STORE))
 _NAME = re.compile(r"\w+", re.ASCII)
 
 
@@ -86,7 +77,7 @@ def check_settings(attributes: Collection[str]) -> None:
     if invalid:
         message = f"Not a valid attribute name: {', '.join(map(repr, invalid))}"
         raise ConfigurationError(message, remedy="Use letters, digits and underscores")
-    protected = sorted(WRITTEN_BY_STORE.intersection(attributes))
+    protected = sorted(_WRITTEN_BY_STORE.intersection(attributes))
     if protected:
         message = f"{', '.join(protected)} cannot be set"
         raise ConfigurationError(message, remedy="Only the jobs write these attributes; leave them out")

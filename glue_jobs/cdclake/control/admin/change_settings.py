@@ -16,18 +16,6 @@ if TYPE_CHECKING:
     from cdclake.model.table.state import TableState
     from cdclake.ports import StateStore
 
-
-COLUMN_ATTRIBUTES = frozenset(
-    {
-        Attribute.PRIMARY_KEY,
-        Attribute.PARTITION_KEY,
-        Attribute.ORDER_COLUMN,
-        Attribute.HISTORY_TIME_COLUMN,
-        Attribute.NULL_MEANS_UNSENT,
-        Attribute.SCHEMA,
-    }
-)
-"""Attributes that name columns, see `TableSettings.named_columns`."""
 _OFF = {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE}
 
 

@@ -29,7 +29,7 @@ from cdclake.control.run.item_sync import (
 from cdclake.control.run.lease import Lease
 from cdclake.errors import CommitConflictError, LeaseHeldError, RefusedChangeError, RetryableError
 from cdclake.model.catalog import CatalogName
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Attribute, Sentinel, attributes_that
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,15 +43,7 @@ if TYPE_CHECKING:
     from cdclake.ports import Clock, StateStore
 
 Result = TypeVar("Result")
-_ADOPTED_FROM = (
-    Attribute.PRIMARY_KEY,
-    Attribute.PARTITION_KEY,
-    Attribute.SCHEMA,
-    Attribute.ORDER_COLUMN,
-    Attribute.LAST_FULL_LOAD_DATE,
-    Attribute.LAST_INCREMENTAL_FILE,
-)
-"""Attributes that determine an adopted table."""
+_ADOPTED_FROM = attributes_that(lambda declared: declared.adopted_from)
 
 
 class Acknowledgement(NamedTuple):

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.names import Argument, Attribute
+from cdclake.model.names import Argument, Attribute, attributes_that
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
 
@@ -19,41 +19,8 @@ if TYPE_CHECKING:
     from cdclake.model.table.state import Item
 
 _DASHES = "--"
-_SETTINGS = (
-    Attribute.SCHEMA,
-    Attribute.CSV_DELIMITER,
-    Attribute.CSV_ROW_DELIMITER,
-    Attribute.CSV_NULL_VALUE,
-    Attribute.CSV_NO_SUP_VALUE,
-    Attribute.RFC4180,
-    Attribute.ADD_COLUMN_NAME,
-    Attribute.CDC_PATH,
-    Attribute.ORDER_COLUMN,
-    Attribute.LATE_WINDOW_HOURS,
-    Attribute.MAX_QUARANTINED_ROWS,
-    Attribute.TARGET_FILE_BYTES,
-    Attribute.RETENTION_DAYS,
-    Attribute.CLEAN_UP,
-    Attribute.FULL_LOAD_QUIET_MINUTES,
-    Attribute.DMS_TASK,
-    Attribute.MAX_FILES_PER_RUN,
-    Attribute.MAX_BYTES_PER_RUN,
-    Attribute.MISSING_COLUMNS,
-    Attribute.SCHEMA_POLICY,
-    Attribute.UNKNOWN_KEYS,
-    Attribute.IGNORE_FILES,
-)
-"""Settings that may apply to all new tables. Keys and activation are set for each table by an operator."""
-
-_NOT_PASSED = (
-    Attribute.LAST_ERROR,
-    Attribute.LAST_ERROR_CODE,
-    Attribute.LAST_CATALOG_ERROR,
-    Attribute.LAST_FINDINGS,
-    Attribute.LAST_DRIFT,
-    Attribute.LAST_FULL_LOAD_FILES,
-    Attribute.LAST_LEFT_OUT,
-)
+_FOR_NEW_TABLES = attributes_that(lambda declared: declared.for_new_tables)
+_NOT_PASSED = attributes_that(lambda declared: not declared.passed)
 
 
 def parse_arguments(
@@ -138,16 +105,18 @@ def parse_new_table(text: str) -> dict[str, str]:
     """Read the argument `new_table`: JSON of settings for newly registered tables; empty for none.
 
     Raises:
-        ConfigurationError: It is not a JSON object of strings, or it has another name than `_SETTINGS` allows.
+        ConfigurationError: It is not a JSON object of strings, or it has the name of another attribute.
     """
     try:
         settings = json.loads(text or "{}")
-        invalid = [name for name, value in settings.items() if name not in _SETTINGS or not isinstance(value, str)]
+        invalid = [
+            name for name, value in settings.items() if name not in _FOR_NEW_TABLES or not isinstance(value, str)
+        ]
     except (ValueError, AttributeError):
         invalid = [text]
     if invalid:
         message = f"The argument --{Argument.NEW_TABLE} cannot set {', '.join(invalid)}"
-        remedy = f"Pass a JSON object of strings, with names from {', '.join(_SETTINGS)}"
+        remedy = f"Pass a JSON object of strings, with names from {', '.join(_FOR_NEW_TABLES)}"
         raise ConfigurationError(message, remedy=remedy)
     TableSettings.from_item(settings)
     return dict(settings)

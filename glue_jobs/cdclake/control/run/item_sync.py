@@ -14,7 +14,7 @@ from cdclake.control.plan.loaded_files import LoadedFiles
 from cdclake.control.plan.open_findings import OpenFindings, can_empty_quarantine
 from cdclake.errors import IntegrityError
 from cdclake.model.change import ChangeKind
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Attribute, Sentinel, attributes_that
 from cdclake.model.snapshot import LakeKeys
 from cdclake.model.table.state import TableState
 
@@ -28,20 +28,7 @@ if TYPE_CHECKING:
 
 _LOADS = (ChangeKind.FULL_LOAD, ChangeKind.ADOPTION)
 _BY_RUNS = (ChangeKind.FULL_LOAD, ChangeKind.INCREMENTAL)
-_OF_LAKE = (
-    Attribute.LAST_RECORDED,
-    Attribute.LAST_FULL_LOAD_FILES,
-    Attribute.LAST_KEYS,
-    Attribute.LAST_FINDINGS,
-    Attribute.LAST_DRIFT,
-    Attribute.LAST_LEFT_OUT,
-    Attribute.LAST_PENDING,
-    Attribute.LAST_KNOWN_FILES,
-    Attribute.LAST_LOOK_FROM,
-    Attribute.LAST_PAGE_END,
-    Attribute.LAST_RETIRED_SINCE_UTC,
-)
-"""Attributes that rest on what the lake contains; empty: nothing is known."""
+_OF_LAKE = attributes_that(lambda declared: declared.of_lake)
 MAX_CHANGES_READ = 100
 """A rebuilt item knows no change; reading all of them could take long."""
 

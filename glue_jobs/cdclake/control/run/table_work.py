@@ -38,7 +38,15 @@ from cdclake.errors import (
     SchemaDriftError,
     UnknownTableError,
 )
-from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute, RunState, Sentinel
+from cdclake.model.names import (
+    JOB_LOAD_INCREMENTAL,
+    JOB_LOAD_INITIAL,
+    Argument,
+    Attribute,
+    RunState,
+    Sentinel,
+    attributes_that,
+)
 from cdclake.model.rawfiles import RawFiles
 from cdclake.model.times import iso_utc
 from cdclake.raw_listing import list_raw_files
@@ -55,7 +63,7 @@ if TYPE_CHECKING:
     from cdclake.model.table.state import TableState
     from cdclake.ports import Catalog, Clock, JobRun, JobRunner, MetricSink, ObjectStore, StateStore, TaskStatistics
 
-_SET_BY_HAND = (Attribute.LAST_FULL_LOAD_DATE, Attribute.LAST_INCREMENTAL_FILE)
+_SET_BY_HAND = attributes_that(lambda declared: declared.resettable)
 MAX_CHANGES_MEASURED = 20
 """A rebuilt item knows no change, and metrics of old changes are useless."""
 

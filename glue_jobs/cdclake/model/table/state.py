@@ -9,10 +9,11 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, ClassVar
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Attribute, Sentinel, attributes_that
 from cdclake.model.rawfiles import file_order, is_transactions_key, read_time, transactions_prefix
 from cdclake.model.table.name import TableName
-from cdclake.model.table.settings import TableSettings, attribute_text, cdc_path_of
+from cdclake.model.table.settings import TableSettings, cdc_path_of
+from cdclake.model.table.values import attribute_text
 from cdclake.model.times import iso_utc, parse_iso_utc
 
 if TYPE_CHECKING:
@@ -28,12 +29,7 @@ _STAMP = re.compile(r"[0-9]{8}-[0-9]{6}")
 _TYPES = {"L": "a list", "M": "a map", "SS": "a set", "NS": "a set", "BS": "a set", "B": "binary"}
 _NO_TEXT = re.compile(rf'{{"({"|".join(_TYPES)})": ')
 """Begins the text of a value that is none, see `cdclake.adapters.dynamodb`."""
-_READ_AS_TEXT = {value for name, value in vars(Attribute).items() if name.isupper()} - {
-    Attribute.LEASE_HOLDER,
-    Attribute.LEASE_EXPIRES_UTC,
-    Attribute.WORK_REQUESTED_UTC,
-}
-"""Without the attributes that the next run replaces, whatever they are."""
+_READ_AS_TEXT = frozenset(attributes_that(lambda declared: not declared.any_type))
 MAX_KEY_BYTES = 1024
 """Maximum length of an S3 key, in UTF-8. https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 
