@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cdclake.concurrency import in_parallel
 from cdclake.errors import ConfigurationError, InputError
 from cdclake.model.names import Attribute
-from cdclake.model.rawfiles import RawFormat, RawKind, raw_files
+from cdclake.model.rawfiles import RawKind, raw_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,9 +70,9 @@ def _count(raw: S3Store, state: TableState) -> int:
         from cdclake_cli.doctor.types.shapes import untyped_names
 
         head = raw.get_first(file.key, _HEAD_BYTES)
-        if file.format is RawFormat.CSV_GZ:
+        if file.format.is_gzip:
             head = zlib.decompressobj(_GZIP).decompress(head, _HEAD_BYTES)
-        settings, whole = state.settings, replace(file, key=file.key.removesuffix(".gz"), format=RawFormat.CSV)
+        settings, whole = state.settings, replace(file, key=file.key.removesuffix(".gz"))
         with read_errors_reported(file):
             names = column_names(FetchedFile(LocalFileSystem(), head), whole, settings)
         return len(untyped_names(names, settings.schema))
@@ -84,5 +84,5 @@ def _csv_file(raw: S3Store, state: TableState) -> RawFile | None:
     """A CSV file in the first page of the table's raw folder: a full load, if there is one."""
     listed = raw_files(islice(raw.list(state.raw_prefix), _PAGE), state.raw_prefix)
     found = [file for file in (*listed.full_load, *listed.changes) if not file.transactions and file.size_bytes]
-    csv = [file for file in found if file.format is not RawFormat.PARQUET]
+    csv = [file for file in found if file.format.is_text]
     return min(csv, key=lambda file: file.kind is not RawKind.FULL_LOAD, default=None)

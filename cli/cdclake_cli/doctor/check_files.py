@@ -12,7 +12,7 @@ from cdclake.errors import SchemaMismatchError
 from cdclake.lake.raw.bad_values import TextKind, text_kind
 from cdclake.lake.raw.rows import BadRowKind
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.rawfiles import INVALID_TIME_REMEDY, RawFormat
+from cdclake.model.rawfiles import INVALID_TIME_REMEDY
 from cdclake.model.times import display_utc
 from cdclake_cli.doctor.evidence import schemas_root
 from cdclake_cli.doctor.findings import Code, Finding, counted
@@ -219,7 +219,7 @@ def _csv(evidence: Evidence) -> Iterator[Finding]:
 
 def _is_misread(evidence: Evidence) -> bool:
     """Whether CSV files or rows of them could not be split into fields, with the dialect that was guessed."""
-    csv = [facts for facts in evidence.files if facts.file.format is not RawFormat.PARQUET]
+    csv = [facts for facts in evidence.files if facts.file.format.is_text]
     return any(facts.error for facts in csv) or any(
         bad.kind is BadRowKind.WIDTH for bad in evidence.statistics.bad_rows.values()
     )

@@ -8,7 +8,6 @@ from cdclake.control.plan.raw_scan import scan_raw
 from cdclake.errors import ConfigurationError, InputError, similar_names
 from cdclake.lake.raw.reader import inspect_raw_file
 from cdclake.model.names import Attribute
-from cdclake.model.rawfiles import RawFormat
 from cdclake.model.schema import OP_COLUMN, Schema, clashes
 from cdclake.model.snapshot import RELOAD
 from cdclake_cli.doctor.sampling import read_columns
@@ -115,7 +114,7 @@ def _known_columns(raw: RawReader, newest: RawFile | None, state: TableState, la
         columns = tuple(name for name in read_columns(raw.open_fs(), newest, settings).columns if name != OP_COLUMN)
     except (InputError, ConfigurationError) as error:
         raise _unreadable(error, state, newest) from error
-    by_header = newest.format is not RawFormat.PARQUET and not settings.schema
+    by_header = newest.format.is_text and not settings.schema
     return KnownColumns(columns, newest.relative, by_header)
 
 

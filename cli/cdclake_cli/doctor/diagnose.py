@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.errors import InputError, UnknownTableError
 from cdclake.model.names import Attribute
-from cdclake.model.rawfiles import TRANSACTIONS_NAME, RawFormat, is_transactions_key
+from cdclake.model.rawfiles import TRANSACTIONS_NAME, is_transactions_key
 from cdclake.model.schema import Column, Schema
 from cdclake_cli.doctor.check_columns import check_columns
 from cdclake_cli.doctor.check_dms import check_dms
@@ -133,7 +133,7 @@ def diagnose(
     statistics, readable = RowStatistics(settings.partition_key, types), _readable_settings(settings, guess)
     facts = read_sample(raw.fs, files, readable, state.name, statistics, progress)
     typed = [one for one in facts if one.error is None and not one.file.transactions]
-    names = dict.fromkeys(name for one in typed if one.file.format is not RawFormat.PARQUET for name in one.columns)
+    names = dict.fromkeys(name for one in typed if one.file.format.is_text for name in one.columns)
     proposal = propose_types(
         raw.fs,
         [one.file for one in typed],

@@ -8,7 +8,7 @@ from datetime import timezone
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from cdclake.model.rawfiles import RawFormat, RawKind, read_time
+from cdclake.model.rawfiles import RawKind, read_time
 from cdclake.model.schema import DELETE, INSERT, OP_COLUMN, UPDATE
 from cdclake_cli.dms.files import BEFORE_PREFIX
 from cdclake_cli.dms.names import date_folder
@@ -99,12 +99,12 @@ def clock_offsets(evidence: Evidence, files: Sequence[RawFile]) -> list[tuple[Ra
 
 def _format(evidence: Evidence) -> Iterator[Inference]:
     formats = {file.format for file in (*evidence.listing.loads, *evidence.listing.sample) if not file.transactions}
-    parquet = RawFormat.PARQUET in formats
+    parquet = any(not one.is_text for one in formats)
     if formats:
         yield Inference("DataFormat", "parquet" if parquet else "csv", SURE, "file names")
     codecs = {codec for facts in evidence.files if facts.parquet for codec in facts.parquet.codecs}
     if formats:
-        gzip = "GZIP" in codecs or RawFormat.CSV_GZ in formats
+        gzip = "GZIP" in codecs or any(one.is_gzip for one in formats)
         source = "Parquet footers" if parquet else "file names"
         yield Inference("CompressionType", "gzip" if gzip else "none", SURE, source)
     if any(file.transactions for file in evidence.listing.sample):

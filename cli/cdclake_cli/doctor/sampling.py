@@ -15,7 +15,7 @@ from cdclake.lake.raw.parquet import schema_and_footer
 from cdclake.lake.raw.reader import Inspection, Slice, inspect_raw_file, read_errors_reported, read_raw
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.types import from_arrow
-from cdclake.model.rawfiles import RawFormat, RawKind
+from cdclake.model.rawfiles import RawKind
 from cdclake.model.schema import UNTYPED, Column, Schema
 from cdclake_cli.doctor.csv.guess import Head
 
@@ -89,7 +89,7 @@ class FileFacts:
 
 def read_csv_heads(fs: FileSystem, files: Sequence[RawFile]) -> list[Head]:
     """The first bytes of some CSV full-load and change files; unreadable files are left out."""
-    csv = [file for file in files if file.format is not RawFormat.PARQUET and file.size_bytes and not file.transactions]
+    csv = [file for file in files if file.format.is_text and file.size_bytes and not file.transactions]
     loads = [file for file in csv if file.kind is RawKind.FULL_LOAD][: _MAX_HEADS // 2]
     changes = [file for file in csv if file.kind is RawKind.CHANGE]
     heads = []
@@ -136,7 +136,7 @@ def _read_file(
         all_rows_read = _read_rows(fs, facts, inspection, settings, table, statistics)
     except (ConfigurationError, InputError) as error:
         return replace(facts, error=error)
-    terminated = None if file.format is RawFormat.PARQUET else _ends_with_delimiter(fs, file, settings.csv)
+    terminated = _ends_with_delimiter(fs, file, settings.csv) if file.format.is_text else None
     return replace(facts, all_rows_read=all_rows_read, ends_with_delimiter=terminated)
 
 
@@ -148,7 +148,7 @@ def read_columns(fs: FileSystem, file: RawFile, settings: TableSettings) -> File
         ConfigurationError: It is a transaction file, and the Schema attribute is not set.
     """
     with read_errors_reported(file):
-        if file.format is not RawFormat.PARQUET:
+        if file.format.is_text:
             return FileFacts(file, raw_csv.column_names(fs, file, settings))
         with open_input(fs, file.key) as source:
             schema, footer = schema_and_footer(source)
@@ -198,7 +198,7 @@ def _ends_with_delimiter(fs: FileSystem, file: RawFile, dialect: CsvDialect) -> 
     """Whether a CSV file ends with a row delimiter; None if it is too large to check."""
     end = dialect.row_delimiter.encode()
     with read_errors_reported(file):
-        if file.format is RawFormat.CSV:
+        if not file.format.is_gzip:
             with open_input(fs, file.key) as source:
                 source.seek(max(source.size() - len(end), 0))
                 return bool(repeated(source.read) == end)

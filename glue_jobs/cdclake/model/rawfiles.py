@@ -21,7 +21,29 @@ from cdclake.errors import UnreadableFileError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_EXTENSION = r"\.(?P<extension>csv\.gz|csv|parquet)"
+
+class RawFormat(Enum):
+    """The format of a raw file; its value is the extension of the file's name.
+
+    `cdclake.lake.raw.formats` reads files of each.
+    """
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    CSV_GZ = "csv.gz"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether all values are texts, whose types and dialect the table's settings tell."""
+        return self in {RawFormat.CSV, RawFormat.CSV_GZ}
+
+    @property
+    def is_gzip(self) -> bool:
+        """Whether the file as a whole is compressed."""
+        return self is RawFormat.CSV_GZ
+
+
+_EXTENSION = rf"\.(?P<extension>{'|'.join(re.escape(one.value) for one in RawFormat)})"
 _FULL_LOAD = re.compile(r"(?:[^/]+/)*?(?:SEGMENT\d+_)?LOAD(?P<number>[0-9A-Fa-f]{8})" + _EXTENSION)
 _CHANGE = re.compile(r"(?:[^/]+/)*?(?P<name>(?P<day>\d{8})(?:-(?P<time>\d{9,10})|_(?P<seconds>\d{6})))" + _EXTENSION)
 TRANSACTIONS_NAME = "CDC_TXN-"
@@ -42,14 +64,6 @@ class RawKind(Enum):
 
     FULL_LOAD = "full load"
     CHANGE = "change"
-
-
-class RawFormat(Enum):
-    """The format of a raw file."""
-
-    PARQUET = "parquet"
-    CSV = "csv"
-    CSV_GZ = "csv.gz"
 
 
 class ListedObject(NamedTuple):

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from cdclake.errors import ConfigurationError, InputError
 from cdclake.lake.raw.reader import inspect_raw_file, read_raw
 from cdclake.lake.storage.types import cast_column
-from cdclake.model.rawfiles import RawFormat
 from cdclake.model.schema import ADDED_PREFIXES, OP_COLUMN, Column, Schema
 from cdclake_cli.doctor.types.known_types import candidates
 
@@ -213,7 +212,7 @@ def _refused(
             for name, values in zip(raw.columns.schema.names, raw.columns.columns, strict=True):
                 column = settings.schema.find(name) if settings.schema else None
                 if column:
-                    sent = values if file.format is RawFormat.PARQUET else _sent(values, settings.csv.no_sup_value)
+                    sent = _sent(values, settings.csv.no_sup_value) if file.format.is_text else values
                     typed, bad = cast_column(sent, column.type)
                     refused[column.name] += len(bad)
                     nulls[column.name] += typed.null_count - len(bad)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from cdclake.lake.raw.bad_values import NULL_TEXTS, OTHER_NUMBERS, OTHER_TIMES
 from cdclake.lake.storage.types import cast_column
-from cdclake.model.rawfiles import RawFormat, RawKind
+from cdclake.model.rawfiles import RawKind
 from cdclake.model.schema import ADDED_PREFIXES, MAX_DECIMAL_PRECISION, OP_COLUMN
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class TypeStatistics:
     def add(self, file: RawFile, rows: pa.RecordBatch) -> None:
         """Add rows of a file as they are read, see `RawRows.columns`; those of full loads first."""
         is_load = file.kind is RawKind.FULL_LOAD
-        if file.format is RawFormat.PARQUET or file.transactions:
+        if not file.format.is_text or file.transactions:
             return
         chosen = {name: rows.column(name) for name in untyped_names(rows.schema.names, self._declared)}
         if is_load:

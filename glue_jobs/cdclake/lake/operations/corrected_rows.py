@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Union
 from cdclake.errors import InputError
 from cdclake.lake.raw.normalize import row_texts
 from cdclake.lake.raw.reader import read_raw
-from cdclake.model.rawfiles import RawFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,10 +49,9 @@ def _contents(run: TableRun, parts: Sequence[Slice], numbers: frozenset[int]) ->
     """The rows with these numbers."""
     fs, contents = run.raw_fs.open(), dict[int, Content]()
     for part in parts:
-        is_csv = part.file.format is not RawFormat.PARQUET
         for raw in read_raw(fs, part, run.settings, run.layout.name):
             rows = raw.select(numbers)
-            contents.update(zip(rows.numbers.tolist(), row_texts(rows.columns, is_csv=is_csv), strict=True))
+            contents.update(zip(rows.numbers.tolist(), row_texts(rows.columns, part.file), strict=True))
             contents.update((bad.row, bad.content) for bad in rows.bad_rows if bad.row is not None)
     return contents
 

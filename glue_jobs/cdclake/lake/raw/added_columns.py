@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import SchemaMismatchError
+from cdclake.lake.raw.formats import format_of
 from cdclake.lake.storage.types import as_text
-from cdclake.model.rawfiles import RawFormat, RawKind
+from cdclake.model.rawfiles import RawKind
 from cdclake.model.schema import BEFORE_PREFIX, INSERT, OP_COLUMN
 
 if TYPE_CHECKING:
@@ -37,15 +38,15 @@ def check_added_columns(raw: RawRows, inserts: pa.Array, file: RawFile, dialect:
     Raises:
         SchemaMismatchError: Names the column and the first row.
     """
-    is_load = file.kind is RawKind.FULL_LOAD
+    is_load, without_image = file.kind is RawKind.FULL_LOAD, format_of(file).without_image
     for name, values in zip(raw.columns.schema.names, raw.columns.columns, strict=True):
         if is_load and name == OP_COLUMN:
             wrong = pc.invert(pc.fill_null(pc.equal(as_text(values), INSERT), False))
         elif is_load and (header := _header(name)) in _HEADERS_OF_FULL_LOAD:
             known = pa.array(["", _HEADERS_OF_FULL_LOAD[header]])
-            wrong = pc.invert(pc.or_(without_image(values, file, dialect), pc.is_in(as_text(values), value_set=known)))
+            wrong = pc.invert(pc.or_(without_image(values, dialect), pc.is_in(as_text(values), value_set=known)))
         elif name.startswith(BEFORE_PREFIX):
-            wrong = pc.and_(inserts, pc.invert(without_image(values, file, dialect)))
+            wrong = pc.and_(inserts, pc.invert(without_image(values, dialect)))
         else:
             continue
         if wrong.true_count:
@@ -62,12 +63,3 @@ def check_added_columns(raw: RawRows, inserts: pa.Array, file: RawFile, dialect:
 def _header(name: str) -> str:
     """The header of DMS that a column may be: the change sequence orders rows in any case."""
     return SEQUENCE_COLUMN if name.lower() == SEQUENCE_COLUMN.lower() else name
-
-
-def without_image(values: pa.Array, file: RawFile, dialect: CsvDialect) -> pa.Array:
-    """Where a column that DMS adds has no value."""
-    if file.format is RawFormat.PARQUET:
-        return values.is_null()
-    # DMS writes an empty field for a missing before image, whatever the null text is.
-    empty = {"", dialect.no_sup_value or ""}
-    return pc.or_(values.is_null(), pc.is_in(values, value_set=pa.array([text.encode() for text in empty])))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.lake.raw.rows import BadRow, BadRowKind
 from cdclake.model.names import Attribute
+from cdclake.model.rawfiles import RawFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -118,7 +119,7 @@ def faults_of(bad_rows: Iterable[BadRow]) -> dict[str, Fault]:
         if fault is None and len(faults) >= _MAX_REASONS:
             continue
         if fault is None:
-            in_csv = bad.file.endswith((".csv", ".csv.gz"))
+            in_csv = any(bad.file.endswith(f".{one.value}") for one in RawFormat if one.is_text)
             fault = Fault(0, bad.kind, next(iter(bad.columns), ""), in_csv)
         text = bad_text(bad)
         if text is not None:

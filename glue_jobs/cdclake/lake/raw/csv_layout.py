@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from cdclake.errors import SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw.rows import REWRITE_OR_IGNORE
 from cdclake.model.names import Attribute
-from cdclake.model.rawfiles import RawFormat, RawKind
+from cdclake.model.rawfiles import RawKind
 from cdclake.model.schema import ADDED_PREFIXES, DELETE, INSERT, OP_COLUMN, UPDATE
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ def csv_layout(sampled: Sequence[Record], settings: TableSettings, file: RawFile
     return CsvLayout(_declared_names(sampled, declared, file))
 
 
-def may_be_row(names: Sequence[str], file: RawFile, settings: TableSettings) -> bool:
+def may_be_row(names: Sequence[str], settings: TableSettings) -> bool:
     """Whether column names that were read from a file may be values of a row: nothing says that the line is a header.
 
     Args:
         names: Including `Op` and columns that DMS adds.
     """
-    if file.format is RawFormat.PARQUET or settings.schema or settings.csv.add_column_name:
+    if settings.schema or settings.csv.add_column_name:
         return False
     known = {name.lower() for names in settings.named_columns.values() for name in names}
     return not any(name == OP_COLUMN or name.startswith(ADDED_PREFIXES) or name.lower() in known for name in names)

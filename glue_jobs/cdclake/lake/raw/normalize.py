@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import InputError, OrderingError, SchemaMismatchError
-from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN, check_added_columns, without_image
+from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN, check_added_columns
+from cdclake.lake.raw.formats import format_of
 from cdclake.lake.raw.ordering import order_values, unsortable_text
 from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows, ReadBatch
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSEEN, UNSENT, comparable, row_keys
@@ -30,13 +31,14 @@ from cdclake.model.position import (
     file_part,
 )
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.rawfiles import RawFile, RawFormat, RawKind, read_time
+from cdclake.model.rawfiles import RawFile, RawKind, read_time
 from cdclake.model.schema import BEFORE_PREFIX, DELETE, HIVE_NULL_PARTITION, INSERT, OP_COLUMN, UPDATE, Column
 from cdclake.model.table.settings import IMMEDIATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from cdclake.lake.raw.formats import Format
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.table.settings import TableSettings
 
@@ -133,7 +135,7 @@ class _Rows:
         self._files, self._file, self._counts = files, files[0], counts
         self._count = raw.columns.num_rows
         self._encoded = encoded
-        self._is_csv = self._file.format is not RawFormat.PARQUET
+        self._format = format_of(self._file)
         names = raw.columns.schema.names
         self._by_name = {name.lower(): raw.columns.column(i) for i, name in enumerate(names) if name != OP_COLUMN}
         self._columns: dict[str, pa.Array] = {}
@@ -158,17 +160,15 @@ class _Rows:
 
     def read_columns(self) -> None:
         """Cast every lake column; values that were not sent become null."""
-        no_sup_value = self._settings.csv.no_sup_value
         for column in self._shape.schema:
             values = self._by_name.get(column.name.lower())
             if values is None:
                 self._columns[column.name] = pa.nulls(self._count, to_arrow(column.type))
                 continue
-            if no_sup_value is not None and self._is_csv:
-                unsent = pc.fill_null(pc.equal(values, no_sup_value.encode()), False)
-                if unsent.true_count:
-                    self._unsent[column.name] = unsent
-                    values = pc.if_else(unsent, pa.scalar(None, values.type), values)
+            unsent = self._format.unsent(values, self._settings.csv)
+            if unsent is not None and unsent.true_count:
+                self._unsent[column.name] = unsent
+                values = pc.if_else(unsent, pa.scalar(None, values.type), values)
             if self._has_encoded_text(values, column):
                 self._columns[column.name] = values
             else:
@@ -411,7 +411,7 @@ class _Rows:
             return None
         values = self._raw.columns.column(before)
         is_other = pc.fill_null(pc.not_equal(self._columns[OP_COLUMN], UPDATE), True)
-        absent = pc.or_(is_other, without_image(values, self._file, self._settings.csv))
+        absent = pc.or_(is_other, self._format.without_image(values, self._settings.csv))
         return self._cast(pc.if_else(absent, pa.scalar(None, values.type), values), before, column.type)
 
     def to_batch(self, positions: pa.Array, old_keys: dict[str, pa.Array]) -> ReadBatch:
@@ -453,7 +453,7 @@ class _Rows:
 
     def _bad_rows(self) -> tuple[BadRow, ...]:
         indices = sorted(self._faults)
-        contents = row_texts(self._raw.columns.take(pa.array(indices, pa.int64())), is_csv=self._is_csv)
+        contents = row_texts(self._raw.columns.take(pa.array(indices, pa.int64())), self._file)
         bad_rows = [
             BadRow(self._file.relative, int(self._raw.numbers[i]), *self._faults[i], content, tuple(self._bad_cells[i]))
             for i, content in zip(indices, contents, strict=True)
@@ -500,19 +500,16 @@ def _where(mask: pa.Array) -> list[int]:
     return indices
 
 
-def row_texts(rows: pa.RecordBatch, *, is_csv: bool) -> list[dict[str, str | None]]:
-    """Rows as text by column. Bytes are decoded if the file is text, else shown as hexadecimal digits."""
+def row_texts(rows: pa.RecordBatch, file: RawFile) -> list[dict[str, str | None]]:
+    """Rows of a file as text by column. Bytes are decoded if the file is text, else shown as hexadecimal digits."""
     if not rows.num_rows:
         return []
-    columns = [_text(column, is_csv=is_csv) for column in rows.columns]
+    columns = [_text(column, format_of(file)) for column in rows.columns]
     return [dict(zip(rows.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def _text(values: pa.Array, *, is_csv: bool) -> list[str | None]:
+def _text(values: pa.Array, written_as: Format) -> list[str | None]:
     if pa.types.is_binary(values.type):
-        raw = values.to_pylist()
-        if is_csv:
-            return [None if value is None else value.decode("utf-8", "backslashreplace") for value in raw]
-        return [None if value is None else value.hex() for value in raw]
+        return [None if value is None else written_as.text(value) for value in values.to_pylist()]
     result: list[str | None] = as_text(values).to_pylist()
     return result

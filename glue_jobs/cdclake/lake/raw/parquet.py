@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import ParquetFile, is_on_disk, open_input
-from cdclake.lake.raw.rows import RawRows
+from cdclake.lake.raw.rows import FilePart, RawRows
 from cdclake.lake.storage.keys import comparable, key_range, key_range_of_columns
 from cdclake.lake.storage.parquet.decoding import decoded, plan_step
 from cdclake.lake.storage.parquet.footer import footer_of, from_plain
@@ -18,9 +19,8 @@ from cdclake.lake.storage.reader import repeating_texts
 from cdclake.lake.storage.wide_rows import decoded_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
-    import pyarrow.parquet as pq
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.storage.parquet import footer
@@ -40,25 +40,8 @@ _ORDERED_TYPES = (pa.types.is_integer, pa.types.is_string, pa.types.is_date32)
 """Types whose minimum and maximum in a footer follow the order of leading keys."""
 
 
-class RowGroup(NamedTuple):
-    """One row group of a file.
-
-    Attributes:
-        first_row: Index of its first row in the file.
-        size_bytes: Compressed size.
-        memory_bytes: Uncompressed size.
-        key_range: Smallest and largest leading key; two None if the footer has none.
-    """
-
-    number: int
-    first_row: int
-    size_bytes: int
-    memory_bytes: int
-    key_range: tuple[KeyValue, KeyValue] = (None, None)
-
-
-def read_footer(fs: FileSystem, key: str, key_columns: Sequence[str] = ()) -> tuple[pa.Schema, tuple[RowGroup, ...]]:
-    """Read a file's columns and row groups.
+def read_footer(fs: FileSystem, key: str, key_columns: Sequence[str] = ()) -> tuple[pa.Schema, tuple[FilePart, ...]]:
+    """Read a file's columns, and a part for each row group.
 
     Args:
         key_columns: The table's key columns, if the key ranges are needed.
@@ -70,7 +53,7 @@ def read_footer(fs: FileSystem, key: str, key_columns: Sequence[str] = ()) -> tu
         schema, file = schema_and_footer(source)
         starts = accumulate((group.rows for group in file.row_groups), initial=0)
         return schema, tuple(
-            RowGroup(i, start, group.size_bytes, group.memory_bytes, _key_range(file, group, schema, key_columns))
+            FilePart(group.size_bytes, (i,), start, _key_range(file, group, schema, key_columns), group.memory_bytes)
             for i, (group, start) in enumerate(zip(file.row_groups, starts, strict=False))
         )
 
@@ -174,6 +157,31 @@ def batches(
             if first_row != end:
                 message = f"a row group has {abs(end - first_row)} rows more or fewer than the footer says"
                 raise pa.ArrowInvalid(message)
+
+
+def without_rows(fs: FileSystem, key: str, excluded: Container[int]) -> bytes:
+    """Return a file's content without some rows, in one row group.
+
+    Args:
+        excluded: Numbers of these rows, as in `RawRows.numbers`.
+
+    Raises:
+        As `footer_of`.
+    """
+    with open_input(fs, key) as source:
+        file = footer_of(source)
+        codec = file.row_groups[0].columns[0].codec
+        rows = open_parquet(source, file.arrow).read(use_threads=False)
+    rest = pa.array(number not in excluded for number in range(rows.num_rows))
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        rows.filter(rest),
+        sink,
+        compression="none" if codec == "UNCOMPRESSED" else codec,
+        store_schema=False,
+        use_dictionary=False,
+    )
+    return bytes(sink.getvalue())
 
 
 def _combined(batches: Iterable[pa.RecordBatch], max_rows: int) -> Iterator[pa.RecordBatch]:

@@ -15,9 +15,8 @@ import pyarrow as pa
 from cdclake.adapters.filesystem import FetchedFile
 from cdclake.errors import ConfigurationError, InputError, SchemaMismatchError, UnreadableFileError, without_values
 from cdclake.lake.memory_errors import does_not_fit, memory_errors_reported, too_large
-from cdclake.lake.raw import csv, parquet
 from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN
-from cdclake.lake.raw.csv_layout import may_be_row
+from cdclake.lake.raw.formats import format_of
 from cdclake.lake.raw.normalize import normalize, normalize_together, order_type
 from cdclake.lake.raw.ordering import order_kind
 from cdclake.lake.raw.rows import REWRITE_OR_IGNORE
@@ -26,7 +25,7 @@ from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.types import from_arrow, has_fraction, is_convertible, schema_of
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
-from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
+from cdclake.model.rawfiles import RawFile, RawKind
 from cdclake.model.schema import ADDED_PREFIXES, OP_COLUMN, Column, Schema
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ class Inspection:
         parts: Slices for tasks to read: one per Parquet row group, one for a CSV file.
         ordering: What orders the rows of a change file: `file name`, `AR_H_CHANGE_SEQ` or `column <name>`. If the lake
             does not store that column, the kind of its values follows. Empty for a full load.
-        may_have_no_header: Whether the columns' names may be values of a row, see `csv_layout.may_be_row`.
+        may_have_no_header: Whether the columns' names may be values of a row, see `formats.Format.may_be_row`.
     """
 
     schema: Schema
@@ -150,28 +149,22 @@ def inspect_raw_file(
     """
     with read_errors_reported(file):
         source = fetched or fs
-        if file.format is RawFormat.PARQUET:
-            key_columns = settings.primary_key if file.kind is RawKind.FULL_LOAD else ()
-            raw_schema, groups = parquet.read_footer(source, file.key, key_columns)
-            parts = tuple(
-                Slice(
-                    file,
-                    group.size_bytes,
-                    (group.number,),
-                    group.first_row,
-                    group.key_range,
-                    memory_bytes=group.memory_bytes,
-                    fetched=fetched,
-                )
-                for group in groups
+        raw_schema, parts = format_of(file).inspect(source, file, settings)
+        slices = tuple(
+            Slice(
+                file,
+                part.size_bytes,
+                part.row_groups,
+                part.first_row,
+                part.key_range,
+                memory_bytes=part.memory_bytes,
+                fetched=fetched,
             )
-        else:
-            names = csv.column_names(source, file, settings)
-            raw_schema = pa.schema([(name, pa.string()) for name in names])
-            parts = (Slice(file, file.size_bytes, fetched=fetched),)
+            for part in parts
+        )
         ordering = _ordering(raw_schema, settings) if file.kind is RawKind.CHANGE else ""
         schema = _source_columns(raw_schema, file, settings)
-        return Inspection(schema, parts, ordering, may_be_row(raw_schema.names, file, settings))
+        return Inspection(schema, slices, ordering, format_of(file).may_be_row(raw_schema.names, settings))
 
 
 def _ordering(raw: pa.Schema, settings: TableSettings) -> str:
@@ -268,11 +261,7 @@ def read_raw(fs: FileSystem, part: Slice, settings: TableSettings, table: TableN
         InputError: The file is missing.
     """
     file = part.file
-    batches = (
-        parquet.batches(fs, file.key, part.row_groups, part.first_row, encoded=part.encoded)
-        if file.format is RawFormat.PARQUET
-        else csv.batches(fs, file, settings, table)
-    )
+    batches = format_of(file).batches(fs, file, settings, table, part.row_groups, part.first_row, encoded=part.encoded)
     while (raw := _next(batches, part)) is not None:
         yield raw
 
@@ -352,13 +341,7 @@ def _check_conversion(field: pa.Field, declared: Column | None, file: RawFile, s
 
 def _remedy_of_name(file: RawFile) -> str:
     """What to do about a column that the lake cannot have: in CSV its name may be no name at all."""
-    remedy = "Rename or remove the column with a DMS mapping rule"
-    if file.format is RawFormat.PARQUET:
-        return remedy
-    return (
-        "Check that the file is CSV in UTF-8 with a header line, and that CsvDelimiter and CsvRowDelimiter match the"
-        f" DMS endpoint. If so: {remedy[0].lower()}{remedy[1:]}"
-    )
+    return format_of(file).remedy_of_name("Rename or remove the column with a DMS mapping rule")
 
 
 def _check_names(raw: pa.Schema, file: RawFile, settings: TableSettings) -> None:
@@ -368,7 +351,7 @@ def _check_names(raw: pa.Schema, file: RawFile, settings: TableSettings) -> None
         SchemaMismatchError: The lake cannot have a column of such a name.
     """
     seen: set[str] = set()
-    unsure = may_be_row(raw.names, file, settings)
+    unsure = format_of(file).may_be_row(raw.names, settings)
     for number, name in enumerate(raw.names):
         column = str(number + 1) if unsure else name
         if is_reserved(name) and name != OP_COLUMN:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from cdclake.model.names import Attribute
+
+if TYPE_CHECKING:
+    from cdclake.model.snapshot import KeyValue
 
 REWRITE_OR_IGNORE = (
     "Nothing of it was applied. Have DMS write it again, or, if its rows are not needed, add it to"
@@ -56,6 +59,24 @@ class BadRow:
     reason: str
     content: dict[str, str | None] | str
     columns: tuple[str, ...] = ()
+
+
+class FilePart(NamedTuple):
+    """A part of a raw file that can be read by itself.
+
+    Attributes:
+        size_bytes: Size of the part in the file.
+        row_groups: Numbers of its Parquet row groups; None for the whole file.
+        first_row: Index of its first row in the file.
+        key_range: Smallest and largest leading key; two None if unknown.
+        memory_bytes: Uncompressed size; 0 if unknown.
+    """
+
+    size_bytes: int
+    row_groups: tuple[int, ...] | None = None
+    first_row: int = 0
+    key_range: tuple[KeyValue, KeyValue] = (None, None)
+    memory_bytes: int = 0
 
 
 @dataclass(frozen=True)

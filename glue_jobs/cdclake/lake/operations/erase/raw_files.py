@@ -6,7 +6,6 @@ lake, a full load is needed only to roll back to a change before it.
 
 from __future__ import annotations
 
-import gzip
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -16,17 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import FetchedFile, open_input
+from cdclake.adapters.filesystem import FetchedFile
 from cdclake.commit.erasure import overtaken, replace_object
 from cdclake.errors import InputError
 from cdclake.lake.operations.erase.quarantine import has_key
-from cdclake.lake.raw import csv
-from cdclake.lake.raw.parquet import open_parquet
+from cdclake.lake.raw.formats import format_of
 from cdclake.lake.raw.reader import Slice, read, read_errors_reported
 from cdclake.lake.storage.keys import KEY, row_keys
-from cdclake.lake.storage.parquet.footer import footer_of
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.due_files import is_loaded, pending_changes
 from cdclake.model.position import COLUMN as POSITION
@@ -35,7 +31,6 @@ from cdclake.model.rawfiles import (
     TRANSACTIONS_NAME,
     ListedObject,
     RawFile,
-    RawFormat,
     RawKind,
     parse_raw_file,
     transactions_prefix,
@@ -295,26 +290,4 @@ def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, exclude
         InputError: The file cannot be read.
     """
     with read_errors_reported(file):
-        if file.format is RawFormat.PARQUET:
-            return _parquet_without_rows(fs, file, excluded)
-        rest = csv.without_rows(fs, file, settings, excluded)
-    if not rest.strip():
-        return b""
-    return gzip.compress(rest, mtime=0) if file.format is RawFormat.CSV_GZ else rest
-
-
-def _parquet_without_rows(fs: FileSystem, file: RawFile, excluded: Container[int]) -> bytes:
-    with open_input(fs, file.key) as source:
-        footer = footer_of(source)
-        codec = footer.row_groups[0].columns[0].codec
-        rows = open_parquet(source, footer.arrow).read(use_threads=False)
-    rest = pa.array(number not in excluded for number in range(rows.num_rows))
-    sink = pa.BufferOutputStream()
-    pq.write_table(
-        rows.filter(rest),
-        sink,
-        compression="none" if codec == "UNCOMPRESSED" else codec,
-        store_schema=False,
-        use_dictionary=False,
-    )
-    return bytes(sink.getvalue())
+        return format_of(file).without_rows(fs, file, settings, excluded)
