@@ -229,8 +229,9 @@ def main(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.setitem(sys.modules, "__main__", module)
     monkeypatch.setattr(sys, "path_importer_cache", {})
     monkeypatch.delenv(VARIABLE, raising=False)
-    yield module
     gc.unfreeze()
+    yield module
+    gc.freeze()  # as it is between tests: see `tests/conftest.py`
 
 
 def other_program(main: ModuleType, _patch: pytest.MonkeyPatch) -> None:
