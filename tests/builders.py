@@ -25,6 +25,7 @@ from cdclake.control.jobs.entry import error_line
 from cdclake.control.run.process_table import Ports, process_tables
 from cdclake.control.run.spark_batch import file_note, report_failure, run_batch
 from cdclake.errors import CdclakeError
+from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
 from cdclake.lake.operations.job import relative_file
 from cdclake.lake.operations.load import load_incremental, load_initial
 from cdclake.lake.operations.table_run import TableRun
@@ -302,13 +303,16 @@ class FolderInstallation:
         root: Folder in which the folders `raw` and `lake` are created, if they do not exist.
         prefix: Raw prefix of all tables.
         clock: Returns the time.
+        limits: Those of the Spark jobs' runs.
 
     Attributes:
         deadly: Keys of raw files at which the run of a Spark job dies.
     """
 
-    def __init__(self, root: Path, prefix: str = "", clock: Clock | None = None) -> None:
-        self.root, self.prefix, self.clock = root, prefix, clock or _now
+    def __init__(
+        self, root: Path, prefix: str = "", clock: Clock | None = None, limits: EngineLimits = DEFAULT_LIMITS
+    ) -> None:
+        self.root, self.prefix, self.clock, self.limits = root, prefix, clock or _now, limits
         for bucket in (RAW, LAKE):
             (root / bucket).mkdir(exist_ok=True)
         self.states, self.metrics = MemoryState(), MemoryMetrics()
@@ -390,6 +394,7 @@ class FolderInstallation:
                 fencing_token=int(table[Argument.FENCING_TOKEN]),
                 clock=self.clock,
                 note_file=file_note(lake, key, table) if Argument.NAME_FILES in table else None,
+                limits=self.limits,
             )
             if run.note_file:
                 run.note_file("")

@@ -35,7 +35,15 @@ LAYERS = {
         ["lake_table"],
     ],
     "cdclake.control": [["jobs"], ["catalog", "plan"], ["run"], ["admin", "controller", "status"]],
-    "cdclake.lake": [["memory_errors"], ["spark", "storage"], ["raw"], ["merge"], ["scd2"], ["read"], ["operations"]],
+    "cdclake.lake": [
+        ["limits", "memory_errors"],
+        ["spark", "storage"],
+        ["raw"],
+        ["merge"],
+        ["scd2"],
+        ["read"],
+        ["operations"],
+    ],
     "cdclake_devkit": [
         ["oracle", "patching"],
         ["strict_aws"],

@@ -12,14 +12,12 @@ from datetime import datetime, timedelta, timezone
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
-from unittest.mock import patch
 
 from cdclake.adapters.memory import ManualClock, MemoryStore
 from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.status import Health, table_statuses
 from cdclake.errors import UnsentValueError, UnsettledKeyError
-from cdclake.lake.merge import in_place
-from cdclake.lake.operations import engine
+from cdclake.lake.limits import EngineLimits
 from cdclake.model.table.state import TableState
 from cdclake_cli.dms.attributes import attributes_for
 from cdclake_cli.dms.settings import settings_from
@@ -121,7 +119,14 @@ class _Trial:
         )
         # Commits have the time of the database. A full load that overlaps them is of that time too, others are older.
         self._clock = ManualClock(datetime.now(timezone.utc)) if history.overlap else ManualClock()
-        self._installation = FolderInstallation(folder, clock=self._clock)
+        small_bytes, memory_bytes, medium_bytes = history.small_changes
+        limits = EngineLimits(
+            small_change_bytes=small_bytes,
+            small_change_memory_bytes=memory_bytes,
+            medium_change_bytes=medium_bytes,
+            in_place_task_bytes=history.in_place_bytes,
+        )
+        self._installation = FolderInstallation(folder, clock=self._clock, limits=limits)
         self._sent = MemoryStore(self._clock)
         self._known: set[str] = set()
         self._delivered: list[str] = []
@@ -315,14 +320,7 @@ class _Trial:
             DifferenceError: A job failed for another reason.
         """
         self._clock.advance(1)
-        limits = patch.multiple(
-            engine,
-            SMALL_CHANGE_BYTES=self._history.small_changes[0],
-            SMALL_CHANGE_MEMORY_BYTES=self._history.small_changes[1],
-            MEDIUM_CHANGE_BYTES=self._history.small_changes[2],
-        )
-        with limits, patch.object(in_place, "MAX_TASK_BYTES", self._history.in_place_bytes):
-            self._installation.run_controller()
+        self._installation.run_controller()
         self._tally.add("runs of the jobs")
         refused = ""
         for table in self._history.tables:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
+from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
 from cdclake.lake.operations.direct.apply import DirectChange, change_directly
 from cdclake.lake.operations.load import load_incremental, load_initial
 from cdclake.lake.raw.ordering import order_values
@@ -79,6 +80,7 @@ class Table:
         death: Where runs die from now on; None if they do not.
         now: The current time, which does not advance.
         ordering: Text that sorts like the values of the ordering column, given a value and its type.
+        limits: Those of its runs.
     """
 
     root: Path
@@ -88,6 +90,7 @@ class Table:
     death: Death | None = None
     now: datetime = datetime(2024, 3, 5, tzinfo=timezone.utc)
     ordering: Callable[[Any, pa.DataType], str] = field(default=stored_ordering)
+    limits: EngineLimits = DEFAULT_LIMITS
 
     def __post_init__(self) -> None:
         self.raw, self.lake = self.root / "raw", self.root / "lake"
@@ -190,6 +193,7 @@ class Table:
             run_id=f"run-{self.runs}",
             fencing_token=self.runs,
             clock=lambda: self.now,
+            limits=self.limits,
         )
         if self.death:
             dying = cast("ObjectStore", DyingStore(run.log.store, self.death))

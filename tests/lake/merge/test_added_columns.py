@@ -16,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.errors import UnsentValueError
+from cdclake.lake.limits import EngineLimits
 from cdclake.model.snapshot import Snapshot
 from cdclake_devkit.oracle import ChangeRow, merge
 from tests.examples import examples
-from tests.lake.merge.test_against_oracle import IN_PLACE, IN_STAGES, merged_in_place
+from tests.lake.merge.test_against_oracle import IN_PLACE, IN_STAGES
 from tests.lake.table import Table
 
 if TYPE_CHECKING:
@@ -31,9 +32,8 @@ Value = dict[str, Any]
 
 
 @pytest.fixture(params=[IN_PLACE, IN_STAGES], ids=["in place", "in stages"])
-def table(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
-    with merged_in_place(request.param):
-        yield Table(tmp_path, COLUMNS, {"PrimaryKey": "id"})
+def table(tmp_path: Path, request: pytest.FixtureRequest) -> Table:
+    return Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, limits=EngineLimits(in_place_task_bytes=request.param))
 
 
 def write(table: Table, file: int, *rows: Value) -> None:
@@ -254,8 +254,9 @@ def test_columns_that_come_and_go_make_the_same_rows_in_any_order_or_are_refused
     runs = data.draw(st.lists(st.booleans(), min_size=len(files), max_size=len(files)))
     item = {"PrimaryKey": "id", "DeleteMode": delete_mode, "PartitionKey": partition}
     item |= {"OrderColumn": "n"} if order_column else {}
-    with TemporaryDirectory() as folder, merged_in_place(in_place):
-        table = Table(Path(folder), COLUMNS.remove(3).remove(2), item)
+    with TemporaryDirectory() as folder:
+        limits = EngineLimits(in_place_task_bytes=in_place)
+        table = Table(Path(folder), COLUMNS.remove(3).remove(2), item, limits=limits)
         table.load([{"id": 1, "n": 0}])
         table.columns = COLUMNS
         try:

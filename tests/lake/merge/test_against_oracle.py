@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -16,9 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.lake.merge import full_load, in_place, join_by_key, read_changes
-from cdclake.lake.merge.tasks import resolution
-from cdclake.lake.operations import engine, write_rows
+from cdclake.lake.limits import EngineLimits
+from cdclake.lake.merge import read_changes
 from cdclake.lake.raw import parquet, read_ahead
 from cdclake.lake.spark import backend, spark_backend
 from cdclake.lake.spark.in_process import InProcessBackend
@@ -76,8 +76,8 @@ IN_PLACE, IN_STAGES = 1 << 30, 0
 
 TINY = (
     (backend, "JOB_BYTES", 0),
-    (full_load, "MAX_MEMORY_BYTES_PER_TASK", 300),
-    (join_by_key, "ROWS_PER_KEY_RANGE", 1),
+    (None, "load_task_memory_bytes", 300),
+    (None, "key_range_rows", 1),
     (parquet, "BATCH_ROWS", 2),
     (read_ahead, "SMALL_BYTES", 0),
     (read_ahead, "TOGETHER_BYTES", 200),
@@ -85,13 +85,13 @@ TINY = (
     (reader, "MAX_GROUP_BYTES", 200),
     (reader, "PART_BYTES", 100),
     (spark_backend, "MAX_TASK_DATA_BYTES", 0),
-    (resolution, "SAMPLES_PER_FILE", 1),
+    (None, "samples_per_file", 1),
     (wide_rows, "MAX_TAKEN_BYTES", 60),
-    (write_rows, "GROUP_BYTES", 1),
+    (None, "write_group_bytes", 1),
     (writer, "ROW_GROUP_BYTES", 100),
     (writer, "ROW_GROUP_ROWS", 2),
 )
-"""Limits with which a feed is handled like a large one."""
+"""Limits with which a feed is handled like a large one: constants of modules, and fields of `EngineLimits`."""
 
 FIRST_HALF, SECOND_HALF = pytest.mark.xdist_group("first half"), pytest.mark.xdist_group("second half")
 """Two processes share the thorough run."""
@@ -164,28 +164,21 @@ def with_ordering(row: Row, order: str | None) -> Row:
     return {**row, order: known[order]} if order and row[order] is None else row
 
 
-def small_changes(limits: tuple[int, int, int]) -> Any:
-    """Set what the engine counts as a small or medium change; all changes of a feed are tiny."""
+def small_changes(limits: tuple[int, int, int]) -> EngineLimits:
+    """What the engine counts as a small or medium change; all changes of a feed are tiny."""
     raw_bytes, memory_bytes, medium_bytes = limits
-    return patch.multiple(
-        engine,
-        SMALL_CHANGE_BYTES=raw_bytes,
-        SMALL_CHANGE_MEMORY_BYTES=memory_bytes,
-        MEDIUM_CHANGE_BYTES=medium_bytes,
+    return EngineLimits(
+        small_change_bytes=raw_bytes, small_change_memory_bytes=memory_bytes, medium_change_bytes=medium_bytes
     )
 
 
-def merged_in_place(limit_bytes: int) -> Any:
-    """Set up to which size the rows of a file are merged in place."""
-    return patch.object(in_place, "MAX_TASK_BYTES", limit_bytes)
-
-
 @contextmanager
-def tiny_limits(numbers: Iterable[int]) -> Iterator[None]:
-    """Set some of the limits in `TINY`."""
+def tiny_constants(numbers: Iterable[int]) -> Iterator[None]:
+    """Set some of the constants in `TINY`."""
     with ExitStack() as patches:
         for module, name, value in (TINY[number] for number in numbers):
-            patches.enter_context(patch.object(module, name, value))
+            if module:
+                patches.enter_context(patch.object(module, name, value))
         yield
 
 
@@ -202,9 +195,10 @@ def check(feed: dict[str, Any], spark: Backend) -> None:
     }
     if feed["order"]:
         item["OrderColumn"] = feed["order"]
-    limits = small_changes(feed["small"]), merged_in_place(feed["in_place"]), tiny_limits(feed["tiny"])
-    with tempfile.TemporaryDirectory() as folder, limits[0], limits[1], limits[2]:
-        table = Table(Path(folder), COLUMNS, item, spark, ordering=ordering_by_value)
+    tiny = {name: value for module, name, value in (TINY[number] for number in feed["tiny"]) if not module}
+    limits = replace(small_changes(feed["small"]), in_place_task_bytes=feed["in_place"], **tiny)
+    with tempfile.TemporaryDirectory() as folder, tiny_constants(feed["tiny"]):
+        table = Table(Path(folder), COLUMNS, item, spark, ordering=ordering_by_value, limits=limits)
         loaded = feed["full_load"]
         if key:
             loaded = list({tuple(row[name] for name in key): row for row in loaded}.values())

@@ -13,6 +13,7 @@ import pytest
 
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.errors import BadRowError
+from cdclake.lake.limits import DEFAULT_LIMITS
 from cdclake.lake.merge.full_load import key_ranges_are_disjoint, sorted_groups
 from cdclake.lake.raw.reader import Slice, inspect_raw_file
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
@@ -40,7 +41,7 @@ def part(low: KeyValue, high: KeyValue, size_bytes: int = MIB) -> Slice:
 
 def grouped(slices: list[Slice], **settings: Any) -> list[list[tuple[KeyValue, KeyValue]]] | None:
     known = {"by_key": True, "partitioned": False, "target_file_bytes": 16 * MIB, "parallelism": 2, **settings}
-    groups = sorted_groups(slices, **known)
+    groups = sorted_groups(slices, limits=DEFAULT_LIMITS, **known)
     return [[one.key_range for one in group] for group in groups] if groups is not None else None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from cdclake.lake.merge import in_place
+from cdclake.lake.limits import EngineLimits
 from tests.lake.merge.test_full_load import random_key, table_in_source_order
 from tests.lake.table import Table
 
@@ -113,9 +113,9 @@ def test_overlapping_files_are_merged_in_stages(tmp_path: Path) -> None:
 
 
 def test_a_file_with_too_many_changes_for_a_task_is_merged_in_stages(
-    table: Table, monkeypatch: pytest.MonkeyPatch
+    table: Table,
 ) -> None:
-    monkeypatch.setattr(in_place, "MAX_TASK_BYTES", 100)
+    table.limits = EngineLimits(in_place_task_bytes=100)
     changes = [("U", row(10 * number, "new")) for number in range(50)]
     assert not merges_in_place(apply(table, FIRST, changes))
     assert sum(one.row["text"] == "new" for one in table.rows()) == 50

@@ -15,6 +15,7 @@ import pytest
 
 import cdclake.lake  # noqa: F401 - chooses Arrow's allocator, before Arrow is imported
 from cdclake.errors import TooLargeError
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.memory_errors import memory_errors_reported
 from cdclake.lake.merge.sorted_rows import SortedRows
 from cdclake.lake.storage.arrow_ipc import from_ipc, to_ipc
@@ -119,7 +120,7 @@ def test_long_texts_that_repeat_are_sent_once() -> None:
 @pytest.mark.parametrize("has_key", [True, False])
 def test_rows_that_go_to_disk_come_back_by_key(max_bytes: int, *, has_key: bool) -> None:
     numbers = Random(3).sample(range(5_000), 5_000)
-    rows = SortedRows(max_bytes)
+    rows = SortedRows(EngineLimits(sorted_bytes=max_bytes))
     for start in range(0, 5_000, 500):
         values = [number // 2 for number in numbers[start : start + 500]]
         rows.add(pa.table({LEADING_KEY if has_key else "value": values, "text": list(map(str, values))}))

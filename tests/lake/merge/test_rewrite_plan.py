@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from cdclake.lake.limits import DEFAULT_LIMITS
 from cdclake.lake.merge.home_ranges import HomeBounds
 from cdclake.lake.merge.rewrite_plan import InsertStats, InsertStatsByPartition, plan_rewrite
-from cdclake.lake.merge.tasks.resolution import SAMPLES_PER_FILE, InsertCounting
+from cdclake.lake.merge.tasks.resolution import InsertCounting
 from cdclake.lake.storage.key_ranges import candidate_rows, split_at_bounds
 from cdclake.lake.storage.keys import LEADING_KEY
 from cdclake.lake.storage.partitions import by_partition
@@ -192,7 +193,7 @@ def test_the_driver_gets_a_few_keys_per_file_to_write_however_many_partitions_a_
         total += InsertCounting(HomeBounds(()), target).stats(by_partition(table, ["p"]))
     memory_bytes = sum(stats.memory_bytes for stats in total.values())
     samples = sum(len(stats.samples) for stats in total.values())
-    expected = memory_bytes / target * SAMPLES_PER_FILE
+    expected = memory_bytes / target * DEFAULT_LIMITS.samples_per_file
     assert sum(total.rows.values()) == 80_000
     assert 0.5 * expected < samples < 2 * expected
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.lake.operations import engine
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.storage import reader, wanted_keys
 from cdclake.lake.storage.keys import row_keys
 from cdclake_devkit.oracle import merge
@@ -110,11 +110,9 @@ def test_a_delete_that_an_earlier_version_remembered_is_found(table: Table) -> N
 
 
 @pytest.mark.parametrize("limit_bytes", [0, 1 << 20])
-def test_all_columns_of_a_key_may_be_in_the_names_of_folders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit_bytes: int
-) -> None:
-    monkeypatch.setattr(engine, "SMALL_CHANGE_BYTES", limit_bytes)
-    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "tenant,id", "PartitionKey": "id,tenant"})
+def test_all_columns_of_a_key_may_be_in_the_names_of_folders(tmp_path: Path, limit_bytes: int) -> None:
+    item = {"PrimaryKey": "tenant,id", "PartitionKey": "id,tenant"}
+    table = Table(tmp_path, COLUMNS, item, limits=EngineLimits(small_change_bytes=limit_bytes))
     table.load([row(0, 1), row(0, 2), row(1, 1)])
     changes = [("U", row(0, 1, "new")), ("D", row(0, 2)), ("I", row(1, 2))]
     table.apply_file("20240305-101500000.parquet", changes)

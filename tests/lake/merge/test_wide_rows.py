@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.lake.merge import full_load, in_place, join_by_key, read_changes, sorted_rows
+from cdclake.lake.limits import EngineLimits
+from cdclake.lake.merge import read_changes
 from cdclake.lake.merge.home_ranges import HomeBounds
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch
 from cdclake.lake.merge.tasks.resolution import InsertCounting, to_resolution
@@ -55,20 +56,22 @@ def test_a_table_is_the_same_if_its_rows_exceed_every_limit(
         (parquet, "BATCH_BYTES"),
         (parquet, "_RUN_BYTES"),
         (read_changes, "BATCH_BYTES"),
-        (join_by_key, "BYTES_PER_KEY_RANGE"),
         (wide_rows, "MAX_TAKEN_BYTES"),
         (writer, "ROW_GROUP_BYTES"),
         (reader, "MAX_GROUP_BYTES"),
         (reader, "PART_BYTES"),
-        (full_load, "MAX_MEMORY_BYTES_PER_TASK"),
-        (in_place, "MAX_HELD_BYTES"),
-        (sorted_rows, "MAX_BYTES"),
-        (sorted_rows, "PART_BYTES"),
-        (sorted_rows, "_PIECE_BYTES"),
         (arrow_ipc, "_LONG_BYTES"),
     ):
         monkeypatch.setattr(module, name, 500)
-    table = Table(tmp_path, COLUMNS, {"PrimaryKey": ",".join(KEYS), **SETTINGS[settings]})
+    limits = EngineLimits(
+        key_range_bytes=500,
+        load_task_memory_bytes=500,
+        in_place_held_bytes=500,
+        sorted_bytes=500,
+        sorted_piece_bytes=500,
+        part_bytes=500,
+    )
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": ",".join(KEYS), **SETTINGS[settings]}, limits=limits)
     expected = {number: f"old {number} " * (number * 7 % 40) for number in range(40)}
     table.load([row(number, doc) for number, doc in expected.items()])
     changed = {number: f"new {number} " * (number % 30) for number in range(0, 50, 3)}

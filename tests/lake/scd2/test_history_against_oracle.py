@@ -112,8 +112,9 @@ def check(
     fed: Sequence[dict[str, Any]], time_column: str | None, spark: Backend, readers: Sequence[Readers] = ()
 ) -> None:
     first = fed[0]
-    with tempfile.TemporaryDirectory() as folder, small_changes(first["small"]):
+    with tempfile.TemporaryDirectory() as folder:
         feeding = _Feeding(folder, _item(first, time_column, len(fed)), first["key"], spark)
+        feeding.table.limits = small_changes(first["small"])
         for feed, opened in zip(fed, (*readers, *(Readers.FOLDER for _ in fed)), strict=False):
             feeding.table.item["Readers"] = opened.value
             feeding.feed(feed)
@@ -153,8 +154,9 @@ def test_any_feed_equals_the_history_of_the_oracle(
 def test_a_history_turned_on_and_off_ends_with_the_rows_of_the_table(
     feed: dict[str, Any], reload: dict[str, Any], kept: list[tuple[bool, Readers]]
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder, small_changes(feed["small"]):
+    with tempfile.TemporaryDirectory() as folder:
         feeding = _Feeding(folder, _item(feed, None, 2), feed["key"], InProcessBackend())
+        feeding.table.limits = small_changes(feed["small"])
         last = [(True, kept[-1][1])] * 100
         table, turns = feeding.table, iter([*kept, *last])
         run = table.run

@@ -31,21 +31,22 @@ from cdclake.lake.storage.writer import Encodings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from cdclake.lake.limits import EngineLimits
     from cdclake.lake.merge.read_changes import Reading
     from cdclake.lake.raw.reader import Slice
     from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue
 
-MIN_BYTES_PER_TASK = 8 << 20
-MAX_TARGETS_PER_TASK = 2
-"""A task keeps its rows in memory, so it takes no more raw data than this many data files."""
-MAX_MEMORY_BYTES_PER_TASK = 1 << 30
-"""Nor more uncompressed data than this, by the footers and in memory."""
-
 
 def sorted_groups(
-    slices: Sequence[Slice], *, by_key: bool, partitioned: bool, target_file_bytes: int, parallelism: int
+    slices: Sequence[Slice],
+    *,
+    by_key: bool,
+    partitioned: bool,
+    target_file_bytes: int,
+    parallelism: int,
+    limits: EngineLimits,
 ) -> list[list[Slice]] | None:
     """Group slices so that, by the raw files' footers, each group's rows come before the next group's.
 
@@ -60,18 +61,18 @@ def sorted_groups(
     Returns:
         The groups, or None if the rows need a shuffle.
     """
-    max_bytes = MAX_TARGETS_PER_TASK * target_file_bytes
+    max_bytes, max_memory_bytes = limits.load_task_targets * target_file_bytes, limits.load_task_memory_bytes
     total = sum(part.size_bytes for part in slices)
 
     def fits(group: Sequence[Slice]) -> bool:
-        return _bytes(group) <= max_bytes and sum(part.memory_bytes for part in group) <= MAX_MEMORY_BYTES_PER_TASK
+        return _bytes(group) <= max_bytes and sum(part.memory_bytes for part in group) <= max_memory_bytes
 
     if partitioned:
         return [list(slices)] if slices and total <= target_file_bytes and fits(slices) else None
     runs = _runs(slices) if by_key else [[part] for part in slices]
     if runs is None or not all(map(fits, runs)):
         return None
-    count = _task_count(total, target_file_bytes, parallelism)
+    count = _task_count(total, target_file_bytes, parallelism, limits.min_load_task_bytes)
     groups: dict[int, list[Slice]] = {}
     done = 0
     for run in runs:
@@ -138,7 +139,7 @@ def load_slices(task: Task, slices: Iterable[Slice], *, reading: Reading, bucket
         batches.append(batch.rows)
         memory_bytes += batch.rows.nbytes
         suppressed += batch.suppressed
-        if memory_bytes > MAX_MEMORY_BYTES_PER_TASK:
+        if memory_bytes > shape.limits.load_task_memory_bytes:
             yield LoadedSlices(LoadResult(ReadStats(), (), is_refused=True))
             return
     quarantine = bad_rows.write(lake, f"{locations.quarantine}read-{task.number:05d}.jsonl")
@@ -192,9 +193,9 @@ def _runs(slices: Sequence[Slice]) -> list[list[Slice]] | None:
     return runs
 
 
-def _task_count(total_bytes: int, target_file_bytes: int, parallelism: int) -> int:
+def _task_count(total_bytes: int, target_file_bytes: int, parallelism: int, min_bytes: int) -> int:
     """One task per data file to write, but enough to keep all cores busy to the end."""
-    count = max(ceil(total_bytes / target_file_bytes), min(parallelism, total_bytes // MIN_BYTES_PER_TASK), 1)
+    count = max(ceil(total_bytes / target_file_bytes), min(parallelism, total_bytes // min_bytes), 1)
     return ceil(count / parallelism) * parallelism if count > 1 else 1
 
 

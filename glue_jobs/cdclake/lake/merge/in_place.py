@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
+    from cdclake.lake.limits import EngineLimits
     from cdclake.lake.merge.messages import BatchByRange
     from cdclake.lake.merge.read_changes import ReadStats
     from cdclake.lake.merge.rewrite_plan import RewritePlan
@@ -40,11 +41,6 @@ if TYPE_CHECKING:
     from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.partitions import Partition
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
-
-MAX_TASK_BYTES = 256 << 20
-"""In memory; a task holds its rows of the change several times. So many are planned for it, as rows of mean length."""
-MAX_HELD_BYTES = 2 * MAX_TASK_BYTES
-"""With more, and the lake's rows of the same keys if it needs their values, it gives up."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +88,7 @@ def plan_in_place(
     read: ReadStats,
     outdated: Collection[int],
     target_file_bytes: int,
+    limits: EngineLimits,
 ) -> InPlacePlan | None:
     """Plan a change of a table without partitions, if each task can merge all rows of its keys.
 
@@ -122,7 +119,7 @@ def plan_in_place(
         home = ranges.homes[number]
         if home.inside:
             inside_rows[plan.task_of_file[home.file]] += count
-    if max(inside_rows.values(), default=0) * row_bytes > MAX_TASK_BYTES:
+    if max(inside_rows.values(), default=0) * row_bytes > limits.in_place_task_bytes:
         return None
     return InPlacePlan(plan, targets)
 
@@ -181,11 +178,11 @@ def merge_in_place(
     """
     fs, bases = context.locations.lake.open(), frozenset(context.plan.tasks[task.number].bases)
     source = fetched_together(fs, context.bases(task))
-    tables, held_bytes = [], 0
+    tables, held_bytes, max_bytes = [], 0, context.shape.limits.in_place_held_bytes
     for entry in entries:
         tables.append(from_ipc(entry))
         held_bytes += tables[-1].nbytes
-        if held_bytes > MAX_HELD_BYTES:
+        if held_bytes > max_bytes:
             yield Merged(Resolution(Counts()), is_too_large=True)
             return
     rows = pa.concat_tables([context.shape.in_flight.empty_table(), *tables]).combine_chunks()
@@ -193,7 +190,7 @@ def merge_in_place(
     resolved = ResolvedBatch(Counts())
     if rows.num_rows:
         remembered = find_tombstones(fs, tombstones, rows[LEADING_KEY], rows[KEY], context.shape)
-        existing_with = partial(_existing, source, rows, bases, context, room_bytes=MAX_HELD_BYTES - held_bytes)
+        existing_with = partial(_existing, source, rows, bases, context, room_bytes=max_bytes - held_bytes)
         resolve_with = partial(
             resolve, rows, tombstones=remembered, shape=context.shape, forgotten=forgotten, overlap_end=overlap_end
         )

@@ -30,15 +30,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from cdclake.lake.limits import EngineLimits
     from cdclake.lake.merge.messages import Batch
     from cdclake.lake.merge.read_changes import Locations
     from cdclake.lake.spark.backend import Backend, Partitions
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue
 
-ROWS_PER_KEY_RANGE = 250_000
-BYTES_PER_KEY_RANGE = 128 << 20
-"""In memory; a task holds the rows of a key range several times."""
 PROBE_TASKS_PER_CORE = 2
 
 
@@ -70,8 +68,8 @@ def cogroup_by_key(
     if files and complete:
         found, stats = find_batches(backend, batches, files, shape, find)
         kept.append(found)
-        return by_key_range([(Source.CHANGE, batches), (Source.TABLE, found)], read + stats)
-    bounds = key_range_bounds(read)
+        return by_key_range([(Source.CHANGE, batches), (Source.TABLE, found)], read + stats, shape.limits)
+    bounds = key_range_bounds(read, shape.limits)
     entries = batches.flat_map(partial(rows_by_key_range, source=Source.CHANGE, bounds=bounds))
     if not files:
         return entries.shuffle(len(bounds) + 1)
@@ -79,20 +77,22 @@ def cogroup_by_key(
     return entries.shuffle(len(bounds) + 1, probe_files(backend, batches, files, shape, split))
 
 
-def by_key_range(sources: Sequence[tuple[Source, Partitions[Batch[Any]]]], read: ReadStats) -> Partitions[SourceRows]:
+def by_key_range(
+    sources: Sequence[tuple[Source, Partitions[Batch[Any]]]], read: ReadStats, limits: EngineLimits
+) -> Partitions[SourceRows]:
     """Rows of several sources, each key range in a partition of its own.
 
     Args:
         read: Statistics of all of them.
     """
-    bounds = key_range_bounds(read)
+    bounds = key_range_bounds(read, limits)
     entries = [rows.flat_map(partial(rows_by_key_range, source=source, bounds=bounds)) for source, rows in sources]
     return entries[0].shuffle(len(bounds) + 1, *entries[1:])
 
 
-def key_range_bounds(read: ReadStats) -> list[KeyValue]:
+def key_range_bounds(read: ReadStats, limits: EngineLimits) -> list[KeyValue]:
     """Bounds of the key ranges for some rows."""
-    key_ranges = ceil(max(read.rows / ROWS_PER_KEY_RANGE, read.memory_bytes / BYTES_PER_KEY_RANGE, 1))
+    key_ranges = ceil(max(read.rows / limits.key_range_rows, read.memory_bytes / limits.key_range_bytes, 1))
     return quantiles(read.samples, key_ranges)
 
 

@@ -180,7 +180,7 @@ def _sorted_by_key(
     tables: Iterable[pa.Table], shape: TableShape, partition: Partition
 ) -> tuple[Iterator[pa.Table], int]:
     """All rows by leading key, and their number."""
-    rows = SortedRows()
+    rows = SortedRows(shape.limits)
     for table in tables:
         stored = conform(table, shape.stored)
         rows.add(stored.append_column(LEADING_KEY, shape.leading_key_of(stored, partition)))

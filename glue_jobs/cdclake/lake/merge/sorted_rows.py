@@ -18,12 +18,9 @@ from cdclake.lake.storage.wide_rows import cut_by_bytes, take
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cdclake.lake.limits import EngineLimits
     from cdclake.model.snapshot import KeyValue
 
-MAX_BYTES = 512 << 20
-"""In memory. More rows go to a file on disk, and come back a part at a time."""
-PART_BYTES = 64 << 20
-_PIECE_BYTES = 8 << 20
 _SAMPLES_PER_PIECE = 16
 
 
@@ -45,12 +42,12 @@ class SortedRows:
     Many rows are sorted by leading key, so that all rows of a key are in one part; without a key they keep their order.
 
     Args:
-        max_bytes: Write the rows to a file on disk, compressed, if they need more memory than this; None: `MAX_BYTES`.
+        limits: If they need more memory than `sorted_bytes`, they go to a file on disk, compressed.
     """
 
-    def __init__(self, max_bytes: int | None = None) -> None:
+    def __init__(self, limits: EngineLimits) -> None:
         self.num_rows = 0
-        self._max_bytes = MAX_BYTES if max_bytes is None else max_bytes
+        self._limits = limits
         self._tables: list[pa.Table] = []
         self._bytes = 0
         self._spilled: list[_Piece] = []
@@ -64,13 +61,13 @@ class SortedRows:
         self.num_rows += rows.num_rows
         self._bytes += rows.nbytes
         self._tables.append(rows)
-        if self._bytes > self._max_bytes:
+        if self._bytes > self._limits.sorted_bytes:
             while self._tables:
                 self._spill(self._tables.pop(0))
             pa.default_memory_pool().release_unused()
 
     def _spill(self, rows: pa.Table) -> None:
-        for piece in cut_by_bytes(rows, _PIECE_BYTES):
+        for piece in cut_by_bytes(rows, self._limits.sorted_piece_bytes):
             has_key = LEADING_KEY in piece.column_names
             one = take(piece, pc.sort_indices(piece[LEADING_KEY])) if has_key else piece
             self._samples += sample(one[LEADING_KEY], _SAMPLES_PER_PIECE) if has_key else []
@@ -89,7 +86,8 @@ class SortedRows:
             self._file.close()
 
     def _by_key(self) -> Iterator[pa.Table]:
-        bounds = quantiles(sorted(self._samples), ceil(self._bytes / PART_BYTES))  # type: ignore[type-var]  # one kind
+        count = ceil(self._bytes / self._limits.part_bytes)
+        bounds = quantiles(sorted(self._samples), count)  # type: ignore[type-var]  # one kind
         ranges: list[list[_Piece]] = [[] for _ in range(len(bounds) + 1)]
         for piece in self._spilled:
             found = list(split_at_bounds(self._read(piece), bounds))

@@ -20,7 +20,7 @@ from cdclake.errors import (
     UnsentValueError,
 )
 from cdclake.lake.merge.read_changes import Locations
-from cdclake.lake.operations.engine import SMALL_CHANGE_BYTES, compute_change
+from cdclake.lake.operations.engine import compute_change
 from cdclake.lake.operations.history import (
     base_schema,
     has_type_change,
@@ -62,9 +62,6 @@ if TYPE_CHECKING:
     from cdclake.model.schema import Schema
     from cdclake.model.snapshot import DataFile, Snapshot
 
-READ_ALONE_BYTES = 1 << 30
-"""Most bytes of raw files whose rows are read only to see whether a file ends the process."""
-
 
 def inspect_raw_files(run: TableRun, files: Sequence[RawFile], *, fetches: bool = False) -> list[Inspection]:
     """Inspect raw files; the result is in their order. Threads make the requests.
@@ -86,8 +83,8 @@ def inspect_raw_files(run: TableRun, files: Sequence[RawFile], *, fetches: bool 
 def _inspect_alone(
     run: TableRun, fs: FileSystem, files: Sequence[RawFile], note_file: Callable[[str], None]
 ) -> list[Inspection]:
-    """Inspect raw files one after the other, and read their rows, up to `READ_ALONE_BYTES`. Each is named before."""
-    inspections, left_bytes = [], READ_ALONE_BYTES
+    """Inspect raw files one after the other, and read their rows, up to a limit. Each is named before."""
+    inspections, left_bytes = [], run.limits.read_alone_bytes
     for file in files:
         note_file(file.relative)
         inspections.append(inspect_raw_file(fs, file, run.settings))
@@ -136,7 +133,8 @@ def inspect_changes(run: TableRun, before: Snapshot, files: Sequence[RawFile]) -
         ConfigurationError: The table's keys are not among its columns, or differ from the lake table's.
         OrderingError: The files order their rows by another kind of value than the table.
     """
-    is_small = sum(file.size_bytes for file in files) <= SMALL_CHANGE_BYTES  # then the driver reads the rows, too
+    size_bytes = sum(file.size_bytes for file in files)
+    is_small = size_bytes <= run.limits.small_change_bytes  # then the driver reads the rows, too
     inspections = with_types(run, before, files, inspect_raw_files(run, files, fetches=is_small))
     known = base_schema(run, before, reloads=False)
     require_shared_columns(known, files, inspections)
@@ -210,6 +208,7 @@ def table_shape(
         order_type=before.order_type or _type_of(run.settings.order_column, before.schema, schema),
         added=_added_columns(before, schema, inspections) if run.settings.keep_missing_columns else {},
         partitions_inside=run.settings.readers.open_iceberg,
+        limits=run.limits,
     )
 
 

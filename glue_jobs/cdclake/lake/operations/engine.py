@@ -56,13 +56,6 @@ if TYPE_CHECKING:
     from cdclake.lake.raw.reader import Slice
     from cdclake.lake.spark.backend import Backend, Partitions, Task
 
-MIN_BYTES_PER_READ_TASK = 4 << 20
-SMALL_CHANGE_BYTES = 16 << 20
-"""The driver itself reads up to this many bytes of raw files."""
-SMALL_CHANGE_MEMORY_BYTES = 64 << 20
-"""If their rows need more memory than this, the driver sends them to tasks after all."""
-MEDIUM_CHANGE_BYTES = 96 << 20
-"""Of a change that is merged in place, the driver reads up to this many bytes of raw files."""
 NOTHING = Resolution(Counts())
 
 Rows = TypeVar("Rows")
@@ -107,7 +100,9 @@ class _Engine:
         request.require_few_bad_rows(read.quarantine, read.rows)
         plan = None
         if ranges:
-            plan = plan_in_place(request.files, ranges, read, request.outdated, request.settings.target_file_bytes)
+            plan = plan_in_place(
+                request.files, ranges, read, request.outdated, request.settings.target_file_bytes, request.limits
+            )
         if request.history or not plan:
             batches = self._where_it_fits(batches, read)
         return self._merge_in_place(batches, read, plan) if plan else self._merge_by_key(batches, read)
@@ -118,12 +113,13 @@ class _Engine:
             return InProcessBackend().distribute([parts]).run(read)
         parts = tuple(replace(part, fetched=None) for part in parts)  # tasks fetch their files themselves
         sizes = [part.size_bytes for part in parts]
-        count = min(self._backend.parallelism * 2, ceil(sum(sizes) / MIN_BYTES_PER_READ_TASK))
+        count = min(self._backend.parallelism * 2, ceil(sum(sizes) / self._request.limits.min_read_task_bytes))
         return self._backend.distribute(balanced_groups(parts, sizes, count)).run(read)
 
     def _where_it_fits(self, rows: Partitions[Rows], read: ReadStats) -> Partitions[Rows]:
         """What was read, on the driver only if it is small in memory, too."""
-        is_small = _is_small(self._request) and read.memory_bytes <= SMALL_CHANGE_MEMORY_BYTES
+        request = self._request
+        is_small = _is_small(request) and read.memory_bytes <= request.limits.small_change_memory_bytes
         if is_small or rows.backend is self._backend:
             return rows
         return self._backend.distribute([[batch] for batch in rows.collect()])
@@ -132,7 +128,7 @@ class _Engine:
     def _counting(self) -> InsertCounting:
         request = self._request
         bounds = HomeBounds(request.files if request.shape.primary_key else ())
-        return InsertCounting(bounds, request.settings.target_file_bytes)
+        return InsertCounting(bounds, request.settings.target_file_bytes, request.limits.samples_per_file)
 
     def _united(self, batches: Partitions[BatchByRange[ReadStats]]) -> Partitions[Batch[ReadStats]]:
         return batches.map(partial(united, shape=self._request.shape))
@@ -297,7 +293,7 @@ class _Engine:
                 request.shape,
                 request.locations,
                 request.files,
-                InsertCounting(HomeBounds(history.open_files), target),
+                InsertCounting(HomeBounds(history.open_files), target, request.limits.samples_per_file),
                 self._kept,
                 full_load=request.full_load,
             ).keep(methodcaller("summary"), NO_VERSIONS)
@@ -355,12 +351,12 @@ def _is_small(request: Request) -> bool:
     history = request.history
     if request.shape.partial or (history and history.compare_all and (history.open_files or request.files)):
         return False
-    return _raw_bytes(request) <= SMALL_CHANGE_BYTES
+    return _raw_bytes(request) <= request.limits.small_change_bytes
 
 
 def _is_medium(request: Request) -> bool:
     """Whether the driver may read the change's rows to send them to the tasks that merge them."""
-    return not request.history and _raw_bytes(request) <= MEDIUM_CHANGE_BYTES
+    return not request.history and _raw_bytes(request) <= request.limits.medium_change_bytes
 
 
 def _raw_bytes(request: Request) -> int:

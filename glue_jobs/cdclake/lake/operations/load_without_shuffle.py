@@ -44,6 +44,7 @@ def load_without_shuffle(backend: Backend, request: Request) -> Result | None:
         partitioned=partitioned,
         target_file_bytes=request.settings.target_file_bytes,
         parallelism=backend.parallelism,
+        limits=request.limits,
     )
     groups, buckets = group(by_key=has_key), 0
     if not groups and not partitioned and len(shape.primary_key) == 1 and filtered_column(shape):

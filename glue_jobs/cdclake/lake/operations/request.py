@@ -13,6 +13,7 @@ from cdclake.lake.storage.tombstones import NO_TOMBSTONES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from cdclake.lake.limits import EngineLimits
     from cdclake.lake.merge.read_changes import Locations, ReadStats
     from cdclake.lake.merge.tasks.resolution import Resolution
     from cdclake.lake.merge.tasks.write_file import WriteResult
@@ -60,6 +61,11 @@ class Request:
     outdated: frozenset[int]
     history: HistoryPlan | None = None
     suppression: Suppression | None = None
+
+    @property
+    def limits(self) -> EngineLimits:
+        """Those of the run."""
+        return self.shape.limits
 
     @property
     def inserts_all(self) -> bool:

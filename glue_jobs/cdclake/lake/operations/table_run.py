@@ -9,6 +9,7 @@ from cdclake.commit.publish import remove_staging
 from cdclake.commit.roll_forward import complete_newest
 from cdclake.commit.table_files import begin_listing, check_files, check_next_files
 from cdclake.concurrency import executor
+from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,7 @@ class TableRun:
         fencing_token: Number of the run's lease; 0 if it was started by hand without one.
         note_file: Called with each raw file before the run reads it alone, and with "" afterwards; None: it reads
             several at a time.
+        limits: Up to which sizes it reads, holds, sends and writes at once.
     """
 
     raw: ObjectStore
@@ -47,6 +49,7 @@ class TableRun:
     fencing_token: int
     clock: Clock
     note_file: Callable[[str], None] | None = None
+    limits: EngineLimits = DEFAULT_LIMITS
 
     @property
     def layout(self) -> LakeLayout:

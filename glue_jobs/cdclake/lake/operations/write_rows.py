@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.tombstones import TombstonePlan
     from cdclake.model.snapshot import DataFile
 
-GROUP_BYTES = 8 << 20
-"""A task of the backend writes several files if they are expected to be smaller than this together,"""
 GROUPS_PER_CORE = 4
-"""but there are at least so many for each core, as the sizes are estimates."""
+"""Tasks of the backend that write, for each core, if there are as many files: their sizes are estimates."""
 
 
 class Output(NamedTuple):
@@ -89,7 +87,7 @@ def _task_ranges(output: Output, parallelism: int) -> list[range]:
     """Consecutive tasks of an output that one task of the backend does, which costs time by itself."""
     sizes = [task.size_bytes for task in output.context.plan.tasks]
     known = sum(size for size in sizes if size < inf)
-    limit = min(GROUP_BYTES, known / (GROUPS_PER_CORE * parallelism))
+    limit = min(output.context.shape.limits.write_group_bytes, known / (GROUPS_PER_CORE * parallelism))
     firsts: list[int] = []
     filled = inf
     for number, size in enumerate([*sizes, *[inf] * (output.tasks - len(sizes))]):
@@ -107,7 +105,7 @@ def _write_group(
     output, tasks = groups[task.number]
     context, encodings = contexts[output], Encodings()
     fs = context.locations.lake.open()
-    by_task = edits_by_task(edits)
+    by_task = edits_by_task(edits, context.shape.limits)
     for number in tasks:
         own = Task(number, task.attempt)
         own_edits = by_task.get(number, TaskEdits())

@@ -68,7 +68,7 @@ def merge_into_history(
         sources.append((Source.HISTORY, found))
         read += stats
     merge = partial(merge_key_range, plan=plan, shape=shape, counting=counting, full_load=full_load)
-    return by_key_range(sources, read).map_partitions(merge)
+    return by_key_range(sources, read, shape.limits).map_partitions(merge)
 
 
 def _read_in_tasks(

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import IntegrityError
+from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
 from cdclake.lake.storage.keys import (
     KEY,
     LEADING_KEY,
@@ -53,6 +54,7 @@ class TableShape:
         field_ids: Of the columns, to be written into data files; empty to write none.
         partitions_inside: Whether data files to be written also contain the partition columns, as readers of Iceberg
             tables need them.
+        limits: Up to which sizes rows are read, held and written at once; tasks get them with the shape.
     """
 
     schema: Schema
@@ -66,6 +68,7 @@ class TableShape:
     added: Mapping[str, str] = field(default_factory=dict, hash=False)
     field_ids: FieldIds = NO_FIELD_IDS
     partitions_inside: bool = False
+    limits: EngineLimits = DEFAULT_LIMITS
 
     @cached_property
     def stored(self) -> pa.Schema:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.errors import CdclakeError, ConfigurationError, OrderingError, RefusedChangeError
-from cdclake.lake.merge import join_by_key
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.direct.input_tables import input_keys, input_rows, input_updates
 from cdclake.model.change import ChangeKind
 from cdclake.model.rawfiles import file_order
@@ -324,10 +324,8 @@ def test_direct_changes_keep_columns_that_csv_files_leave_out(tmp_path: Path) ->
     assert state(table)[1] == ("U", "Bonn", 2, DAY)
 
 
-def test_a_large_change_is_split_by_key_range_but_recorded_as_one_file(
-    table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(join_by_key, "ROWS_PER_KEY_RANGE", 3)
+def test_a_large_change_is_split_by_key_range_but_recorded_as_one_file(table: Table) -> None:
+    table.limits = EngineLimits(key_range_rows=3)
     numbers = range(10, 30)
     assert insert(table, *(row(i) for i in numbers)).inserted == 20
     assert update(table, {i: {"n": i} for i in numbers}).updated == 20

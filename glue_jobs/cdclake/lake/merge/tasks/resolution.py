@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cdclake.lake.limits import DEFAULT_LIMITS
 from cdclake.lake.merge.key_updates import KeyMoves
 from cdclake.lake.merge.rewrite_plan import InsertStatsByPartition
 from cdclake.lake.merge.unknown_keys import UnknownKeys
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from cdclake.lake.merge.resolve import Counts, ResolvedBatch
     from cdclake.lake.storage.partitions import Partition, PartitionedRows
     from cdclake.model.snapshot import KeyValue
-
-SAMPLES_PER_FILE = 16
-"""Keys of new rows that the driver gets for each data file to write, so that it can split them evenly."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +84,12 @@ class InsertCounting:
 
     Attributes:
         home_bounds: See `HomeBounds`.
+        samples_per_file: See `EngineLimits.samples_per_file`.
     """
 
     home_bounds: HomeBounds
     target_file_bytes: int
+    samples_per_file: int = DEFAULT_LIMITS.samples_per_file
 
     def stats(self, new: PartitionedRows) -> InsertStatsByPartition:
         """Count the new rows of each partition, which are sorted by leading key if there is one."""
@@ -98,7 +98,7 @@ class InsertCounting:
         by_range: dict[Partition, dict[int, int]] = {}
         if partitions and LEADING_KEY in new.rows.column_names:
             keys = new.rows[LEADING_KEY].combine_chunks()
-            bytes_per_sample = self.target_file_bytes / SAMPLES_PER_FILE
+            bytes_per_sample = self.target_file_bytes / self.samples_per_file
             for number, values in sample_by_bytes(keys, counts, sizes, bytes_per_sample):
                 samples[partitions[number]] = tuple(values)
             start = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.lake.merge import sorted_rows
 from cdclake.lake.merge.messages import FileEdit, Source, SourceRows
 from cdclake.lake.merge.sorted_rows import SortedRows
 from cdclake.lake.storage.arrow_ipc import from_ipc, to_ipc
@@ -21,6 +21,7 @@ from cdclake.lake.storage.wide_rows import take
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from cdclake.lake.limits import EngineLimits
     from cdclake.lake.merge.messages import Batch
     from cdclake.lake.merge.rewrite_plan import InsertTargets, RewritePlan
     from cdclake.lake.merge.tasks.resolution import Resolution
@@ -135,11 +136,11 @@ class TaskEdits(NamedTuple):
     rows: pa.Table | SortedRows | None = None
 
 
-def edits_by_task(edits: Iterable[FileEdit]) -> dict[int, TaskEdits]:
+def edits_by_task(edits: Iterable[FileEdit], limits: EngineLimits) -> dict[int, TaskEdits]:
     """What each task removes and adds, given the edits of a group of tasks."""
     removals: dict[int, list[pa.Table]] = defaultdict(list)
     rows: list[tuple[FileEdit, pa.Table]] = []
-    on_disk: dict[int, SortedRows] = defaultdict(lambda: SortedRows(max_bytes=0))
+    on_disk: dict[int, SortedRows] = defaultdict(lambda: SortedRows(replace(limits, sorted_bytes=0)))
     size_bytes = 0
     for edit in edits:
         if edit.removals:
@@ -147,7 +148,7 @@ def edits_by_task(edits: Iterable[FileEdit]) -> dict[int, TaskEdits]:
             continue
         rows.append((edit._replace(rows=b""), from_ipc(edit.rows)))
         size_bytes += rows[-1][1].nbytes
-        while size_bytes > sorted_rows.MAX_BYTES and rows:
+        while size_bytes > limits.sorted_bytes and rows:
             for task, part in _by_task(*rows.pop()):
                 on_disk[task].add(part)
     added: Mapping[int, pa.Table | SortedRows] = on_disk or dict(_rows_by_number(rows))

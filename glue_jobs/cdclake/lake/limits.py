@@ -1,0 +1,57 @@
+"""Up to how many bytes, rows and files the engine reads, holds, sends and writes at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EngineLimits:
+    """The sizes at which the engine changes how it works, never what it computes.
+
+    A run has them (`TableRun.limits`), and gives them to the shape of its table, which tasks receive. "In memory" means
+    in Arrow.
+    """
+
+    small_change_bytes: int = 16 << 20
+    """The driver itself reads up to this many bytes of raw files."""
+    small_change_memory_bytes: int = 64 << 20
+    """If their rows need more memory than this, the driver sends them to tasks after all."""
+    medium_change_bytes: int = 96 << 20
+    """Of a change that is merged in place, the driver reads up to this many bytes of raw files."""
+    min_read_task_bytes: int = 4 << 20
+    """A task reads at least about this many bytes of raw files."""
+    read_alone_bytes: int = 1 << 30
+    """Most bytes of raw files whose rows are read only to see whether a file ends the process."""
+
+    min_load_task_bytes: int = 8 << 20
+    """A task of a full load without a shuffle reads at least about this many bytes of raw files, if there are cores."""
+    load_task_targets: int = 2
+    """It keeps its rows in memory, so it takes no more raw data than this many data files."""
+    load_task_memory_bytes: int = 1 << 30
+    """Nor more uncompressed data than this, by the footers and in memory."""
+
+    in_place_task_bytes: int = 256 << 20
+    """In memory; a task that merges in place holds its rows of the change several times. So many are planned for it, as
+    rows of mean length."""
+    in_place_held_bytes: int = 512 << 20
+    """With more, and the lake's rows of the same keys if it needs their values, it gives up."""
+
+    key_range_rows: int = 250_000
+    """Rows of a key range, which one task resolves,"""
+    key_range_bytes: int = 128 << 20
+    """and their bytes in memory."""
+    samples_per_file: int = 16
+    """Keys of new rows that the driver gets for each data file to write, so that it can split them evenly."""
+    write_group_bytes: int = 8 << 20
+    """A task of the backend writes several files if they are expected to be smaller than this together."""
+
+    sorted_bytes: int = 512 << 20
+    """In memory. More rows to sort go to a file on disk, and come back a part at a time."""
+    sorted_piece_bytes: int = 8 << 20
+    """In memory, of the rows that are written there together."""
+    part_bytes: int = 64 << 20
+    """In memory, of a part of the rows that are in a file: those sorted on disk, or a row group that is too large."""
+
+
+DEFAULT_LIMITS = EngineLimits()
