@@ -53,5 +53,25 @@ class EngineLimits:
     part_bytes: int = 64 << 20
     """In memory, of a part of the rows that are in a file: those sorted on disk, or a row group that is too large."""
 
+    read_group_bytes: int = 256 << 20
+    """In memory, of a row group of a data file that is read at once; a larger one comes in parts."""
+    fetched_bytes: int = 32 << 20
+    """A task fetches its data files whole if they are no larger together: fewer requests wait for each other."""
+    row_group_rows: int = 1 << 19
+    """Rows of a row group of a data file that is written,"""
+    row_group_bytes: int = 128 << 20
+    """and their bytes in memory, decoded: whoever reads a file reads its row groups one by one."""
+    tombstone_group_rows: int = 65_536
+    """Rows of a row group of a file of tombstones: a task reads those row groups that may have its keys."""
+    tombstone_file_rows: int = 1 << 22
+    """Files of tombstones are not merged to more rows than this, because they are merged in memory."""
+    manifest_files: int = 256
+    """Data files that a manifest lists. A changed file costs copying so many entries, 0.05 ms each. A reader requests
+    each manifest."""
+    adopted_key_bytes: int = 256 << 20
+    """In memory, of the keys of adopted files that are compared at once."""
+    adopted_key_step: int = 10_000
+    """Every so many keys of an adopted file, one is a sample: where the ranges of keys begin."""
+
 
 DEFAULT_LIMITS = EngineLimits()

@@ -10,8 +10,8 @@ import pytest
 
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.undo import apply_undo, plan_reapply
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.load import load_incremental
-from cdclake.lake.storage import writer
 from tests.lake.iceberg.readers import IcebergReaders, connection
 from tests.lake.over_time import TableOverTime
 from tests.lake.table import Table
@@ -243,12 +243,9 @@ def test_a_text_whose_bound_cannot_be_encoded_stops_no_table(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("city", ["z" * 5000, "a" * 5000])
-def test_a_row_group_without_bounds_leaves_the_file_none(
-    tmp_path: Path, city: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_group_without_bounds_leaves_the_file_none(tmp_path: Path, city: str) -> None:
     """Parquet has no bounds of a row group with a value of more than 4,096 bytes. Those of the others say nothing."""
-    monkeypatch.setattr(writer, "ROW_GROUP_ROWS", 2)
-    table = Table(tmp_path, COLUMNS, ICEBERG)
+    table = Table(tmp_path, COLUMNS, ICEBERG, limits=EngineLimits(row_group_rows=2))
     table.write_load([*(row(number, city="m") for number in range(3)), row(3, city=city), row(4), row(5)])
     table.load_initial()
     assert ids(readers(table).rows(f"city = '{city}'", ("id",))) == [3]
@@ -261,9 +258,8 @@ def test_a_row_group_without_bounds_leaves_the_file_none(
     assert file["readable_metrics"]["city"]["null_value_count"] == 1
 
 
-def test_a_row_group_of_nulls_needs_no_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "ROW_GROUP_ROWS", 2)
-    table = Table(tmp_path, COLUMNS, ICEBERG)
+def test_a_row_group_of_nulls_needs_no_bounds(tmp_path: Path) -> None:
+    table = Table(tmp_path, COLUMNS, ICEBERG, limits=EngineLimits(row_group_rows=2))
     table.write_load([row(number, city="Kiel" if number > 1 else None) for number in range(4)])
     table.load_initial()
     (file,) = readers(table).table.inspect.files().to_pylist()

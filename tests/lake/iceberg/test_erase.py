@@ -17,6 +17,7 @@ from cdclake.commit.erasure import retained_snapshots
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import check_files
 from cdclake.errors import PastRetentionError, RetryableError
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.erase.erase import erase, preview
 from cdclake.lake.storage import manifests
 from tests.conftest import COUNTS
@@ -399,10 +400,9 @@ def test_all_rows_may_be_erased(table: ErasableTable) -> None:
     assert [one["id"] for one in seen(table)] == [1]
 
 
-def test_manifests_without_such_rows_are_not_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifests, "FILES_PER_MANIFEST", 4)
+def test_manifests_without_such_rows_are_not_written_again(tmp_path: Path) -> None:
     table = ErasableTable(tmp_path, COLUMNS, {"PrimaryKey": "id", "Readers": "iceberg", "TargetFileBytes": "1"})
-    table.item["PartitionKey"] = "city"
+    table.item["PartitionKey"], table.limits = "city", EngineLimits(manifest_files=4)
     table.load([row(number, f"city {number:02}") for number in range(16)] + [secret("city 07")])
     table.apply(("U", row(1, "city 01", "changed")))
     before = [keys_of(snapshot) for _, snapshot in retained_snapshots(table.log, 2)]

@@ -19,7 +19,7 @@ from cdclake.commit.table_files import check_files, compare
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import apply_undo, plan_reapply
 from cdclake.errors import LakeFilesError, PastRetentionError
-from cdclake.lake.storage import manifests
+from cdclake.lake.limits import EngineLimits
 from tests.dying_store import Death, DiedError, DyingStore
 from tests.lake.iceberg.readers import IcebergReaders
 from tests.lake.over_time import TableOverTime
@@ -359,9 +359,8 @@ def test_after_a_switch_rows_of_before_a_column_are_null_in_it(table: TableOverT
     assert without_note(table) == [1, 2, 3]
 
 
-def test_a_column_is_added_to_each_manifest_once(table: TableOverTime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifests, "FILES_PER_MANIFEST", 2)
-    table.item["TargetFileBytes"] = "1"
+def test_a_column_is_added_to_each_manifest_once(table: TableOverTime) -> None:
+    table.item["TargetFileBytes"], table.limits = "1", EngineLimits(manifest_files=2)
 
     def listed() -> set[str]:
         files = table.log.snapshot(table.log.head()).iceberg

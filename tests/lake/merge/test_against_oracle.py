@@ -22,7 +22,7 @@ from cdclake.lake.merge import read_changes
 from cdclake.lake.raw import parquet, read_ahead
 from cdclake.lake.spark import backend, spark_backend
 from cdclake.lake.spark.in_process import InProcessBackend
-from cdclake.lake.storage import reader, wide_rows, writer
+from cdclake.lake.storage import wide_rows
 from cdclake_devkit.oracle import merge
 from tests.dying_store import Death, DiedError
 from tests.examples import examples
@@ -82,14 +82,14 @@ TINY = (
     (read_ahead, "SMALL_BYTES", 0),
     (read_ahead, "TOGETHER_BYTES", 200),
     (read_changes, "MIN_BATCH_ROWS", 1),
-    (reader, "MAX_GROUP_BYTES", 200),
-    (reader, "PART_BYTES", 100),
+    (None, "read_group_bytes", 200),
+    (None, "part_bytes", 100),
     (spark_backend, "MAX_TASK_DATA_BYTES", 0),
     (None, "samples_per_file", 1),
     (wide_rows, "MAX_TAKEN_BYTES", 60),
     (None, "write_group_bytes", 1),
-    (writer, "ROW_GROUP_BYTES", 100),
-    (writer, "ROW_GROUP_ROWS", 2),
+    (None, "row_group_bytes", 100),
+    (None, "row_group_rows", 2),
 )
 """Limits with which a feed is handled like a large one: constants of modules, and fields of `EngineLimits`."""
 

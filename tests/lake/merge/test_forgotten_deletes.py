@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from cdclake.errors import BadRowError, InputError
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.release import release
-from cdclake.lake.storage.tombstones import MAX_FILE_ROWS, plan_tombstones
+from cdclake.lake.storage.tombstones import plan_tombstones
 from cdclake.model.snapshot import Snapshot, TombstoneFile
 from tests.lake.over_time import TableOverTime
 from tests.lake.scd2.versions import check_newest_are_the_table
@@ -224,6 +225,6 @@ def test_an_earlier_snapshot_without_a_horizon_has_forgotten_nothing() -> None:
 
 
 def test_files_of_remembered_deletes_stop_growing_at_a_size_that_fits_in_memory() -> None:
-    full = TombstoneFile("full", MAX_FILE_ROWS - 1, "20240305-000000000.csv", 1, 9)
-    plan = plan_tombstones([full], MAX_FILE_ROWS // 2 + 1, oldest="")
+    full = TombstoneFile("full", 99, "20240305-000000000.csv", 1, 9)
+    plan = plan_tombstones([full], 51, "", EngineLimits(tombstone_file_rows=100))
     assert (plan.kept, plan.merged) == ((full,), ())

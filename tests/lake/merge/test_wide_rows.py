@@ -15,7 +15,7 @@ from cdclake.lake.merge.home_ranges import HomeBounds
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch
 from cdclake.lake.merge.tasks.resolution import InsertCounting, to_resolution
 from cdclake.lake.raw import parquet
-from cdclake.lake.storage import arrow_ipc, reader, wide_rows, writer
+from cdclake.lake.storage import arrow_ipc, wide_rows
 from cdclake.lake.storage.keys import LEADING_KEY
 from cdclake.lake.storage.partitions import by_partition
 from tests.lake.table import RAW_PREFIX, Table
@@ -57,9 +57,6 @@ def test_a_table_is_the_same_if_its_rows_exceed_every_limit(
         (parquet, "_RUN_BYTES"),
         (read_changes, "BATCH_BYTES"),
         (wide_rows, "MAX_TAKEN_BYTES"),
-        (writer, "ROW_GROUP_BYTES"),
-        (reader, "MAX_GROUP_BYTES"),
-        (reader, "PART_BYTES"),
         (arrow_ipc, "_LONG_BYTES"),
     ):
         monkeypatch.setattr(module, name, 500)
@@ -70,6 +67,8 @@ def test_a_table_is_the_same_if_its_rows_exceed_every_limit(
         sorted_bytes=500,
         sorted_piece_bytes=500,
         part_bytes=500,
+        read_group_bytes=500,
+        row_group_bytes=500,
     )
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": ",".join(KEYS), **SETTINGS[settings]}, limits=limits)
     expected = {number: f"old {number} " * (number * 7 % 40) for number in range(40)}
@@ -88,9 +87,8 @@ def test_a_table_is_the_same_if_its_rows_exceed_every_limit(
     assert documents(table) == {f"key0 {number:06d}": doc for number, doc in expected.items()}
 
 
-def test_a_data_file_has_row_groups_of_limited_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "ROW_GROUP_BYTES", 20_000)
-    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "key0"})
+def test_a_data_file_has_row_groups_of_limited_bytes(tmp_path: Path) -> None:
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "key0"}, limits=EngineLimits(row_group_bytes=20_000))
     table.load([row(number, str(number) * 1000) for number in range(50)])
     (name,) = table.files()
     footer = pq.ParquetFile(table.folder / name).metadata

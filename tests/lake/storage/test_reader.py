@@ -10,7 +10,7 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from cdclake.errors import LakeFilesError
-from cdclake.lake.storage import reader
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.storage.reader import fetched_together, lake_file, open_parquet
 from cdclake.model.snapshot import DataFile
 
@@ -38,12 +38,10 @@ def test_small_files_are_fetched_once_and_in_any_number(files: list[DataFile], t
                 assert parquet.read()["id"].to_pylist() == [number]
 
 
-def test_large_files_are_not_fetched(files: list[DataFile], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_are_not_fetched(files: list[DataFile]) -> None:
     size_bytes = sum(file.bytes for file in files)
-    monkeypatch.setattr(reader, "MAX_FETCHED_BYTES", size_bytes - 1)
-    assert fetched_together(FS, files) is FS
-    monkeypatch.setattr(reader, "MAX_FETCHED_BYTES", size_bytes)
-    assert fetched_together(FS, files) is not FS
+    assert fetched_together(FS, files, EngineLimits(fetched_bytes=size_bytes - 1)) is FS
+    assert fetched_together(FS, files, EngineLimits(fetched_bytes=size_bytes)) is not FS
 
 
 def test_a_task_without_data_files_fetches_nothing() -> None:

@@ -10,7 +10,7 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from cdclake.adapters.filesystem import lake_filesystem
-from cdclake.lake.storage import tombstones
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, row_keys
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.tombstones import (
@@ -70,10 +70,10 @@ def deletes_of(keys: list[Any], kind: pa.DataType) -> pa.Table:
 def test_a_task_reads_only_row_groups_that_may_contain_its_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: list[Any], wanted: list[Any], kind: pa.DataType, groups: int
 ) -> None:
-    monkeypatch.setattr(tombstones, "ROWS_PER_GROUP", 2)
+    limits = EngineLimits(tombstone_group_rows=2)
     deletes, fs, shape = deletes_of(keys, kind), LocalFileSystem(), shape_of(from_arrow(kind) or "")
     file = write_tombstone_file(
-        fs, str(tmp_path / "deletes.parquet"), deletes, "20240305-101500000", shape.key_types, 1
+        fs, str(tmp_path / "deletes.parquet"), deletes, "20240305-101500000", shape.key_types, 1, limits
     )
     read: list[int] = []
     read_row_group = pq.ParquetFile.read_row_group

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 
+from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
 from cdclake.lake.storage import writer as file_writer
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape
@@ -38,9 +40,14 @@ def rows(first: int, count: int, cities: list[str] | None = None) -> pa.Table:
 
 
 def write(
-    folder: Path, tables: list[pa.Table], name: str = "a.parquet", encodings: Encodings | None = None
+    folder: Path,
+    tables: list[pa.Table],
+    name: str = "a.parquet",
+    encodings: Encodings | None = None,
+    limits: EngineLimits = DEFAULT_LIMITS,
 ) -> pq.ParquetFile:
-    writer = DataFileWriter(LocalFileSystem(), [str(folder / name)], SHAPE, (), 10**9, encodings)
+    shape = replace(SHAPE, limits=limits)
+    writer = DataFileWriter(LocalFileSystem(), [str(folder / name)], shape, (), 10**9, encodings)
     for table in tables:
         writer.write(table)
     writer.close()
@@ -57,9 +64,8 @@ def test_small_batches_become_one_row_group(tmp_path: Path) -> None:
     assert written.read()["id"].to_pylist() == list(range(1011))
 
 
-def test_a_row_group_has_a_bounded_number_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_writer, "ROW_GROUP_ROWS", 100)
-    written = write(tmp_path, [rows(0, 250), rows(250, 30)])
+def test_a_row_group_has_a_bounded_number_of_rows(tmp_path: Path) -> None:
+    written = write(tmp_path, [rows(0, 250), rows(250, 30)], limits=EngineLimits(row_group_rows=100))
     assert [written.metadata.row_group(i).num_rows for i in range(written.num_row_groups)] == [100, 100, 80]
     assert written.read()["id"].to_pylist() == list(range(280))
 

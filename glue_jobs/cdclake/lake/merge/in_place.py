@@ -177,7 +177,7 @@ def merge_in_place(
         What was merged; nothing if there are neither rows nor outdated files.
     """
     fs, bases = context.locations.lake.open(), frozenset(context.plan.tasks[task.number].bases)
-    source = fetched_together(fs, context.bases(task))
+    source = fetched_together(fs, context.bases(task), context.shape.limits)
     tables, held_bytes, max_bytes = [], 0, context.shape.limits.in_place_held_bytes
     for entry in entries:
         tables.append(from_ipc(entry))

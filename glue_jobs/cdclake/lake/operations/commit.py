@@ -193,7 +193,7 @@ def _with_manifests(run: TableRun, before: Snapshot, after: Snapshot, added: Seq
 
     sources = {file.path: file.staged_key for file in added}
     in_folder = run.settings.readers.list_folder
-    writing = ManifestWriting(run.log.store, run.lake_fs.open(), run.layout, run.run_id, sources, in_folder)
+    writing = ManifestWriting(run.log.store, run.lake_fs.open(), run.layout, run.run_id, sources, in_folder, run.limits)
     after = writing.snapshot_with_manifests(before, after)
     if not (after.history and after.history.is_kept):
         return after

@@ -197,7 +197,7 @@ class _Engine:
             resolutions: Partitions[Resolution] = merged.map(attrgetter("resolution"))
             resolution = sum_of((one.resolution for one in done), NOTHING)
             _check_key_moves(resolutions, resolution)
-        tombstone_plan = plan_tombstones(request.tombstones, resolution.deletes, request.oldest)
+        tombstone_plan = plan_tombstones(request.tombstones, resolution.deletes, request.oldest, request.limits)
         # Only the tombstones of each task are left to write: too little for as many tasks again.
         few: Partitions[Resolution] = merged.coalesce(batches.backend.parallelism).map(attrgetter("resolution"))
         tombstones = Output(few, write_context(request, RewritePlan((), {}, {}), tombstone_plan))
@@ -252,7 +252,7 @@ class _Engine:
         request = self._request
         touched, target = resolution.touched | request.outdated, request.settings.target_file_bytes
         plan = plan_rewrite(request.files, touched, resolution.inserts, target)
-        tombstone_plan = plan_tombstones(request.tombstones, resolution.deletes, request.oldest)
+        tombstone_plan = plan_tombstones(request.tombstones, resolution.deletes, request.oldest, request.limits)
         context = write_context(request, plan, tombstone_plan)
         return Output(resolutions, replace(context, repeated=self._repeated(resolutions) if repeats else frozenset()))
 

@@ -40,6 +40,7 @@ from cdclake.commit.iceberg_metadata import (
 )
 from cdclake.concurrency import in_parallel
 from cdclake.errors import IntegrityError
+from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
 from cdclake.lake.storage.encoded_entries import (
     REMEDY,
     AddedColumns,
@@ -65,8 +66,6 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile
     from cdclake.ports import ObjectStore
 
-FILES_PER_MANIFEST = 256
-"""A changed file costs copying so many entries, 0.05 ms each. A reader requests each manifest."""
 _CODEC: Final = "deflate"
 
 
@@ -81,6 +80,7 @@ class ManifestWriting:
         run_id: The run that makes the change.
         sources: Keys at which new data files are now, by their paths.
         in_folder: Whether the data files are those of the table's folder.
+        limits: Those of the run.
     """
 
     store: ObjectStore
@@ -89,6 +89,7 @@ class ManifestWriting:
     run_id: str
     sources: Mapping[str, str]
     in_folder: bool
+    limits: EngineLimits = DEFAULT_LIMITS
 
     def snapshot_with_manifests(
         self, before: Snapshot, after: Snapshot, last: Collection[str] = frozenset()
@@ -118,7 +119,8 @@ class ManifestWriting:
         else:
             listed, slices = {}, []
         unchanged = [(one, files) for one, files in slices if all(file.path in live for file in files)]
-        full = [(one, files) for one, files in unchanged if len(files) >= FILES_PER_MANIFEST // 2 and not added_columns]
+        enough = self.limits.manifest_files // 2
+        full = [(one, files) for one, files in unchanged if len(files) >= enough and not added_columns]
         kept_keys = {one.key for one, _ in full}
         rewritten = [(listed[self.store.url(one.key)], files) for one, files in slices if one.key not in kept_keys]
         found = in_parallel(lambda one: encoder.entries(*one), rewritten, self.store.calls_at_once)
@@ -443,7 +445,7 @@ class _Encoder:
         Args:
             before: Number of manifests that the change has written before.
         """
-        count = -(-len(entries) // FILES_PER_MANIFEST)
+        count = -(-len(entries) // self._writing.limits.manifest_files)
 
         def write(number: int) -> tuple[Manifest, ManifestFile]:
             start, end = (len(entries) * one // count for one in (number, number + 1))

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from cdclake.adapters.filesystem import FetchedFiles, ParquetFile, open_input
 from cdclake.errors import LakeFilesError, without_values
+from cdclake.lake.limits import DEFAULT_LIMITS
 from cdclake.lake.memory_errors import does_not_fit, too_large
 from cdclake.lake.storage.parquet.decoding import ENCODED_BYTES_PER_ROW, decoded, plan_step
 from cdclake.lake.storage.parquet.footer import footer_of
@@ -24,17 +25,13 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
+    from cdclake.lake.limits import EngineLimits
     from cdclake.lake.storage.parquet.footer import ColumnChunk, Footer
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile
 
     RowGroupFilter = Callable[[pa.NativeFile, Footer], Iterable[int]]
 
-MAX_GROUP_BYTES = 256 << 20
-PART_BYTES = 64 << 20
-"""Bytes of a row group in memory that are read at once, and of a part of a larger one."""
-MAX_FETCHED_BYTES = 32 << 20
-"""A task fetches its data files whole if they are no larger together: fewer requests wait for each other."""
 SMALL_DICTIONARY_BYTES = 64 << 10
 """Base limit for a text column chunk to be read as a dictionary. Larger chunks are cheaper to decode."""
 
@@ -88,12 +85,18 @@ def batches_of(
     names = [name for name in schema.names if name.lower() in wanted]
     texts = repeating_texts(schema, footer) if encoded else []
     for group in row_groups(source, footer) if row_groups else range(len(footer.row_groups)):
-        for rows in _read_row_group(source, footer, schema, group, names, texts):
+        for rows in _read_row_group(source, footer, schema, group, names, texts, shape.limits):
             yield as_full_load(conform(rows, stored, keep_encoded=encoded))
 
 
 def _read_row_group(
-    source: pa.NativeFile, footer: Footer, schema: pa.Schema, group: int, names: Sequence[str], encoded: Sequence[str]
+    source: pa.NativeFile,
+    footer: Footer,
+    schema: pa.Schema,
+    group: int,
+    names: Sequence[str],
+    encoded: Sequence[str],
+    limits: EngineLimits,
 ) -> Iterator[pa.Table]:
     """Read a row group at once; one that is large, or large in memory, in parts: only other writers wrote such.
 
@@ -103,16 +106,16 @@ def _read_row_group(
     """
     facts, decodes = footer.row_groups[group], set(names).difference(encoded)
     plan = partial(plan_step, source, footer, schema, [group], decodes)
-    step = plan(max(facts.rows, 1), MAX_GROUP_BYTES)
-    is_large = facts.memory_bytes > MAX_GROUP_BYTES
+    step = plan(max(facts.rows, 1), limits.read_group_bytes)
+    is_large, part_bytes = facts.memory_bytes > limits.read_group_bytes, limits.part_bytes
     if is_large or step.rows < facts.rows:
-        step = plan(max(1, facts.rows * PART_BYTES // max(facts.memory_bytes, PART_BYTES)), PART_BYTES)
+        step = plan(max(1, facts.rows * part_bytes // max(facts.memory_bytes, part_bytes)), part_bytes)
     parquet = parquet_file(source, footer, [*encoded, *step.dictionaries], pre_buffer=not is_large)
     if not step.dictionaries and step.rows >= facts.rows:
         yield parquet.read_row_group(group, columns=names, use_threads=False)
         return
     for batch in parquet.iter_batches(step.rows, row_groups=[group], columns=names, use_threads=False):
-        for part in decoded(batch, encoded, PART_BYTES):
+        for part in decoded(batch, encoded, part_bytes):
             yield pa.Table.from_batches([part])
 
 
@@ -157,13 +160,15 @@ def damage_reported(key: str) -> Iterator[None]:
         raise LakeFilesError(message, remedy=remedy, file=key) from error
 
 
-def fetched_together(fs: FileSystem, files: Sequence[DataFile]) -> FileSystem | FetchedFiles:
+def fetched_together(
+    fs: FileSystem, files: Sequence[DataFile], limits: EngineLimits = DEFAULT_LIMITS
+) -> FileSystem | FetchedFiles:
     """A file system in which a task reads its data files, perhaps twice. Small ones are fetched at once and whole.
 
     Args:
         files: The data files, `path` being the object key.
     """
-    is_small = sum(file.bytes for file in files) <= MAX_FETCHED_BYTES
+    is_small = sum(file.bytes for file in files) <= limits.fetched_bytes
     return FetchedFiles(fs, [file.path for file in files]) if is_small and files else fs
 
 

@@ -2,7 +2,7 @@
 
 They are in the control area as Parquet files of leading key, key and position, listed in the snapshot with their key
 ranges. A change writes at most one file, into which it merges the smaller files before it. So the number of files grows
-with the logarithm of the deletes, up to `MAX_FILE_ROWS`. Merging drops deletes that are older than the window. Files
+with the logarithm of the deletes, up to a size. Merging drops deletes that are older than the window. Files
 are sorted by key, so a task reads only the row groups that may contain its keys.
 """
 
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import open_output
+from cdclake.lake.limits import DEFAULT_LIMITS
 from cdclake.lake.storage.keys import (
     KEY,
     LEADING_KEY,
@@ -39,11 +40,10 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.adapters.filesystem import ParquetFile
+    from cdclake.lake.limits import EngineLimits
     from cdclake.lake.storage.parquet.footer import Footer
     from cdclake.lake.storage.shape import TableShape
 
-ROWS_PER_GROUP = 65_536
-MAX_FILE_ROWS = 1 << 22
 """A change merges files only up to this many rows, because it has the merged rows in memory."""
 _COLUMNS = (LEADING_KEY, KEY, POSITION)
 _FILE_ORDER = r"^\d{8}-"
@@ -73,12 +73,14 @@ NO_TOMBSTONES = TombstonePlan((), (), "", needed=False)
 """Nothing to write."""
 
 
-def plan_tombstones(files: Sequence[TombstoneFile], new_rows: int, oldest: str) -> TombstonePlan:
+def plan_tombstones(
+    files: Sequence[TombstoneFile], new_rows: int, oldest: str, limits: EngineLimits = DEFAULT_LIMITS
+) -> TombstonePlan:
     """Choose which files to drop, to keep, and to merge with `new_rows` new tombstones."""
     remembered = [file for file in files if file.newest >= oldest]
     merged: list[TombstoneFile] = []
     rows = new_rows
-    while new_rows and remembered and remembered[-1].rows <= min(2 * rows, MAX_FILE_ROWS - rows):
+    while new_rows and remembered and remembered[-1].rows <= min(2 * rows, limits.tombstone_file_rows - rows):
         merged.insert(0, remembered.pop())
         rows += merged[0].rows
     forgotten = max((file.last or BELOW_POSITIONS for file in files if file.newest < oldest), default="")
@@ -171,11 +173,18 @@ def write_tombstones(
         forgotten = pc.max(rows.filter(pc.invert(is_kept))[POSITION]).as_py() or ""
         orders, rows = orders.filter(is_kept), rows.filter(is_kept)
     newest = pc.max(orders).as_py() or plan.oldest
-    return write_tombstone_file(fs, key, rows, newest, shape.key_types, len(shape.key_types)), forgotten
+    key_types = shape.key_types
+    return write_tombstone_file(fs, key, rows, newest, key_types, len(key_types), shape.limits), forgotten
 
 
 def write_tombstone_file(
-    fs: FileSystem, key: str, rows: pa.Table, newest: str, key_types: tuple[str, ...], key_columns: int
+    fs: FileSystem,
+    key: str,
+    rows: pa.Table,
+    newest: str,
+    key_types: tuple[str, ...],
+    key_columns: int,
+    limits: EngineLimits = DEFAULT_LIMITS,
 ) -> TombstoneFile:
     """Write tombstones as one file, sorted by key.
 
@@ -188,7 +197,7 @@ def write_tombstone_file(
     rows = rows.take(pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
     last = pc.max(rows[POSITION]).as_py() or ""
     with open_output(fs, key) as sink:
-        pq.write_table(rows, sink, ROWS_PER_GROUP, compression=COMPRESSION, store_schema=False)
+        pq.write_table(rows, sink, limits.tombstone_group_rows, compression=COMPRESSION, store_schema=False)
     return TombstoneFile(key, rows.num_rows, newest, *key_range(rows[LEADING_KEY]), key_types, key_columns, last)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, comparable, matches, part_of
-from cdclake.lake.storage.reader import PART_BYTES, read_batches
+from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import conform
 from cdclake.lake.storage.types import to_arrow
 from cdclake.lake.storage.wide_rows import cut_by_bytes
@@ -67,7 +67,7 @@ class WantedKeys:
         )
         for rows in batches:
             found = rows.filter(self.find(rows, file.partition))
-            for part in cut_by_bytes(found, PART_BYTES):
+            for part in cut_by_bytes(found, self._shape.limits.part_bytes):
                 yield conform(part, pa.schema([self._shape.stored.field(name) for name in rows.column_names]))
 
     def find(self, rows: pa.Table, partition: Partition) -> pa.Array:

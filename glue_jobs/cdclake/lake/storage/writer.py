@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.partitions import Partition
 
 COMPRESSION = "snappy"  # every Parquet reader supports it
-ROW_GROUP_ROWS = 1 << 19
-ROW_GROUP_BYTES = 128 << 20
-"""In Arrow, decoded and before compression: whoever reads a file reads its row groups one by one."""
 _FIELD_ID = "PARQUET:field_id"
 """pyarrow writes this metadata of a column as its `field_id`, not as metadata."""
 SAMPLE_ROWS = 1 << 13
@@ -114,15 +111,16 @@ class DataFileWriter:
         stored = conform(rows, self._shape.stored, keep_encoded=True)
         if self._shape.partitions_inside:
             stored = self._with_partition_columns(stored)
-        for part in cut_by_bytes(stored, ROW_GROUP_BYTES):
+        max_rows, max_bytes = self._shape.limits.row_group_rows, self._shape.limits.row_group_bytes
+        for part in cut_by_bytes(stored, max_bytes):
             part_bytes = decoded_bytes(part)
-            if self._buffered_rows and self._buffered_bytes + part_bytes > ROW_GROUP_BYTES:
+            if self._buffered_rows and self._buffered_bytes + part_bytes > max_bytes:
                 self._write_group(self._buffered_rows)
             self._buffered.append(part)
             self._buffered_rows += part.num_rows
             self._buffered_bytes += part_bytes
-            while self._buffered_rows >= ROW_GROUP_ROWS:
-                self._write_group(ROW_GROUP_ROWS)
+            while self._buffered_rows >= max_rows:
+                self._write_group(max_rows)
 
     def _with_partition_columns(self, rows: pa.Table) -> pa.Table:
         for name, text in zip(self._shape.partition_key, self._partition, strict=True):

@@ -83,6 +83,7 @@ class AdoptableTable:
             lake_fs=lake_filesystem(self.table.lake.as_uri()).open(),
             raw=open_store(raw),
             raw_fs=lake_filesystem(raw).open(),
+            limits=self.table.limits,
         )
         return plan_adoption(source)
 

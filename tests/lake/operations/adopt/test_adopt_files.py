@@ -20,6 +20,7 @@ from cdclake.errors import (
     LakeFilesError,
     LeaseHeldError,
 )
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.storage.keys import row_keys
 from cdclake.model.names import Attribute
 from cdclake.model.schema import parse_partition_folder, partition_folder
@@ -390,21 +391,22 @@ class TestRefused:
 class TestLargeTables:
     """Keys of a table too large to be compared at once."""
 
-    @pytest.fixture(autouse=True)
-    def small_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("cdclake.lake.operations.adopt.foreign_rows.KEY_BYTES_AT_ONCE", 1000)
-        monkeypatch.setattr("cdclake.lake.operations.adopt.foreign_rows.ROWS_PER_SAMPLE", 10)
+    @staticmethod
+    def large(folder: Path, key: str) -> AdoptableTable:
+        adoptee = adoptee_in(folder, PrimaryKey=key)
+        adoptee.table.limits = EngineLimits(adopted_key_bytes=1000, adopted_key_step=10)
+        return adoptee
 
     @pytest.mark.parametrize("key", ["id", "name", "name,id"])
     def test_distinct_keys_are_accepted(self, tmp_path: Path, key: str) -> None:
-        adoptee = adoptee_in(tmp_path, PrimaryKey=key)
+        adoptee = self.large(tmp_path, key)
         for i in range(3):
             adoptee.write(f"part-{i}.parquet", rows(*range(i, 900, 3)))
         assert adoptee.plan().table.rows == 900
 
     @pytest.mark.parametrize("key", ["id", "name", "name,id"])
     def test_any_repeated_key_is_found(self, tmp_path: Path, key: str) -> None:
-        adoptee = adoptee_in(tmp_path, PrimaryKey=key)
+        adoptee = self.large(tmp_path, key)
         for i in range(3):
             adoptee.write(f"part-{i}.parquet", rows(*range(i, 900, 3)))
         adoptee.write("part-9.parquet", rows(7, 450, 899))
@@ -413,7 +415,7 @@ class TestLargeTables:
         assert caught.value.details["files"] == "part-0.parquet, part-1.parquet, part-2.parquet and 1 more"
 
     def test_a_very_frequent_key_is_refused_before_it_fills_the_memory(self, tmp_path: Path) -> None:
-        adoptee = adoptee_in(tmp_path, PrimaryKey="name")
+        adoptee = self.large(tmp_path, "name")
         adoptee.write(PART, rows(*range(900), name=["same"] * 900))
         with pytest.raises(LakeFilesError, match=r"^At least 89 rows"):
             adoptee.plan()

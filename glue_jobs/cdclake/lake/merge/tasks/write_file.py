@@ -90,7 +90,7 @@ def write_files(
     removed, soft_deleted = removed_keys(edits.removals, shape)
     file_count = context.plan.tasks[task.number].file_count
     added = edits.rows or shape.in_flight.empty_table()
-    source = fetched_together(fs, context.bases(task))
+    source = fetched_together(fs, context.bases(task), shape.limits)
     return rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, source, encodings)
 
 

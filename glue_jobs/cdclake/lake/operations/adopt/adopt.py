@@ -15,6 +15,7 @@ from cdclake.commit.adopt import require_no_table
 from cdclake.commit.table_files import visible_files
 from cdclake.concurrency import in_parallel
 from cdclake.errors import ConfigurationError, LakeFilesError
+from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
 from cdclake.lake.operations.adopt.foreign_file import FIX_FILE, ForeignFile, common_schema, inspect_file
 from cdclake.lake.operations.adopt.foreign_rows import ForeignRows
 from cdclake.lake.raw import reader
@@ -48,6 +49,7 @@ class AdoptionSource:
         lake_fs: The lake bucket; paths are keys.
         raw: The raw bucket, for listings.
         raw_fs: The raw bucket, for reading files; paths are keys.
+        limits: How many keys to compare at once.
     """
 
     state: TableState
@@ -55,6 +57,7 @@ class AdoptionSource:
     lake_fs: FileSystem
     raw: ObjectReader
     raw_fs: FileSystem
+    limits: EngineLimits = DEFAULT_LIMITS
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,8 @@ def plan_adoption(source: AdoptionSource, on_progress: Callable[[str], None] = l
     raw = list_raw_files(source.raw, state.raw_prefix, settings)
     newest = max((*raw.full_load, *raw.changes), key=lambda file: (file.modified_utc, file.order), default=None)
     folders = _partition_columns(source, newest)
-    shape = TableShape(Schema((*stored, *folders)), settings.primary_key, settings.partition_key)
+    keys = settings.primary_key, settings.partition_key
+    shape = TableShape(Schema((*stored, *folders)), *keys, limits=source.limits)
     _require_keys(shape, foreign)
     files = [DataFile(file.path, file.rows, file.bytes, _partition(file, folders)) for file in foreign]
     on_progress(f"Checking the keys of {sum(file.rows for file in files)} rows")

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile, KeyValue
 
 CONCURRENT_READS = 8
-KEY_BYTES_AT_ONCE = 256 << 20
-ROWS_PER_SAMPLE = 10_000
 MAX_NAMES = 3
 
 
@@ -45,7 +43,7 @@ class KeyRange:
     Attributes:
         leading_key: Smallest and largest leading key, as `DataFile` has them.
         key: Smallest and largest key, as `cdclake.lake.storage.keys` encodes it.
-        samples: Every `ROWS_PER_SAMPLE`th key.
+        samples: Some keys, see `EngineLimits.adopted_key_step`.
         key_bytes: Size of all keys in memory.
     """
 
@@ -94,6 +92,7 @@ class ForeignRows:
         keys: list[KeyValue] = []
         samples: list[KeyValue] = []
         key_bytes = nulls = other_operations = 0
+        step = self._shape.limits.adopted_key_step
         for batch in self._batches(file):
             valid = pc.is_in(batch[OP_COLUMN], value_set=pa.array([INSERT, UPDATE]))
             other_operations += batch.num_rows - (pc.sum(valid).as_py() or 0)
@@ -102,7 +101,7 @@ class ForeignRows:
                 nulls += key.null_count
                 leading_keys += key_range(leading_key)
                 keys += key_range(key)
-                samples += key.take(pa.array(np.arange(0, len(key), ROWS_PER_SAMPLE))).to_pylist()
+                samples += key.take(pa.array(np.arange(0, len(key), step))).to_pylist()
                 key_bytes += key.nbytes
         if nulls:
             message = f"{nulls} rows of a file in the lake folder have null in a key column"
@@ -119,7 +118,7 @@ class ForeignRows:
         return read_batches(self._fs, self._prefix + file.path, self._shape, columns)
 
     def _require_unique_keys(self, ranges: Sequence[KeyRange]) -> None:
-        pieces = ceil(sum(keys.key_bytes for keys in ranges) / KEY_BYTES_AT_ONCE)
+        pieces = ceil(sum(keys.key_bytes for keys in ranges) / self._shape.limits.adopted_key_bytes)
         samples = sorted(sample for keys in ranges for sample in keys.samples)  # type: ignore[type-var]  # one kind
         if pieces > 1 and len(set(samples)) < len(samples):
             # Such frequent keys could make one range too large for memory.
