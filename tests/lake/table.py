@@ -247,8 +247,9 @@ class Table:
     def read(self, relative: str, cdc_path: str = "") -> ReadBatch:
         """Read one raw file for a lake table that has exactly its columns."""
         settings, fs = TableSettings.from_item(self.item), lake_filesystem(self.raw.as_uri()).open()
-        inspection = inspect_raw_file(fs, self.raw_file(relative, cdc_path), settings)
-        shape = TableShape(inspection.schema, settings.primary_key, settings.partition_key)
+        inspection = inspect_raw_file(fs, self.raw_file(relative, cdc_path), settings, limits=self.limits)
+        keys = settings.primary_key, settings.partition_key
+        shape = TableShape(inspection.schema, *keys, limits=self.limits)
         batches = [batch for part in inspection.parts for batch in read(fs, part, shape, settings, NAME)]
         return ReadBatch(
             rows=pa.concat_tables([batch.rows for batch in batches]),

@@ -24,6 +24,25 @@ class EngineLimits:
     read_alone_bytes: int = 1 << 30
     """Most bytes of raw files whose rows are read only to see whether a file ends the process."""
 
+    batch_rows: int = 1 << 17
+    """Rows of a batch that is read from a raw file; smaller batches are combined to at least half as many,"""
+    batch_bytes: int = 64 << 20
+    """or half of these bytes: the most of a batch in memory, decoded. Plain texts count as texts of average length."""
+    raw_group_bytes: int = 32 << 20
+    """Uncompressed. Row groups of a raw file are requested together up to this size; a larger one is read in pieces."""
+    csv_head_bytes: int = 1 << 18
+    """Of the uncompressed begin of a CSV file, which shows its columns; more if a record is longer,"""
+    csv_chunk_bytes: int = 4 << 20
+    """of a part that follows and is parsed at once,"""
+    csv_record_bytes: int = 1 << 28
+    """and, at most, of a record."""
+    reads_ahead: int = 16
+    """Small files fetched at once: 200 files take as long as 13 files in sequence."""
+    small_file_bytes: int = 1 << 20
+    """Larger files are read in their turn, batch by batch: reading them takes longer than requesting them."""
+    together_bytes: int = 4 << 20
+    """In memory, as they are read. Rows of small files are converted together up to about this size."""
+
     min_load_task_bytes: int = 8 << 20
     """A task of a full load without a shuffle reads at least about this many bytes of raw files, if there are cores."""
     load_task_targets: int = 2

@@ -18,8 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.lake.limits import EngineLimits
-from cdclake.lake.merge import read_changes
-from cdclake.lake.raw import parquet, read_ahead
 from cdclake.lake.spark import backend, spark_backend
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.storage import wide_rows
@@ -78,10 +76,9 @@ TINY = (
     (backend, "JOB_BYTES", 0),
     (None, "load_task_memory_bytes", 300),
     (None, "key_range_rows", 1),
-    (parquet, "BATCH_ROWS", 2),
-    (read_ahead, "SMALL_BYTES", 0),
-    (read_ahead, "TOGETHER_BYTES", 200),
-    (read_changes, "MIN_BATCH_ROWS", 1),
+    (None, "batch_rows", 2),
+    (None, "small_file_bytes", 0),
+    (None, "together_bytes", 200),
     (None, "read_group_bytes", 200),
     (None, "part_bytes", 100),
     (spark_backend, "MAX_TASK_DATA_BYTES", 0),

@@ -10,11 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.lake.limits import EngineLimits
-from cdclake.lake.merge import read_changes
 from cdclake.lake.merge.home_ranges import HomeBounds
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch
 from cdclake.lake.merge.tasks.resolution import InsertCounting, to_resolution
-from cdclake.lake.raw import parquet
 from cdclake.lake.storage import arrow_ipc, wide_rows
 from cdclake.lake.storage.keys import LEADING_KEY
 from cdclake.lake.storage.partitions import by_partition
@@ -53,14 +51,13 @@ def test_a_table_is_the_same_if_its_rows_exceed_every_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: str
 ) -> None:
     for module, name in (
-        (parquet, "BATCH_BYTES"),
-        (parquet, "_RUN_BYTES"),
-        (read_changes, "BATCH_BYTES"),
         (wide_rows, "MAX_TAKEN_BYTES"),
         (arrow_ipc, "_LONG_BYTES"),
     ):
         monkeypatch.setattr(module, name, 500)
     limits = EngineLimits(
+        batch_bytes=500,
+        raw_group_bytes=500,
         key_range_bytes=500,
         load_task_memory_bytes=500,
         in_place_held_bytes=500,

@@ -18,6 +18,7 @@ from cdclake.errors import (
     SchemaMismatchError,
     UnreadableFileError,
 )
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.raw import csv
 from cdclake.lake.storage.keys import UNSEEN, UNSENT
 from cdclake.model.table.settings import TableSettings
@@ -282,10 +283,9 @@ def test_empty_lines_are_not_rows_unless_the_file_has_one_column(tmp_path: Path)
 
 
 @pytest.mark.parametrize("quoted", [True, False])
-def test_a_file_of_many_chunks_is_read_as_one(tmp_path: Path, quoted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv, "CHUNK_BYTES", 1000)
-    monkeypatch.setattr(csv, "_HEAD_BYTES", 100)
+def test_a_file_of_many_chunks_is_read_as_one(tmp_path: Path, quoted: bool) -> None:
     table = csv_table(tmp_path)
+    table.limits = EngineLimits(csv_chunk_bytes=1000, csv_head_bytes=100)
     name = 'a, "b"\n' * 9 if quoted else "abc" * 21
     text = '"' + name.replace('"', '""') + '"' if quoted else name
     batch = table.read_file(CHANGE, "".join(f"I,{i},{text},x\n" for i in range(500)).encode())
@@ -293,20 +293,16 @@ def test_a_file_of_many_chunks_is_read_as_one(tmp_path: Path, quoted: bool, monk
     assert row_numbers(batch) == list(range(500))
 
 
-def test_a_row_longer_than_a_chunk_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv, "CHUNK_BYTES", 1000)
-    monkeypatch.setattr(csv, "_HEAD_BYTES", 100)
+def test_a_row_longer_than_a_chunk_is_read(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
+    table.limits = EngineLimits(csv_chunk_bytes=1000, csv_head_bytes=100)
     long = "line\n" * 5000
     assert values(table.read_file(CHANGE, f'I,1,"{long}",x\nI,2,b,y\n'.encode())) == [(1, long, "x"), (2, "b", "y")]
 
 
-def test_a_row_that_never_ends_is_refused_before_it_fills_the_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(csv, "_HEAD_BYTES", 1000)
-    monkeypatch.setattr(csv, "MAX_RECORD_BYTES", 1 << 20)
+def test_a_row_that_never_ends_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     table = csv_table(tmp_path)
+    table.limits = EngineLimits(csv_head_bytes=1000, csv_record_bytes=1 << 20)
     with pytest.raises(UnreadableFileError, match="longer than 1 MB"):
         table.read_file(CHANGE, b'I,1,"never closed\n' + b"I,2,b,y\n" * 500_000)
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.errors import CdclakeError, SchemaMismatchError
-from cdclake.lake.raw import csv
+from cdclake.lake.limits import EngineLimits
 from tests.lake.table import Table
 
 if TYPE_CHECKING:
@@ -54,11 +54,8 @@ def test_one_row_that_begins_with_an_operation_is_enough_to_refuse_a_change_file
     assert refusal(table, CHANGE, b"1,a,x\n2,b,y\nD,3,z\n").details["row"] == 3
 
 
-def test_a_row_far_into_the_file_that_begins_with_an_operation_refuses_it(
-    table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(csv, "_HEAD_BYTES", 100)
-    monkeypatch.setattr(csv, "CHUNK_BYTES", 100)
+def test_a_row_far_into_the_file_that_begins_with_an_operation_refuses_it(table: Table) -> None:
+    table.limits = EngineLimits(csv_head_bytes=100, csv_chunk_bytes=100)
     content = b"".join(b"%d,name,x\n" % i for i in range(200))
     assert refusal(table, CHANGE, content + b"U,7,name\n").details["row"] == 201
 

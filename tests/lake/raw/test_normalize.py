@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cdclake.errors import BadRowError
-from cdclake.lake.raw import csv
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.storage.keys import UNSENT
 from cdclake.lake.storage.types import cast_column
 from tests.lake.table import Table, row_numbers
@@ -148,9 +148,8 @@ def test_a_bad_parquet_row_is_reported_by_column(tmp_path: Path) -> None:
     assert batch.rows["id"].to_pylist() == [1]
 
 
-def test_bad_rows_are_numbered_across_chunks(persons: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv, "CHUNK_BYTES", 200)
-    monkeypatch.setattr(csv, "_HEAD_BYTES", 100)
+def test_bad_rows_are_numbered_across_chunks(persons: Table) -> None:
+    persons.limits = EngineLimits(csv_chunk_bytes=200, csv_head_bytes=100)
     lines = [f"I,{i},n{i},5" for i in range(300)]
     for i in (17, 150, 151, 299):
         lines[i] = f"I,{i}"

@@ -14,6 +14,7 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from cdclake.errors import ConfigurationError, SchemaMismatchError, UnreadableFileError
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.raw import parquet
 from cdclake.lake.storage.shape import ENCODED_TEXT
 from tests.lake.table import Table, row_numbers
@@ -183,11 +184,11 @@ def test_encoded_texts_of_small_row_groups_come_in_one_batch(tmp_path: Path) -> 
     assert batch.numbers.tolist() == list(range(10, 16))
 
 
-def test_batches_of_several_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_several_row_groups_are_bounded(tmp_path: Path) -> None:
     raw = pa.table({"city": ["Ulm"] * 12, "note": ["x" * 1000] * 12})
     pq.write_table(raw, tmp_path / LOAD, row_group_size=2, use_dictionary=["city"])
-    monkeypatch.setattr(parquet, "BATCH_ROWS", 5)
-    batches = list(parquet.batches(LocalFileSystem(), str(tmp_path / LOAD), None, 0, encoded=True))
+    limits = EngineLimits(batch_rows=5)
+    batches = list(parquet.batches(LocalFileSystem(), str(tmp_path / LOAD), None, 0, encoded=True, limits=limits))
     assert [batch.columns.num_rows for batch in batches] == [5, 5, 2]
     assert [row for batch in batches for row in batch.columns.to_pylist()] == raw.to_pylist()
 

@@ -18,8 +18,9 @@ from pyarrow.fs import FileSystem, FileSystemHandler, LocalFileSystem, PyFileSys
 from cdclake.adapters.filesystem import open_input
 from cdclake.adapters.memory import MemoryStore
 from cdclake.errors import SchemaMismatchError, UnreadableFileError
+from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
 from cdclake.lake.raw import parquet, read_ahead
-from cdclake.lake.raw.read_ahead import READS_AHEAD, SMALL_BYTES, read_all
+from cdclake.lake.raw.read_ahead import read_all
 from cdclake.lake.raw.reader import Slice, fetch_raw_file, inspect_raw_file, read, read_raw
 from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 FILES = 50
 LATENCY_S = 0.02
+SMALL_FILE_BYTES = DEFAULT_LIMITS.small_file_bytes
 SHAPE = TableShape(Schema((Column("id", "bigint"),)), ("id",), ())
 SETTINGS = TableSettings(primary_key=("id",))
 TABLE = TableName("shop", "orders")
@@ -100,19 +102,19 @@ def keys(bucket: Bucket, parts: list[Slice]) -> list[int]:
 def test_small_files_are_read_concurrently_and_returned_in_order(tmp_path: Path) -> None:
     bucket = Bucket()
     assert keys(bucket, slices(tmp_path)) == list(range(FILES))
-    assert READS_AHEAD / 2 < bucket.max_concurrent <= READS_AHEAD
+    assert DEFAULT_LIMITS.reads_ahead / 2 < bucket.max_concurrent <= DEFAULT_LIMITS.reads_ahead
 
 
 @pytest.mark.slow
 def test_large_files_are_read_one_at_a_time(tmp_path: Path) -> None:
     bucket = Bucket()
-    assert keys(bucket, slices(tmp_path, SMALL_BYTES + 1)) == list(range(FILES))
+    assert keys(bucket, slices(tmp_path, SMALL_FILE_BYTES + 1)) == list(range(FILES))
     assert bucket.max_concurrent == 1
 
 
 def test_a_large_file_between_small_ones_keeps_its_place(tmp_path: Path) -> None:
     parts = slices(tmp_path)
-    parts[7] = Slice(replace(parts[7].file, size_bytes=SMALL_BYTES + 1), SMALL_BYTES + 1)
+    parts[7] = Slice(replace(parts[7].file, size_bytes=SMALL_FILE_BYTES + 1), SMALL_FILE_BYTES + 1)
     assert keys(Bucket(), parts) == list(range(FILES))
 
 
@@ -194,18 +196,18 @@ def test_files_with_other_columns_are_converted_by_themselves(tmp_path: Path) ->
     assert [batch.rows["id"].to_pylist() for batch in batches] == [[1, 1], [2, 2], [1]]
 
 
-def test_few_bytes_are_converted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_bytes_are_converted_together(tmp_path: Path) -> None:
     parts = slices(tmp_path)
     (row,) = read_raw(LocalFileSystem(), parts[0], SETTINGS)
-    monkeypatch.setattr(read_ahead, "TOGETHER_BYTES", 20 * row.columns.nbytes)
-    batches = list(read_all(LocalFileSystem(), parts, SHAPE, SETTINGS, TABLE))
+    shape = replace(SHAPE, limits=EngineLimits(together_bytes=20 * row.columns.nbytes))
+    batches = list(read_all(LocalFileSystem(), parts, shape, SETTINGS, TABLE))
     assert [batch.rows.num_rows for batch in batches] == [20, 20, 10]
 
 
 def test_row_groups_of_a_file_are_read_with_one_footer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "LOAD00000001.parquet"
     pq.write_table(pa.table({"id": range(200)}), path, row_group_size=2)
-    file = whole(path, tmp_path, SMALL_BYTES + 1).file
+    file = whole(path, tmp_path, SMALL_FILE_BYTES + 1).file
     opened: list[str] = []
 
     def counted(fs: FileSystem, key: str) -> Any:
@@ -213,12 +215,11 @@ def test_row_groups_of_a_file_are_read_with_one_footer(tmp_path: Path, monkeypat
         return open_input(fs, key)
 
     monkeypatch.setattr(parquet, "open_input", counted)
-    monkeypatch.setattr(parquet, "_RUN_BYTES", 1000)
-    fs = LocalFileSystem()
+    fs, shape = LocalFileSystem(), replace(SHAPE, limits=EngineLimits(raw_group_bytes=1000))
     parts = inspect_raw_file(fs, file, SETTINGS).parts
     first, second = parts[:70], parts[70:]
     assert (len(parts), len(opened)) == (100, 1)
-    halves = (read_all(fs, half, SHAPE, SETTINGS, TABLE) for half in (second, first))
+    halves = (read_all(fs, half, shape, SETTINGS, TABLE) for half in (second, first))
     assert [id for half in halves for batch in half for id in ids_of(batch)] == [*range(140, 200), *range(140)]
     assert len(opened) == 3
 
@@ -254,13 +255,12 @@ def test_only_adjacent_row_groups_are_joined(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("row_group_size", [7, 1000])
-def test_long_values_make_short_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_group_size: int) -> None:
-    monkeypatch.setattr(parquet, "BATCH_BYTES", 10_000)
-    monkeypatch.setattr(parquet, "_RUN_BYTES", 5_000)
+def test_long_values_make_short_batches(tmp_path: Path, row_group_size: int) -> None:
+    limits = EngineLimits(batch_bytes=10_000, raw_group_bytes=5_000)
     texts = [f"{i:03d}" * 333 for i in range(100)]
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"text": texts}), path, row_group_size=row_group_size, use_dictionary=False)
-    batches = list(parquet.batches(LocalFileSystem(), str(path), None, 0))
+    batches = list(parquet.batches(LocalFileSystem(), str(path), None, 0, limits=limits))
     assert [text for batch in batches for text in batch.columns["text"].to_pylist()] == texts
     assert max(batch.columns.nbytes for batch in batches) <= 12_000
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.lake.merge.messages import Batch, BatchByRange
-from cdclake.lake.raw.parquet import BATCH_BYTES, BATCH_ROWS
 from cdclake.lake.raw.quarantine import BadRowCollector, Quarantine
 from cdclake.lake.raw.read_ahead import one_ahead, read_all
 from cdclake.lake.storage.arrow_ipc import concat_ipc, to_ipc
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from cdclake.model.table.settings import TableSettings
 
 SAMPLES_PER_BATCH = 64
-MIN_BATCH_ROWS, MIN_BATCH_BYTES = BATCH_ROWS // 2, BATCH_BYTES // 2
-"""Smaller batches are combined; so none has more than one and a half times what is read at once."""
 
 
 @dataclass(frozen=True)
@@ -142,19 +139,22 @@ def read_slices(
 def read_rows(task: Task, slices: Iterable[Slice], reading: Reading) -> Iterator[tuple[ReadStats, pa.Table]]:
     """Read raw files into batches of rows, in the order of the files, and quarantine bad rows.
 
+    Small batches are combined; so none has more than one and a half times what is read at once.
+
     Yields:
         Statistics of each batch, without samples, and its rows. The last may have no rows, only what is quarantined.
     """
     locations, shape, settings = reading.locations, reading.shape, reading.settings
     pending: list[ReadBatch] = []
     pending_rows = pending_bytes = 0
+    min_rows, min_bytes = shape.limits.batch_rows // 2, shape.limits.batch_bytes // 2
     bad_rows = BadRowCollector(settings.max_quarantined_rows)
     for batch in read_all(locations.raw.open(), slices, shape, settings, reading.table, reading.suppression):
         bad_rows.add(batch.bad_rows)
         pending.append(batch)
         pending_rows += batch.rows.num_rows
         pending_bytes += batch.rows.nbytes
-        if pending_rows >= MIN_BATCH_ROWS or pending_bytes >= MIN_BATCH_BYTES:
+        if pending_rows >= min_rows or pending_bytes >= min_bytes:
             combined = _combine(pending)
             pending, pending_rows, pending_bytes = [], 0, 0  # so that their memory is free while others use the rows
             yield combined

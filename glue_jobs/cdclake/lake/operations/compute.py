@@ -70,14 +70,16 @@ def inspect_raw_files(run: TableRun, files: Sequence[RawFile], *, fetches: bool 
         fetches: Whether to fetch the files whole, see `fetch_raw_file`. Then the threads do nothing else, because each
             call of Arrow waits until other threads let go of Python's lock.
     """
-    fs, settings = run.raw_fs.open(), run.settings
+    fs, settings, limits = run.raw_fs.open(), run.settings, run.limits
     if run.note_file:
         return _inspect_alone(run, fs, files, run.note_file)
     at_once = run.raw.calls_at_once
     if not fetches:
-        return in_parallel(lambda file: inspect_raw_file(fs, file, settings), files, at_once)
+        return in_parallel(lambda file: inspect_raw_file(fs, file, settings, limits=limits), files, at_once)
     all_fetched = in_turn(partial(fetch_raw_file, run.raw, fs), files, at_once)
-    return [inspect_raw_file(fs, file, settings, fetched) for file, fetched in zip(files, all_fetched, strict=True)]
+    return [
+        inspect_raw_file(fs, file, settings, fetched, limits) for file, fetched in zip(files, all_fetched, strict=True)
+    ]
 
 
 def _inspect_alone(
@@ -87,10 +89,10 @@ def _inspect_alone(
     inspections, left_bytes = [], run.limits.read_alone_bytes
     for file in files:
         note_file(file.relative)
-        inspections.append(inspect_raw_file(fs, file, run.settings))
+        inspections.append(inspect_raw_file(fs, file, run.settings, limits=run.limits))
         left_bytes -= file.size_bytes
         for part in inspections[-1].parts if left_bytes >= 0 else ():
-            for _ in read_raw(fs, part, run.settings, run.layout.name):
+            for _ in read_raw(fs, part, run.settings, run.layout.name, run.limits):
                 pass
     note_file("")
     return inspections

@@ -49,7 +49,7 @@ def _contents(run: TableRun, parts: Sequence[Slice], numbers: frozenset[int]) ->
     """The rows with these numbers."""
     fs, contents = run.raw_fs.open(), dict[int, Content]()
     for part in parts:
-        for raw in read_raw(fs, part, run.settings, run.layout.name):
+        for raw in read_raw(fs, part, run.settings, run.layout.name, run.limits):
             rows = raw.select(numbers)
             contents.update(zip(rows.numbers.tolist(), row_texts(rows.columns, part.file), strict=True))
             contents.update((bad.row, bad.content) for bad in rows.bad_rows if bad.row is not None)

@@ -13,6 +13,7 @@ import pyarrow.csv as pa_csv
 
 from cdclake.adapters.filesystem import folder_exists, open_stream
 from cdclake.errors import ConfigurationError, SchemaMismatchError, UnreadableFileError
+from cdclake.lake.limits import DEFAULT_LIMITS
 from cdclake.lake.raw.csv_layout import CsvLayout, OperationCheck, csv_layout
 from cdclake.lake.raw.csv_records import (
     MAX_FIELDS,
@@ -34,18 +35,18 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.adapters.filesystem import Stream
+    from cdclake.lake.limits import EngineLimits
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.table.name import TableName
     from cdclake.model.table.settings import CsvDialect, TableSettings
 
-CHUNK_BYTES = 4 << 20
-MAX_RECORD_BYTES = 1 << 28
-_HEAD_BYTES = 1 << 18
 _SAMPLED_RECORDS = 100
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def column_names(fs: FileSystem, file: RawFile, settings: TableSettings) -> tuple[str, ...]:
+def column_names(
+    fs: FileSystem, file: RawFile, settings: TableSettings, limits: EngineLimits = DEFAULT_LIMITS
+) -> tuple[str, ...]:
     """Names of a file's columns, including `Op`.
 
     Raises:
@@ -56,11 +57,17 @@ def column_names(fs: FileSystem, file: RawFile, settings: TableSettings) -> tupl
     if file.transactions:
         return _transaction_columns(file, settings)
     with open_stream(fs, file.key) as stream:
-        head, is_tail = next(_chunks(stream, file, settings.csv))
+        head, is_tail = next(_chunks(stream, file, settings.csv, limits))
     return _layout(head, file, settings, is_tail=is_tail).names
 
 
-def batches(fs: FileSystem, file: RawFile, settings: TableSettings, table: TableName | None) -> Iterator[RawRows]:
+def batches(
+    fs: FileSystem,
+    file: RawFile,
+    settings: TableSettings,
+    table: TableName | None,
+    limits: EngineLimits = DEFAULT_LIMITS,
+) -> Iterator[RawRows]:
     """Read the rows of a file in order, as bytes.
 
     A row with too few or too many fields is a bad row. An empty line is not a row, unless the file has one column.
@@ -73,7 +80,7 @@ def batches(fs: FileSystem, file: RawFile, settings: TableSettings, table: Table
         SchemaMismatchError: Also for a row of a transaction file whose names resemble those of the table.
     """
     with open_stream(fs, file.key) as stream:
-        chunks = _chunks(stream, file, settings.csv)
+        chunks = _chunks(stream, file, settings.csv, limits)
         head, is_tail = next(chunks)
         layout = _layout(head, file, settings, is_tail=is_tail)
         parser = _Parser(file, layout.names, settings.csv, _owner(fs, file, settings, table))
@@ -101,7 +108,7 @@ def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, exclude
     form = RecordFormat.of(settings.csv)
     placeholder = 2 * form.delimiter + form.row_delimiter if file.transactions else b""
     with open_stream(fs, file.key) as stream:
-        for number, (chunk, is_tail) in enumerate(_chunks(stream, file, settings.csv)):
+        for number, (chunk, is_tail) in enumerate(_chunks(stream, file, settings.csv, DEFAULT_LIMITS)):
             at = 0
             if number == 0:
                 layout = _layout(chunk, file, settings, is_tail=is_tail)
@@ -117,7 +124,9 @@ def without_rows(fs: FileSystem, file: RawFile, settings: TableSettings, exclude
     return _BYTE_ORDER_MARK + content if content.startswith(_BYTE_ORDER_MARK) else content
 
 
-def _chunks(stream: Stream | pa.NativeFile, file: RawFile, dialect: CsvDialect) -> Iterator[tuple[bytes, bool]]:
+def _chunks(
+    stream: Stream | pa.NativeFile, file: RawFile, dialect: CsvDialect, limits: EngineLimits
+) -> Iterator[tuple[bytes, bool]]:
     """Split a file into chunks of whole records.
 
     Yields:
@@ -125,7 +134,8 @@ def _chunks(stream: Stream | pa.NativeFile, file: RawFile, dialect: CsvDialect) 
         first is always the same for a file, so that every caller detects the same columns.
     """
     form = RecordFormat.of(dialect)
-    data, size = stream.read(_HEAD_BYTES).removeprefix(_BYTE_ORDER_MARK), _HEAD_BYTES
+    size = limits.csv_head_bytes
+    data = stream.read(size).removeprefix(_BYTE_ORDER_MARK)
     if not data:
         raise UnreadableFileError("A raw CSV file is empty", remedy=REWRITE_OR_IGNORE, file=file.relative)
     while True:
@@ -133,9 +143,9 @@ def _chunks(stream: Stream | pa.NativeFile, file: RawFile, dialect: CsvDialect) 
             end = end_of_records(data, form)
         if end:
             yield data[:end], False
-            data, size = data[end:], CHUNK_BYTES
-        elif len(data) > MAX_RECORD_BYTES:
-            message = f"A row of a raw CSV file is longer than {MAX_RECORD_BYTES >> 20} MB"
+            data, size = data[end:], limits.csv_chunk_bytes
+        elif len(data) > limits.csv_record_bytes:
+            message = f"A row of a raw CSV file is longer than {limits.csv_record_bytes >> 20} MB"
             remedy = "Check for an unclosed quote, and that CsvRowDelimiter and Rfc4180 match the DMS endpoint"
             raise UnreadableFileError(message, remedy=remedy, file=file.relative)
         block = stream.read(max(size, len(data)))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
+    from cdclake.lake.limits import EngineLimits
     from cdclake.lake.raw.rows import RawRows
     from cdclake.model.table.name import TableName
     from cdclake.model.table.settings import CsvDialect, TableSettings
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 class Format(Protocol):
     """A format of raw files. What it raises if a file is damaged, `reader.read_errors_reported` translates."""
 
-    def inspect(self, fs: FileSystem, file: RawFile, settings: TableSettings) -> tuple[pa.Schema, tuple[FilePart, ...]]:
+    def inspect(
+        self, fs: FileSystem, file: RawFile, settings: TableSettings, limits: EngineLimits
+    ) -> tuple[pa.Schema, tuple[FilePart, ...]]:
         """Read a file's columns, including `Op`, and the parts that tasks can read, but no rows.
 
         Raises:
@@ -47,6 +50,7 @@ class Format(Protocol):
         first_row: int,
         *,
         encoded: bool,
+        limits: EngineLimits,
     ) -> Iterator[RawRows]:
         """Read the rows of a part in order, in bounded memory.
 
@@ -87,7 +91,9 @@ class Format(Protocol):
 class _Parquet:
     """Columns have types, and row groups can be read by themselves."""
 
-    def inspect(self, fs: FileSystem, file: RawFile, settings: TableSettings) -> tuple[pa.Schema, tuple[FilePart, ...]]:
+    def inspect(
+        self, fs: FileSystem, file: RawFile, settings: TableSettings, limits: EngineLimits
+    ) -> tuple[pa.Schema, tuple[FilePart, ...]]:
         key_columns = settings.primary_key if file.kind is RawKind.FULL_LOAD else ()
         return parquet.read_footer(fs, file.key, key_columns)
 
@@ -101,8 +107,9 @@ class _Parquet:
         first_row: int,
         *,
         encoded: bool,
+        limits: EngineLimits,
     ) -> Iterator[RawRows]:
-        return parquet.batches(fs, file.key, row_groups, first_row, encoded=encoded)
+        return parquet.batches(fs, file.key, row_groups, first_row, encoded=encoded, limits=limits)
 
     def without_rows(self, fs: FileSystem, file: RawFile, settings: TableSettings, excluded: Container[int]) -> bytes:
         return parquet.without_rows(fs, file.key, excluded)
@@ -126,8 +133,10 @@ class _Parquet:
 class _Csv:
     """All values are texts, and the table's settings tell their types and the dialect."""
 
-    def inspect(self, fs: FileSystem, file: RawFile, settings: TableSettings) -> tuple[pa.Schema, tuple[FilePart, ...]]:
-        names = csv.column_names(fs, file, settings)
+    def inspect(
+        self, fs: FileSystem, file: RawFile, settings: TableSettings, limits: EngineLimits
+    ) -> tuple[pa.Schema, tuple[FilePart, ...]]:
+        names = csv.column_names(fs, file, settings, limits)
         return pa.schema([(name, pa.string()) for name in names]), (FilePart(file.size_bytes),)
 
     def batches(
@@ -140,8 +149,9 @@ class _Csv:
         first_row: int,
         *,
         encoded: bool,
+        limits: EngineLimits,
     ) -> Iterator[RawRows]:
-        return csv.batches(fs, file, settings, table)
+        return csv.batches(fs, file, settings, table, limits)
 
     def without_rows(self, fs: FileSystem, file: RawFile, settings: TableSettings, excluded: Container[int]) -> bytes:
         rest = csv.without_rows(fs, file, settings, excluded)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import ParquetFile, is_on_disk, open_input
+from cdclake.lake.limits import DEFAULT_LIMITS
 from cdclake.lake.raw.rows import FilePart, RawRows
 from cdclake.lake.storage.keys import comparable, key_range, key_range_of_columns
 from cdclake.lake.storage.parquet.decoding import decoded, plan_step
@@ -23,13 +24,10 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
+    from cdclake.lake.limits import EngineLimits
     from cdclake.lake.storage.parquet import footer
     from cdclake.model.snapshot import KeyValue
 
-BATCH_ROWS = 1 << 17
-BATCH_BYTES = 64 << 20
-"""Most bytes of a batch of rows in memory, decoded. Plain texts count as texts of average length."""
-_RUN_BYTES = 32 << 20
 _LARGE_GROUP_BYTES = 512 << 20
 _MIN_BUFFER_BYTES, _MAX_BUFFER_BYTES = 1 << 20, 4 << 20
 _BUFFERS_BYTES = 64 << 20
@@ -123,9 +121,15 @@ def _column_range(
 
 
 def batches(
-    fs: FileSystem, key: str, row_groups: Sequence[int] | None, first_row: int, *, encoded: bool = False
+    fs: FileSystem,
+    key: str,
+    row_groups: Sequence[int] | None,
+    first_row: int,
+    *,
+    encoded: bool = False,
+    limits: EngineLimits = DEFAULT_LIMITS,
 ) -> Iterator[RawRows]:
-    """Read consecutive row groups in batches of at most about `BATCH_BYTES`, and at least one row.
+    """Read consecutive row groups in batches of at most about `batch_bytes`, and at least one row.
 
     Args:
         row_groups: Their indices; None for all.
@@ -140,8 +144,8 @@ def batches(
         parquet = open_parquet(source, file.arrow, pre_buffer=True)
         schema = parquet.schema_arrow
         texts = repeating_texts(schema, file) if encoded else []
-        for number, run in enumerate(_runs(file.row_groups, row_groups)):
-            step = plan_step(source, file, schema, run.row_groups, schema.names, run.batch_rows, BATCH_BYTES)
+        for number, run in enumerate(_runs(file.row_groups, row_groups, limits)):
+            step = plan_step(source, file, schema, run.row_groups, schema.names, run.batch_rows, limits.batch_bytes)
             dictionaries = {*texts, *step.dictionaries}
             if number or run.is_large or dictionaries:  # what is in memory of the run before is freed
                 buffer_size = _buffer_bytes(fs, file.arrow.num_columns) if run.is_large else 0
@@ -150,8 +154,8 @@ def batches(
                 )
             end = first_row + run.rows
             small = parquet.iter_batches(step.rows, row_groups=run.row_groups, use_threads=False)
-            parts = chain.from_iterable(decoded(batch, texts, BATCH_BYTES) for batch in small)
-            for batch in _combined(parts, run.batch_rows):
+            parts = chain.from_iterable(decoded(batch, texts, limits.batch_bytes) for batch in small)
+            for batch in _combined(parts, run.batch_rows, limits.batch_bytes):
                 yield RawRows(batch, np.arange(first_row, first_row + batch.num_rows, dtype=np.int64))
                 first_row += batch.num_rows
             if first_row != end:
@@ -184,8 +188,8 @@ def without_rows(fs: FileSystem, key: str, excluded: Container[int]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _combined(batches: Iterable[pa.RecordBatch], max_rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches, where these have at most so many rows and `BATCH_BYTES`.
+def _combined(batches: Iterable[pa.RecordBatch], max_rows: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches, where these have at most so many rows and bytes.
 
     Each row group has its own dictionaries, so batches with encoded texts end where row groups do, and may be small.
     """
@@ -193,7 +197,7 @@ def _combined(batches: Iterable[pa.RecordBatch], max_rows: int) -> Iterator[pa.R
     rows = size_bytes = 0
     for batch in batches:
         batch_bytes = decoded_bytes(pa.Table.from_batches([batch]))
-        if pending and (rows + batch.num_rows > max_rows or size_bytes + batch_bytes > BATCH_BYTES):
+        if pending and (rows + batch.num_rows > max_rows or size_bytes + batch_bytes > max_bytes):
             yield _concat(pending)
             pending, rows, size_bytes = [], 0, 0
         pending.append(batch)
@@ -213,7 +217,7 @@ class _Run(NamedTuple):
     Attributes:
         rows: Rows of all.
         batch_rows: Rows of a batch.
-        is_large: Whether it is a single row group of more than `_RUN_BYTES`.
+        is_large: Whether it is a single row group of more than `raw_group_bytes`.
     """
 
     row_groups: list[int]
@@ -222,8 +226,8 @@ class _Run(NamedTuple):
     is_large: bool
 
 
-def _runs(groups: Sequence[footer.RowGroup], chosen: Sequence[int] | None) -> Iterator[_Run]:
-    """Consecutive row groups, together up to `_RUN_BYTES` uncompressed.
+def _runs(groups: Sequence[footer.RowGroup], chosen: Sequence[int] | None, limits: EngineLimits) -> Iterator[_Run]:
+    """Consecutive row groups, together up to `raw_group_bytes` uncompressed.
 
     Small row groups are requested together, because each request takes time. A large one is read piece by piece.
 
@@ -236,14 +240,14 @@ def _runs(groups: Sequence[footer.RowGroup], chosen: Sequence[int] | None) -> It
     for number in range(len(groups)) if chosen is None else chosen:
         if number >= len(groups):
             raise pa.ArrowInvalid("it was overwritten since it was inspected, and has fewer row groups now")
-        if run and run_bytes + groups[number].memory_bytes > _RUN_BYTES:
-            yield _run(run, run_rows, run_bytes)
+        if run and run_bytes + groups[number].memory_bytes > limits.raw_group_bytes:
+            yield _run(run, run_rows, run_bytes, limits)
             run, run_bytes, run_rows = [], 0, 0
         run.append(number)
         run_bytes += groups[number].memory_bytes
         run_rows += groups[number].rows
     if run:
-        yield _run(run, run_rows, run_bytes)
+        yield _run(run, run_rows, run_bytes, limits)
 
 
 def _buffer_bytes(fs: FileSystem, columns: int) -> int:
@@ -253,12 +257,13 @@ def _buffer_bytes(fs: FileSystem, columns: int) -> int:
     return max(_MIN_BUFFER_BYTES, min(_MAX_BUFFER_BYTES, _BUFFERS_BYTES // max(columns, 1)))
 
 
-def _run(row_groups: list[int], rows: int, size_bytes: int) -> _Run:
-    return _Run(row_groups, rows, _batch_rows(rows, size_bytes), size_bytes > _RUN_BYTES)
+def _run(row_groups: list[int], rows: int, size_bytes: int, limits: EngineLimits) -> _Run:
+    return _Run(row_groups, rows, _batch_rows(rows, size_bytes, limits), size_bytes > limits.raw_group_bytes)
 
 
-def _batch_rows(rows: int, size_bytes: int) -> int:
-    """Rows of a batch of `BATCH_BYTES`. Long values may follow each other, so a large row group gets shorter ones."""
-    if size_bytes <= BATCH_BYTES:
-        return BATCH_ROWS
-    return max(1, min(BATCH_ROWS, rows * BATCH_BYTES // (size_bytes * ceil(size_bytes / _LARGE_GROUP_BYTES))))
+def _batch_rows(rows: int, size_bytes: int, limits: EngineLimits) -> int:
+    """Rows of a batch of `batch_bytes`. Long values may follow each other, so a large row group gets shorter ones."""
+    if size_bytes <= limits.batch_bytes:
+        return limits.batch_rows
+    mean_rows = rows * limits.batch_bytes // (size_bytes * ceil(size_bytes / _LARGE_GROUP_BYTES))
+    return max(1, min(limits.batch_rows, mean_rows))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
+    from cdclake.lake.limits import EngineLimits
     from cdclake.lake.raw.rows import RawRows, ReadBatch
     from cdclake.lake.raw.suppression import Suppression
     from cdclake.lake.storage.shape import TableShape
@@ -32,12 +33,6 @@ if TYPE_CHECKING:
     from cdclake.model.table.settings import TableSettings
 
 Item = TypeVar("Item")
-READS_AHEAD = 16
-"""Small files fetched at once: 200 files take as long as 13 files in sequence."""
-SMALL_BYTES = 1 << 20
-"""Larger files are read in their turn, batch by batch: reading them takes longer than requesting them."""
-TOGETHER_BYTES = 4 << 20
-"""Rows of small files are converted together up to about this size."""
 
 
 def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
@@ -60,30 +55,31 @@ def read_all(
 ) -> Iterator[ReadBatch]:
     """Read slices in order, see `reader.read`, which raises the same errors.
 
-    Adjacent row groups of a file count as one slice. At most `READS_AHEAD` small files are in memory besides the
+    Adjacent row groups of a file count as one slice. At most `reads_ahead` small files are in memory besides the
     current batch. Threads only fetch them: each call of Arrow waits until other threads let go of Python's lock.
 
     Args:
         suppression: Which rows to leave out; None for none.
     """
-    for group in _groups(_read_raw_all(fs, parts, settings, table)):
+    rows = _read_raw_all(fs, parts, settings, table, shape.limits)
+    for group in _groups(rows, shape.limits.together_bytes):
         for batch in convert_together(group, shape, settings):
             yield suppression.kept(batch, group[0][0], shape.schema) if suppression else batch
 
 
-def _groups(rows: Iterable[tuple[Slice, RawRows]]) -> Iterator[list[tuple[Slice, RawRows]]]:
+def _groups(rows: Iterable[tuple[Slice, RawRows]], max_bytes: int) -> Iterator[list[tuple[Slice, RawRows]]]:
     """The same rows, in groups to convert together."""
     group: list[tuple[Slice, RawRows]] = []
     size_bytes = 0
     try:
         for read in rows:
             read_bytes = read[1].columns.nbytes
-            if group and (size_bytes + read_bytes > TOGETHER_BYTES or not is_convertible_with(group[-1], read)):
+            if group and (size_bytes + read_bytes > max_bytes or not is_convertible_with(group[-1], read)):
                 yield group
                 group, size_bytes = [], 0
             group.append(read)
             size_bytes += read_bytes
-            if size_bytes >= TOGETHER_BYTES:  # so that the next batch is not read before these rows are used
+            if size_bytes >= max_bytes:  # so that the next batch is not read before these rows are used
                 yield group
                 group, size_bytes = [], 0
     except CdclakeError:  # rows before a damaged file come before the error
@@ -93,7 +89,7 @@ def _groups(rows: Iterable[tuple[Slice, RawRows]]) -> Iterator[list[tuple[Slice,
 
 
 def _read_raw_all(
-    fs: FileSystem, parts: Iterable[Slice], settings: TableSettings, table: TableName
+    fs: FileSystem, parts: Iterable[Slice], settings: TableSettings, table: TableName, limits: EngineLimits
 ) -> Iterator[tuple[Slice, RawRows]]:
     """The rows of each slice, in order."""
     pool = executor(calls_at_once(fs))
@@ -101,14 +97,14 @@ def _read_raw_all(
     remaining = _joined(parts)
     try:
         while True:
-            for part in islice(remaining, READS_AHEAD - len(pending)):
-                fetches = part.file.size_bytes <= SMALL_BYTES and not part.fetched
+            for part in islice(remaining, limits.reads_ahead - len(pending)):
+                fetches = part.file.size_bytes <= limits.small_file_bytes and not part.fetched
                 pending.append((part, pool.submit(_fetched, fs, part.file) if fetches else None))
             if not pending:
                 return
             part, fetched = pending.popleft()
             source = fetched.result() if fetched else part.fetched or fs
-            for raw in read_raw(source, part, settings, table):
+            for raw in read_raw(source, part, settings, table, limits):
                 yield part, raw
     finally:
         pool.shutdown(cancel_futures=True)

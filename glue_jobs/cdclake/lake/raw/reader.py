@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from cdclake.adapters.filesystem import FetchedFile
 from cdclake.errors import ConfigurationError, InputError, SchemaMismatchError, UnreadableFileError, without_values
+from cdclake.lake.limits import DEFAULT_LIMITS
 from cdclake.lake.memory_errors import does_not_fit, memory_errors_reported, too_large
 from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN
 from cdclake.lake.raw.formats import format_of
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
+    from cdclake.lake.limits import EngineLimits
     from cdclake.lake.raw.rows import RawRows, ReadBatch
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import KeyValue
@@ -133,7 +135,11 @@ def fetch_raw_file(raw: ObjectStore, fs: FileSystem, file: RawFile) -> FetchedFi
 
 
 def inspect_raw_file(
-    fs: FileSystem, file: RawFile, settings: TableSettings, fetched: FetchedFile | None = None
+    fs: FileSystem,
+    file: RawFile,
+    settings: TableSettings,
+    fetched: FetchedFile | None = None,
+    limits: EngineLimits = DEFAULT_LIMITS,
 ) -> Inspection:
     """Read a raw file's columns and size, but not its rows.
 
@@ -149,7 +155,7 @@ def inspect_raw_file(
     """
     with read_errors_reported(file):
         source = fetched or fs
-        raw_schema, parts = format_of(file).inspect(source, file, settings)
+        raw_schema, parts = format_of(file).inspect(source, file, settings, limits)
         slices = tuple(
             Slice(
                 file,
@@ -193,7 +199,7 @@ def read(
         SchemaMismatchError: The file lacks a key column or the ordering column.
         InputError: The file is missing.
     """
-    for raw in read_raw(fs, part, settings, table):
+    for raw in read_raw(fs, part, settings, table, shape.limits):
         yield convert(raw, part, shape, settings)
 
 
@@ -250,7 +256,13 @@ def _conversion(part: Slice) -> tuple[object, ...]:
     return part.file.kind, part.file.format, part.later_columns, part.unnumbered, part.encoded, part.erasures
 
 
-def read_raw(fs: FileSystem, part: Slice, settings: TableSettings, table: TableName | None = None) -> Iterator[RawRows]:
+def read_raw(
+    fs: FileSystem,
+    part: Slice,
+    settings: TableSettings,
+    table: TableName | None = None,
+    limits: EngineLimits = DEFAULT_LIMITS,
+) -> Iterator[RawRows]:
     """Read the rows of a slice, in file order, with all columns of the file.
 
     Args:
@@ -261,7 +273,9 @@ def read_raw(fs: FileSystem, part: Slice, settings: TableSettings, table: TableN
         InputError: The file is missing.
     """
     file = part.file
-    batches = format_of(file).batches(fs, file, settings, table, part.row_groups, part.first_row, encoded=part.encoded)
+    batches = format_of(file).batches(
+        fs, file, settings, table, part.row_groups, part.first_row, encoded=part.encoded, limits=limits
+    )
     while (raw := _next(batches, part)) is not None:
         yield raw
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow.fs import LocalFileSystem
 
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.raw import parquet
 from cdclake.lake.storage.parquet.decoding import decoded, plan_step
 from cdclake.lake.storage.parquet.footer import footer_of
@@ -94,11 +95,8 @@ def test_no_step_needs_more_memory_than_its_limit(
 
 
 @pytest.mark.parametrize("encoding", ["dictionary", "stored dictionary", "DELTA_BYTE_ARRAY", "many columns"])
-def test_batches_of_a_small_raw_file_stay_small_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
-) -> None:
+def test_batches_of_a_small_raw_file_stay_small_in_memory(tmp_path: Path, encoding: str) -> None:
     count, limit = 20_000, 1 << 20
-    monkeypatch.setattr(parquet, "BATCH_BYTES", limit)
     texts = pa.DictionaryArray.from_arrays(
         pa.array([0] * (count // 2) + [1] * (count // 2), pa.int32()), ["y", "x" * 10_000]
     )
@@ -115,7 +113,7 @@ def test_batches_of_a_small_raw_file_stay_small_in_memory(
     try:
         sizes = [
             (batch.columns.num_rows, batch.columns.nbytes)
-            for batch in parquet.batches(LocalFileSystem(), str(path), None, 0)
+            for batch in parquet.batches(LocalFileSystem(), str(path), None, 0, limits=EngineLimits(batch_bytes=limit))
         ]
     finally:
         pa.set_memory_pool(default)
