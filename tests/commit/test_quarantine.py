@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdclake.adapters.memory import ManualClock, MemoryStore
-from cdclake.commit import quarantine
 from cdclake.commit.quarantine import changes_with_bad_rows, quarantined_files, read_bad_rows
 from tests.builders import LAYOUT, LakeBuilder
 
@@ -67,13 +66,10 @@ def test_pages_contain_all_rows_in_file_order(lake: LakeBuilder) -> None:
     assert not any(page.not_read for page in pages)
 
 
-def test_files_that_are_too_large_or_missing_are_named_and_the_others_are_read(
-    lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_are_too_large_or_missing_are_named_and_the_others_are_read(lake: LakeBuilder) -> None:
     record = with_bad_rows(lake, 2, 500, 1)
     lake.store.delete([record.quarantine[0]])
-    monkeypatch.setattr(quarantine, "MAX_FILE_BYTES", 1000)
-    page = read_bad_rows(lake.log, record, 0, 10)
+    page = read_bad_rows(lake.log, record, 0, 10, max_file_bytes=1000)
     assert [row["file"] for row in page.rows] == [record.quarantine[2]]
     assert page.not_read == record.quarantine[:2]
 

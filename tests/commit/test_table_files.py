@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.commit import table_files
 from cdclake.commit.table_files import Differences, check_files, check_next_files, compare, repair
 from cdclake.errors import IntegrityError, LakeFilesError
 from cdclake.model.layout import HISTORY
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from cdclake.model.rawfiles import ListedObject
 
 TABLE = LAYOUT.table_prefix
+FILES_PER_RUN = 4
 
 
 def differences(lake: LakeBuilder) -> Differences:
@@ -105,9 +105,8 @@ def test_an_error_names_three_files_and_counts_the_rest(lake: LakeBuilder) -> No
 
 
 @pytest.fixture
-def large(lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch) -> LakeBuilder:
-    """A table of 10 files, of which a run compares 4."""
-    monkeypatch.setattr(table_files, "FILES_PER_CHECK", 4)
+def large(lake: LakeBuilder) -> LakeBuilder:
+    """A table of 10 files, of which a run compares `FILES_PER_RUN`."""
     lake.change(files=10)
     return lake
 
@@ -116,7 +115,7 @@ def runs_until_refused(lake: LakeBuilder, message: str) -> int:
     """Number of the first run that refuses to continue, from 1."""
     for number in range(1, 10):
         try:
-            check_next_files(lake.log, lake.snapshot)
+            check_next_files(lake.log, lake.snapshot, FILES_PER_RUN)
         except LakeFilesError as error:
             assert message in str(error)
             return number
@@ -136,12 +135,12 @@ def test_a_difference_stops_every_run_until_it_is_repaired(large: LakeBuilder) -
     assert runs_until_refused(large, "part-0.parquet") == 3
     assert runs_until_refused(large, "part-0.parquet") == 1
     repair(large.log, large.log.head(), differences(large))
-    check_next_files(large.log, large.snapshot)
+    check_next_files(large.log, large.snapshot, FILES_PER_RUN)
 
 
 def test_after_the_last_part_runs_begin_again(large: LakeBuilder) -> None:
     for _ in range(3):
-        check_next_files(large.log, large.snapshot)
+        check_next_files(large.log, large.snapshot, FILES_PER_RUN)
     path = min(large.visible())
     large.store.put(TABLE + path, b"other rows, and more of them than there were before")
     assert runs_until_refused(large, f"overwritten: {path}") == 1
@@ -153,12 +152,12 @@ def test_parts_of_a_large_table_go_on_in_its_history(large: LakeBuilder) -> None
         large.store.put(LAYOUT.data_key(file.path), b"x" * file.bytes)
     snapshot = replace(large.snapshot, history=History(large.snapshot.schema, (), open=files))
     for _ in range(4):
-        check_next_files(large.log, snapshot)
+        check_next_files(large.log, snapshot, FILES_PER_RUN)
     large.store.put(f"{LAYOUT.history.table_prefix}part-0.parquet", b"foreign")
     for _ in range(3):
-        check_next_files(large.log, snapshot)
+        check_next_files(large.log, snapshot, FILES_PER_RUN)
     with pytest.raises(LakeFilesError, match=f"{HISTORY}part-0.parquet"):
-        check_next_files(large.log, snapshot)
+        check_next_files(large.log, snapshot, FILES_PER_RUN)
 
 
 def test_hidden_files_count_as_compared(large: LakeBuilder) -> None:
@@ -180,5 +179,5 @@ def test_a_run_compares_a_large_table_in_few_requests(large: LakeBuilder, monkey
     monkeypatch.setattr(large.store, "list", listed)
     snapshot = large.snapshot
     read.clear()
-    check_next_files(large.log, snapshot)
+    check_next_files(large.log, snapshot, FILES_PER_RUN)
     assert len(read) == 4

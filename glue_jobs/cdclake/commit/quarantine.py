@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cdclake.model.change import ChangeRecord
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
-"""Larger files are listed but not read, because a file is read into memory as a whole."""
+"""Of a file that is read, because it is read into memory as a whole."""
 
 
 @dataclass(frozen=True)
@@ -98,15 +98,18 @@ def changes_with_bad_rows(log: ChangeLog, head: int) -> list[int]:
     return sorted((number for number in numbers if number <= head), reverse=True)
 
 
-def read_bad_rows(log: ChangeLog, record: ChangeRecord, skip: int, count: int) -> BadRowsPage:
+def read_bad_rows(
+    log: ChangeLog, record: ChangeRecord, skip: int, count: int, max_file_bytes: int = MAX_FILE_BYTES
+) -> BadRowsPage:
     """Read some of the bad rows that a change quarantined.
 
     Args:
         skip: Number of rows to skip first.
         count: Maximum number of rows to read.
+        max_file_bytes: Larger files are listed, but not read.
     """
     not_read: list[str] = []
-    rows = list(islice(_rows(log, record, not_read), skip, skip + count + 1))
+    rows = list(islice(_rows(log, record, max_file_bytes, not_read), skip, skip + count + 1))
     return BadRowsPage(tuple(rows[:count]), len(rows) > count, tuple(not_read))
 
 
@@ -144,10 +147,10 @@ def quarantined_files(log: ChangeLog, head: int, change: int | None = None) -> l
     return files
 
 
-def _rows(log: ChangeLog, record: ChangeRecord, not_read: list[str]) -> Iterator[dict[str, Any]]:
+def _rows(log: ChangeLog, record: ChangeRecord, max_bytes: int, not_read: list[str]) -> Iterator[dict[str, Any]]:
     for key in record.quarantine:
         size_bytes = next((entry.size_bytes for entry in log.store.list(key) if entry.key == key), None)
-        small = size_bytes is not None and size_bytes <= MAX_FILE_BYTES
+        small = size_bytes is not None and size_bytes <= max_bytes
         data = log.store.get(key) if small else None
         if data is None:
             not_read.append(key)

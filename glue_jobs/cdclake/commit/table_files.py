@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile, Snapshot
 
 MAX_NAMES = 3
-FILES_PER_CHECK = 5000
-"""A run compares at most so many objects of a table's folders, which takes five requests."""
 RECORDS_PER_READ = 256
 _HADOOP_FOLDER_MARK = "_$folder$"
 _AFTER_ALL_KEYS = chr(sys.maxunicode)
@@ -231,8 +229,10 @@ def check_files(
     _refuse(log, snapshot, compare(log, snapshot.all_files, listing), reloads=reloads)
 
 
-def check_next_files(log: ChangeLog, snapshot: Snapshot, listing: Iterable[ListedObject] | None = None) -> None:
-    """`check_files`, but of a table with more than `FILES_PER_CHECK` files only the next ones in the order of keys.
+def check_next_files(
+    log: ChangeLog, snapshot: Snapshot, max_files: int, listing: Iterable[ListedObject] | None = None
+) -> None:
+    """`check_files`, but of a table with more than `max_files` files only the next ones in the order of keys.
 
     A call continues where the last one without differences ended, and after the last key starts again at the first. So
     consecutive runs compare everything that readers see.
@@ -240,7 +240,7 @@ def check_next_files(log: ChangeLog, snapshot: Snapshot, listing: Iterable[Liste
     Args:
         listing: As for `compare`; not used for such a table.
     """
-    if len(snapshot.all_files) <= FILES_PER_CHECK:
+    if len(snapshot.all_files) <= max_files:
         check_files(log, snapshot, listing)
         return
     require_place_of_table(log)
@@ -249,8 +249,8 @@ def check_next_files(log: ChangeLog, snapshot: Snapshot, listing: Iterable[Liste
     used = (one for one in _other_folders(layout) if any(key.startswith(one) for key in sizes))
     own = [layout.table_prefix, *used]
     listed = (entry for folder in sorted(own) for entry in log.store.list(folder, begin))
-    entries = list(islice(listed, FILES_PER_CHECK))
-    end = entries[-1].key if len(entries) == FILES_PER_CHECK else ""
+    entries = list(islice(listed, max_files))
+    end = entries[-1].key if len(entries) == max_files else ""
     last = end or _AFTER_ALL_KEYS
     known = {layout.data_path_of(key): size_bytes for key, size_bytes in sizes.items() if begin < key <= last}
     visible = [entry for folder in own for entry in _visible(entries, folder)]

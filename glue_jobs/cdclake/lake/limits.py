@@ -65,6 +65,12 @@ class EngineLimits:
     write_group_bytes: int = 8 << 20
     """A task of the backend writes several files if they are expected to be smaller than this together."""
 
+    job_bytes: int = 16 << 20
+    """Most bytes of values that a job sends to another backend, unless it sends a single partition: each process that
+    runs its tasks has all of them in memory."""
+    task_data_bytes: int = 8 << 20
+    """Most bytes of values that are sent as parts of tasks."""
+
     sorted_bytes: int = 512 << 20
     """In memory. More rows to sort go to a file on disk, and come back a part at a time."""
     sorted_piece_bytes: int = 8 << 20
@@ -84,6 +90,8 @@ class EngineLimits:
     """Rows of a row group of a file of tombstones: a task reads those row groups that may have its keys."""
     tombstone_file_rows: int = 1 << 22
     """Files of tombstones are not merged to more rows than this, because they are merged in memory."""
+    checked_files: int = 5000
+    """Objects of a table's folders that a run compares with the snapshot at most, which takes five requests."""
     manifest_files: int = 256
     """Data files that a manifest lists. A changed file costs copying so many entries, 0.05 ms each. A reader requests
     each manifest."""

@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.lake.limits import EngineLimits
-from cdclake.lake.spark import backend, spark_backend
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.storage import wide_rows
 from cdclake_devkit.oracle import merge
@@ -73,7 +72,7 @@ IN_PLACE, IN_STAGES = 1 << 30, 0
 """Limits, in bytes in memory, up to which a task looks up, resolves and rewrites the rows of a file."""
 
 TINY = (
-    (backend, "JOB_BYTES", 0),
+    (None, "job_bytes", 0),
     (None, "load_task_memory_bytes", 300),
     (None, "key_range_rows", 1),
     (None, "batch_rows", 2),
@@ -81,7 +80,7 @@ TINY = (
     (None, "together_bytes", 200),
     (None, "read_group_bytes", 200),
     (None, "part_bytes", 100),
-    (spark_backend, "MAX_TASK_DATA_BYTES", 0),
+    (None, "task_data_bytes", 0),
     (None, "samples_per_file", 1),
     (wide_rows, "MAX_TAKEN_BYTES", 60),
     (None, "write_group_bytes", 1),

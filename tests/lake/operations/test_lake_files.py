@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from cdclake.adapters.memory import ManualClock, MemoryState
-from cdclake.commit import table_files
 from cdclake.commit.table_files import compare_with_history
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.errors import IntegrityError, LakeFilesError
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.load import load_initial
 from cdclake.model.layout import is_in_history
 from cdclake.model.table.state import TableState
@@ -94,11 +94,9 @@ def test_a_foreign_file_stops_a_change_with_file_and_remedy(
 
 
 @pytest.mark.parametrize("damage", [delete_file, overwrite_file])
-def test_a_change_of_a_large_table_checks_each_file_that_it_reads(
-    table: Table, damage: Callable[[Table], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_of_a_large_table_checks_each_file_that_it_reads(table: Table, damage: Callable[[Table], str]) -> None:
     """Its turn to be compared with the snapshot may be a long time ahead."""
-    monkeypatch.setattr(table_files, "FILES_PER_CHECK", 1)
+    table.limits = EngineLimits(checked_files=1)
     table.write_changes(THIRD, [("U", {"id": id_, "name": "changed"}) for id_ in range(300)])
     table.log.mark_files_checked_to(f"{table.layout.table_prefix}{table.files()[0]}")
     name = damage(table)
@@ -109,10 +107,8 @@ def test_a_change_of_a_large_table_checks_each_file_that_it_reads(
 
 
 @pytest.mark.parametrize("change", ["rollback", "reload"])
-def test_a_rollback_and_a_reload_of_a_large_table_compare_all_files(
-    table: Table, change: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(table_files, "FILES_PER_CHECK", 1)
+def test_a_rollback_and_a_reload_of_a_large_table_compare_all_files(table: Table, change: str) -> None:
+    table.limits = EngineLimits(checked_files=1)
     name = add_foreign_file(table)  # the last in order
     with pytest.raises(LakeFilesError, match=name):
         {**CHANGES, "reload": reload}[change](table)

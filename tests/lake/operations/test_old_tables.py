@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from cdclake.adapters.filesystem import lake_filesystem, open_input
-from cdclake.commit import table_files
 from cdclake.commit.log import ChangeLog
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.load import load_incremental
 from cdclake.lake.storage import reader
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
@@ -143,8 +143,8 @@ def add_files(table: Table) -> None:
 def test_a_change_of_an_old_table_takes_at_most_twice_the_requests(
     table: Table, monkeypatch: pytest.MonkeyPatch, grow_old: Callable[[Table], None]
 ) -> None:
-    monkeypatch.setattr(table_files, "FILES_PER_CHECK", FILES // 6)
-    young = Table(table.root / "young", COLUMNS, table.item)
+    table.limits = EngineLimits(checked_files=FILES // 6)
+    young = Table(table.root / "young", COLUMNS, table.item, limits=table.limits)
     young.load([{"id": key, "text": f"text {key * 7919 % 1009}"} for key in range(1000)])
     young.apply_file(FIRST, changes(0))
     few = requests_of_a_change(young, monkeypatch)

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.errors import BadRowError, UnreadableFileError
-from cdclake.lake.spark import backend as backend_module
-from cdclake.lake.spark import spark_backend as spark_backend_module
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.spark.backend import run_on
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.spark.spark_backend import _ByPartition
@@ -154,26 +153,22 @@ def _fail(number: int) -> int:
 @pytest.mark.parametrize("in_process", [True, False])
 @pytest.mark.parametrize("broadcasts", [True, False])
 def test_values_sent_in_many_jobs_keep_their_tasks_and_order(
-    spark_backend: SparkBackend, monkeypatch: pytest.MonkeyPatch, in_process: bool, broadcasts: bool
+    spark_backend: SparkBackend, in_process: bool, broadcasts: bool
 ) -> None:
-    monkeypatch.setattr(backend_module, "JOB_BYTES", 3)
-    monkeypatch.setattr(spark_backend_module, "MAX_TASK_DATA_BYTES", 0 if broadcasts else 1000)
+    limits = EngineLimits(job_bytes=3, task_data_bytes=0 if broadcasts else 1000)
     backend: Backend = InProcessBackend() if in_process else spark_backend
     partitions = [[b"ab"], [], [b"cde", b"f"], [b"g"], [], [b"hij"], [b"k"]]
     values = InProcessBackend().distribute(partitions)
-    numbered = run_on(backend, values, _numbered)
+    numbered = run_on(backend, values, _numbered, limits)
     expected = [[(number, value) for value in partition] for number, partition in enumerate(partitions)]
     assert numbered.collect_partitions() == expected
     assert values.collect() == [], "what was sent is forgotten"
 
 
-def test_an_error_in_one_of_many_jobs_reaches_the_driver(
-    spark_backend: SparkBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backend_module, "JOB_BYTES", 0)
+def test_an_error_in_one_of_many_jobs_reaches_the_driver(spark_backend: SparkBackend) -> None:
     values = InProcessBackend().distribute([[bytes([number])] for number in range(12)])
     with pytest.raises(BadRowError, match="two"):
-        run_on(spark_backend, values, _refuse_bytes)
+        run_on(spark_backend, values, _refuse_bytes, EngineLimits(job_bytes=0))
 
 
 def _numbered(task: Task, values: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:

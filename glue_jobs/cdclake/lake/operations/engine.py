@@ -187,7 +187,7 @@ class _Engine:
             rows = batches.flat_map(partial(rows_by_task, targets=plan.targets)).shuffle(len(plan.rewrite.tasks))
             if rows.backend is not self._backend and not request.history:
                 batches.discard()
-            by_task = run_on(self._backend, rows, merge)
+            by_task = run_on(self._backend, rows, merge, request.limits)
             nothing: tuple[Merged, ...] = ()
             merged, done = by_task.keep(_summaries, nothing)
             if any(one.is_too_large for one in done):  # the clean-up deletes what the other tasks staged

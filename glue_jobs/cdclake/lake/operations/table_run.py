@@ -76,6 +76,6 @@ class TableRun:
             if reloads:
                 check_files(self.log, snapshot, listing.result(), reloads=True)
             else:
-                check_next_files(self.log, snapshot, listing.result())
+                check_next_files(self.log, snapshot, self.limits.checked_files, listing.result())
             leftovers.result()
         return snapshot

@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from typing_extensions import Self, TypeIs
 
+    from cdclake.lake.limits import EngineLimits
+
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-JOB_BYTES = 16 << 20
-"""Most bytes of values that a job sends to another backend, unless it sends a single partition: each process that runs
-its tasks has all of them in memory."""
 RELEASED_BYTES = 8 << 20
 """Whoever handled more bytes at once returns the memory to the system. That takes time, so others keep it."""
 
@@ -101,7 +100,7 @@ class Backend(Protocol):
     def distribute(self, partitions: Sequence[Sequence[Item]], /) -> Partitions[Item]:
         """Send values to tasks, those of each partition to one."""
 
-    def send(self, partitions: Sequence[Sequence[bytes]], /) -> Partitions[bytes]:
+    def send(self, partitions: Sequence[Sequence[bytes]], limits: EngineLimits, /) -> Partitions[bytes]:
         """The same for large values, which are to be discarded."""
 
 
@@ -111,7 +110,10 @@ def moved(values: Partitions[Item], backend: Backend) -> Partitions[Item]:
 
 
 def run_on(
-    backend: Backend, values: Partitions[bytes], function: Callable[[Task, Iterator[bytes]], Iterator[Result]]
+    backend: Backend,
+    values: Partitions[bytes],
+    function: Callable[[Task, Iterator[bytes]], Iterator[Result]],
+    limits: EngineLimits,
 ) -> Partitions[Result]:
     """Run a function on a backend.
 
@@ -120,9 +122,9 @@ def run_on(
     """
     if values.backend is backend:
         return values.run(function)
-    jobs = _jobs(values.collect_partitions())
+    jobs = _jobs(values.collect_partitions(), limits.job_bytes)
     values.discard()
-    results = in_parallel(partial(_run_job, backend, function), jobs, backend.jobs_at_once)
+    results = in_parallel(partial(_run_job, backend, function, limits), jobs, backend.jobs_at_once)
     return values.backend.distribute(list(chain.from_iterable(results)))
 
 
@@ -137,12 +139,12 @@ class _Job(NamedTuple):
     partitions: list[Sequence[bytes]]
 
 
-def _jobs(partitions: Sequence[Sequence[bytes]]) -> Iterator[_Job]:
-    """Consecutive partitions of at most `JOB_BYTES`, or one of them."""
+def _jobs(partitions: Sequence[Sequence[bytes]], max_bytes: int) -> Iterator[_Job]:
+    """Consecutive partitions of at most `max_bytes`, or one of them."""
     job, job_bytes = _Job(0, []), 0
     for number, values in enumerate(partitions):
         size_bytes = _bytes(values)
-        if job.partitions and job_bytes + size_bytes > JOB_BYTES:
+        if job.partitions and job_bytes + size_bytes > max_bytes:
             yield job
             job, job_bytes = _Job(number, []), 0
         job.partitions.append(values)
@@ -151,9 +153,12 @@ def _jobs(partitions: Sequence[Sequence[bytes]]) -> Iterator[_Job]:
 
 
 def _run_job(
-    backend: Backend, function: Callable[[Task, Iterator[bytes]], Iterator[Result]], job: _Job
+    backend: Backend,
+    function: Callable[[Task, Iterator[bytes]], Iterator[Result]],
+    limits: EngineLimits,
+    job: _Job,
 ) -> list[list[Result]]:
-    values, size_bytes = backend.send(job.partitions), sum(map(_bytes, job.partitions))
+    values, size_bytes = backend.send(job.partitions, limits), sum(map(_bytes, job.partitions))
     job.partitions.clear()
     _release_memory(size_bytes)
     try:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from cdclake.lake.limits import EngineLimits
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -32,7 +34,8 @@ class InProcessBackend:
     def distribute(self, partitions: Sequence[Sequence[Item]]) -> InProcessPartitions[Item]:
         return InProcessPartitions(self, partitions)
 
-    send = distribute
+    def send(self, partitions: Sequence[Sequence[bytes]], _: EngineLimits) -> InProcessPartitions[bytes]:
+        return self.distribute(partitions)
 
 
 class InProcessPartitions(Partitions[Item]):

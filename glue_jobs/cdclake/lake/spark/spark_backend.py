@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from pyspark import RDD, Accumulator, AccumulatorParam, Broadcast, SparkContext
     from typing_extensions import Self
 
+    from cdclake.lake.limits import EngineLimits
     from cdclake.lake.spark.backend import Backend
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-MAX_TASK_DATA_BYTES = 8 << 20
-"""Most bytes of values that are sent as parts of tasks."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +46,12 @@ class SparkBackend:
     def distribute(self, partitions: Sequence[Sequence[Item]]) -> SparkPartitions[Item]:
         return SparkPartitions(self, self.context.parallelize(partitions, max(len(partitions), 1)).flatMap(list))
 
-    def send(self, partitions: Sequence[Sequence[bytes]]) -> SparkPartitions[bytes]:
+    def send(self, partitions: Sequence[Sequence[bytes]], limits: EngineLimits) -> SparkPartitions[bytes]:
         """See `Backend`. Sends a broadcast, which Java stores block by block, and on disk if its heap is full.
 
         As parts of tasks, it would copy the values several times in its heap; but a broadcast takes 30 ms more.
         """
-        if sum(len(value) for values in partitions for value in values) <= MAX_TASK_DATA_BYTES:
+        if sum(len(value) for values in partitions for value in values) <= limits.task_data_bytes:
             return self.distribute(partitions)
         sent = self.context.broadcast(list(partitions))
         numbers = self.context.parallelize(range(len(partitions)), max(len(partitions), 1))

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pytest
 
-from cdclake.commit import table_files
 from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.undo import plan_reapply, plan_rollback
 from cdclake.errors import CdclakeError, ConfigurationError, LakeFilesError
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.erase.erase import erase, preview
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.change import ChangeKind
@@ -332,10 +332,10 @@ def test_a_reason_that_names_the_key_is_refused(in_folder: ErasableTable) -> Non
     assert in_folder.log.head() == 1
 
 
-def test_a_foreign_file_stops_an_erasure(in_folder: ErasableTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_file_stops_an_erasure(in_folder: ErasableTable) -> None:
     """It compares all files, also of a table of which a run compares a part."""
     in_folder.load([row(1), secret()])
-    monkeypatch.setattr(table_files, "FILES_PER_CHECK", 1)
+    in_folder.limits = EngineLimits(checked_files=1)
     shutil.copy(in_folder.folder / in_folder.files()[0], in_folder.folder / "part-0.parquet")
     with pytest.raises(LakeFilesError, match=r"part-0\.parquet"):
         in_folder.erase(KEY)
