@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,15 +18,15 @@ from hypothesis import strategies as st
 
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.spark.in_process import InProcessBackend
-from cdclake.lake.storage import wide_rows
 from cdclake_devkit.oracle import merge
 from tests.dying_store import Death, DiedError
 from tests.examples import examples
 from tests.lake.scd2.versions import printed
 from tests.lake.table import Table, by_key, ordering_by_value, without_ordering
+from tests.lake.wide_rows import taken_in_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
 
     from cdclake.lake.spark.backend import Backend
     from cdclake.lake.spark.spark_backend import SparkBackend
@@ -71,23 +70,22 @@ raw bytes it sends the rows to the tasks that merge them."""
 IN_PLACE, IN_STAGES = 1 << 30, 0
 """Limits, in bytes in memory, up to which a task looks up, resolves and rewrites the rows of a file."""
 
-TINY = (
-    (None, "job_bytes", 0),
-    (None, "load_task_memory_bytes", 300),
-    (None, "key_range_rows", 1),
-    (None, "batch_rows", 2),
-    (None, "small_file_bytes", 0),
-    (None, "together_bytes", 200),
-    (None, "read_group_bytes", 200),
-    (None, "part_bytes", 100),
-    (None, "task_data_bytes", 0),
-    (None, "samples_per_file", 1),
-    (wide_rows, "MAX_TAKEN_BYTES", 60),
-    (None, "write_group_bytes", 1),
-    (None, "row_group_bytes", 100),
-    (None, "row_group_rows", 2),
-)
-"""Limits with which a feed is handled like a large one: constants of modules, and fields of `EngineLimits`."""
+TINY = {
+    "job_bytes": 0,
+    "load_task_memory_bytes": 300,
+    "key_range_rows": 1,
+    "batch_rows": 2,
+    "small_file_bytes": 0,
+    "together_bytes": 200,
+    "read_group_bytes": 200,
+    "part_bytes": 100,
+    "task_data_bytes": 0,
+    "samples_per_file": 1,
+    "write_group_bytes": 1,
+    "row_group_bytes": 100,
+    "row_group_rows": 2,
+}
+"""Limits with which a feed is handled like a large one."""
 
 FIRST_HALF, SECOND_HALF = pytest.mark.xdist_group("first half"), pytest.mark.xdist_group("second half")
 """Two processes share the thorough run."""
@@ -150,7 +148,8 @@ def feeds(draw: st.DrawFn, max_files: int = 5) -> dict[str, Any]:
         "load_death": draw(st.none() | st.none() | deaths),
         "small": draw(st.sampled_from([SMALL, READ_BY_THE_DRIVER, MEDIUM, LARGE])),
         "in_place": draw(st.sampled_from([IN_PLACE, IN_STAGES])),
-        "tiny": draw(st.sets(st.sampled_from(range(len(TINY))))),
+        "tiny": draw(st.sets(st.sampled_from(sorted(TINY)))),
+        "pieces": draw(st.booleans()),
     }
 
 
@@ -168,16 +167,6 @@ def small_changes(limits: tuple[int, int, int]) -> EngineLimits:
     )
 
 
-@contextmanager
-def tiny_constants(numbers: Iterable[int]) -> Iterator[None]:
-    """Set some of the constants in `TINY`."""
-    with ExitStack() as patches:
-        for module, name, value in (TINY[number] for number in numbers):
-            if module:
-                patches.enter_context(patch.object(module, name, value))
-        yield
-
-
 def check(feed: dict[str, Any], spark: Backend) -> None:
     key: tuple[str, ...] = feed["key"]
     item = {
@@ -191,9 +180,10 @@ def check(feed: dict[str, Any], spark: Backend) -> None:
     }
     if feed["order"]:
         item["OrderColumn"] = feed["order"]
-    tiny = {name: value for module, name, value in (TINY[number] for number in feed["tiny"]) if not module}
+    tiny = {name: TINY[name] for name in feed["tiny"]}
     limits = replace(small_changes(feed["small"]), in_place_task_bytes=feed["in_place"], **tiny)
-    with tempfile.TemporaryDirectory() as folder, tiny_constants(feed["tiny"]):
+    taking = taken_in_pieces(60) if feed["pieces"] else nullcontext()
+    with tempfile.TemporaryDirectory() as folder, taking:
         table = Table(Path(folder), COLUMNS, item, spark, ordering=ordering_by_value, limits=limits)
         loaded = feed["full_load"]
         if key:

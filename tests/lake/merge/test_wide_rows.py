@@ -13,13 +13,13 @@ from cdclake.lake.limits import EngineLimits
 from cdclake.lake.merge.home_ranges import HomeBounds
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch
 from cdclake.lake.merge.tasks.resolution import InsertCounting, to_resolution
-from cdclake.lake.storage import arrow_ipc, wide_rows
 from cdclake.lake.storage.keys import LEADING_KEY
 from cdclake.lake.storage.partitions import by_partition
 from tests.lake.table import RAW_PREFIX, Table
+from tests.lake.wide_rows import taken_in_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 KEYS = [f"key{i}" for i in range(10)]
 COLUMNS = pa.schema([*((name, pa.string()) for name in KEYS), ("doc", pa.string())])
@@ -45,16 +45,16 @@ SETTINGS: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.fixture
+def taken_in_small_pieces() -> Iterator[None]:
+    with taken_in_pieces(500):
+        yield
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_a_table_is_the_same_if_its_rows_exceed_every_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: str
-) -> None:
-    for module, name in (
-        (wide_rows, "MAX_TAKEN_BYTES"),
-        (arrow_ipc, "_LONG_BYTES"),
-    ):
-        monkeypatch.setattr(module, name, 500)
+@pytest.mark.usefixtures("taken_in_small_pieces")
+def test_a_table_is_the_same_if_its_rows_exceed_every_limit(tmp_path: Path, settings: str) -> None:
     limits = EngineLimits(
         batch_bytes=500,
         raw_group_bytes=500,

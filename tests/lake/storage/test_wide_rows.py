@@ -5,7 +5,6 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from cdclake.lake.storage import wide_rows
 from cdclake.lake.storage.wide_rows import cut_by_bytes, take, where
 
 ROWS = pa.concat_tables(
@@ -24,17 +23,16 @@ INDICES = [[], [3], [29, 0, 25, 25, 25, 1], [*range(29, -1, -1)], [None, 4, None
 
 @pytest.mark.parametrize("indices", INDICES)
 @pytest.mark.parametrize("limit", [1, 300, 1 << 30])
-def test_take_equals_arrows_own(monkeypatch: pytest.MonkeyPatch, indices: list[int], limit: int) -> None:
-    monkeypatch.setattr(wide_rows, "MAX_TAKEN_BYTES", limit)
+def test_take_equals_arrows_own(indices: list[int], limit: int) -> None:
     picked = pa.array(indices, pa.int64())
-    taken = take(ROWS, picked)
+    taken = take(ROWS, picked, limit)
     assert taken.schema == ROWS.schema
     assert taken.to_pylist() == ROWS.take(picked).to_pylist()
 
 
-def test_rows_without_any_row_are_taken_as_nulls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wide_rows, "MAX_TAKEN_BYTES", 1)
-    assert take(ROWS.slice(0, 0), pa.array([None], pa.int64())).to_pylist() == [dict.fromkeys(ROWS.column_names)]
+def test_rows_without_any_row_are_taken_as_nulls() -> None:
+    taken = take(ROWS.slice(0, 0), pa.array([None], pa.int64()), max_bytes=1)
+    assert taken.to_pylist() == [dict.fromkeys(ROWS.column_names)]
 
 
 @pytest.mark.parametrize("limit", [1, 60, 200, 10_000])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_TAKEN_BYTES = 1 << 30
-"""Most bytes of rows that Arrow takes at once."""
+"""Most bytes of rows that Arrow takes at once, with room to the 2 GB."""
 _VALUE_BYTES = 8
 _OFFSET_BYTES = 4
 _SLACK = 1.1
@@ -27,25 +27,29 @@ _SLACK = 1.1
 _LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
-def take(rows: pa.Table, indices: pa.Array) -> pa.Table:
-    """The rows at these indices, like `pyarrow.Table.take`, for columns of any size; a null index yields null."""
+def take(rows: pa.Table, indices: pa.Array, max_bytes: int = MAX_TAKEN_BYTES) -> pa.Table:
+    """The rows at these indices, like `pyarrow.Table.take`, for columns of any size; a null index yields null.
+
+    Args:
+        max_bytes: Most bytes of rows to take at once.
+    """
     if not (rows.num_rows and len(indices)):
         return rows.take(indices)
-    if rows.nbytes * len(indices) <= MAX_TAKEN_BYTES:  # even if all are the longest row
+    if rows.nbytes * len(indices) <= max_bytes:  # even if all are the longest row
         return rows.take(indices)
     sizes = row_bytes(rows)
     taken = sizes[pc.fill_null(indices, 0).to_numpy(zero_copy_only=False)]
-    if max(sizes.sum(), taken.sum()) <= MAX_TAKEN_BYTES:
+    if max(sizes.sum(), taken.sum()) <= max_bytes:
         return rows.take(indices)
     large = rows.cast(pa.schema([field.with_type(_LARGE.get(field.type, field.type)) for field in rows.schema]))
-    large, ends = large.combine_chunks(), _cuts(taken, MAX_TAKEN_BYTES)
+    large, ends = large.combine_chunks(), _cuts(taken, max_bytes)
     pieces = (indices.slice(start, end - start) for start, end in zip([0, *ends], ends, strict=False))
     return pa.concat_tables([large.take(piece).cast(rows.schema) for piece in pieces])
 
 
-def combined(rows: pa.Table) -> pa.Table:
+def combined(rows: pa.Table, max_bytes: int = MAX_TAKEN_BYTES) -> pa.Table:
     """The rows with one chunk for each column, unless they are too large for that."""
-    return rows.combine_chunks() if rows.nbytes <= MAX_TAKEN_BYTES else rows
+    return rows.combine_chunks() if rows.nbytes <= max_bytes else rows
 
 
 def where(rows: pa.Table, is_wanted: pa.Array) -> pa.Table:
