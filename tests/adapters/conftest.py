@@ -10,7 +10,6 @@ from botocore.config import Config
 from moto.moto_api import state_manager
 
 from cdclake.adapters import aws as aws_clients
-from cdclake.adapters import s3 as s3_adapter
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.memory import MemoryState, MemoryStore
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore, StateStore
 
 BUCKET = "lake-of-tests"
+SMALL_PARTS = TransferConfig(multipart_threshold=6 * 1024**2, multipart_chunksize=5 * 1024**2)
+"""Objects of more than 6 MB are copied in parts of 5 MB."""
 S3_STORES = [
     pytest.param("versioned_s3", marks=pytest.mark.aws),
     *(pytest.param(name, marks=[pytest.mark.aws, pytest.mark.long]) for name in ("s3", "suspended_s3")),
@@ -46,13 +47,6 @@ def s3(aws: None) -> S3Client:
 def without_retries(s3: S3Client) -> S3Client:
     """A client that never retries, so that a test controls each request."""
     return aws_clients.session().client("s3", config=Config(retries={"total_max_attempts": 1}))
-
-
-@pytest.fixture
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copies of more than 6 MB are in parts of 5 MB."""
-    parts = TransferConfig(multipart_threshold=6 * 1024**2, multipart_chunksize=5 * 1024**2)
-    monkeypatch.setattr(s3_adapter, "_COPY", parts)
 
 
 @pytest.fixture

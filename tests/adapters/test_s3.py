@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Callable
 import pytest
 
 from cdclake.adapters import aws as aws_clients
-from cdclake.adapters import s3 as s3_adapter
-from cdclake.adapters.s3 import S3Store
+from cdclake.adapters.s3 import COPYING, S3Store
 from cdclake.errors import CdclakeError, CommitStateUnknownError, ConfigurationError, RetryableError
+from tests.adapters.conftest import SMALL_PARTS
 from tests.adapters.faults import Faults
 
 if TYPE_CHECKING:
@@ -189,10 +189,9 @@ def test_a_key_that_was_not_deleted_is_an_error(store: S3Store, code: str, kind:
         store.delete(["a", "b"])
 
 
-@pytest.mark.usefixtures("small_parts")
 def test_a_large_object_is_copied_in_parts(s3: S3Client) -> None:
     parts = Faults(s3, "UploadPartCopy")
-    store = S3Store(s3, BUCKET)
+    store = S3Store(s3, BUCKET, copying=SMALL_PARTS)
     data = bytes(range(256)) * (11 * 1024**2 // 256)
     store.put("staging/1", data)
     store.copy("staging/1", "table/1")
@@ -202,8 +201,8 @@ def test_a_large_object_is_copied_in_parts(s3: S3Client) -> None:
 
 def test_objects_up_to_the_limit_of_one_copy_are_copied_at_once(s3: S3Client) -> None:
     five_gb = 5 * 1024**3
-    assert s3_adapter._COPY.multipart_threshold <= five_gb
-    assert s3_adapter._COPY.multipart_chunksize <= five_gb
+    assert COPYING.multipart_threshold <= five_gb
+    assert COPYING.multipart_chunksize <= five_gb
     copies = Faults(s3, "CopyObject")
     store = S3Store(s3, BUCKET)
     store.put("staging/1", b"x" * 9 * 1024**2)  # more than boto3's own threshold

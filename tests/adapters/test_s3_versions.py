@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Callable
 
 import pytest
 
-from cdclake.adapters import s3 as s3_adapter
 from cdclake.adapters.s3 import S3Store
 from cdclake.adapters.s3_versions import versions_of
 from cdclake.errors import CdclakeError, ConfigurationError, IntegrityError, RetryableError
 from cdclake.model.layout import FileKeys
+from tests.adapters.conftest import SMALL_PARTS
 from tests.adapters.faults import Faults
 
 if TYPE_CHECKING:
@@ -222,9 +222,9 @@ def test_is_retained_costs_one_head_for_a_live_file(s3: S3Client, store: S3Store
     assert requests.sent == 1
 
 
-@pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("status", [NEVER, ENABLED, SUSPENDED])
-def test_a_large_retired_file_is_copied_in_parts(s3: S3Client, store: S3Store, status: str) -> None:
+def test_a_large_retired_file_is_copied_in_parts(s3: S3Client, status: str) -> None:
+    store = S3Store(s3, BUCKET, copying=SMALL_PARTS)
     set_versioning(s3, status)
     data = bytes(range(256)) * (11 * 1024**2 // 256)
     store.put(KEY, data)
@@ -433,14 +433,12 @@ def test_removing_leaves_no_version_and_no_marker(store: S3Store, s3: S3Client) 
     assert all_keys(s3) == []
 
 
-def test_no_old_data_reappears_while_versions_are_purged(
-    store: S3Store, s3: S3Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_old_data_reappears_while_versions_are_purged(s3: S3Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = S3Store(s3, BUCKET, delete_batch_keys=1)
     set_versioning(s3, ENABLED)
     for number in range(5):
         store.put("table/1", f"{number}".encode())
         store.delete(["table/1"])
-    monkeypatch.setattr(s3_adapter, "DELETE_BATCH_KEYS", 1)
     delete, seen = s3.delete_objects, list[list[str]]()
 
     def watched(**request: object) -> object:

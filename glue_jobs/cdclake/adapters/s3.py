@@ -58,7 +58,7 @@ WRITER_METADATA = "cdclake-writer"
 
 # CopyObject takes objects up to 5 GB. Larger ones are copied in parts, and appear when the last part is complete. From
 # 1 GiB on, parts are faster anyway, because they are copied in parallel.
-_COPY = TransferConfig(multipart_threshold=1024**3, multipart_chunksize=256 * 1024**2)
+COPYING = TransferConfig(multipart_threshold=1024**3, multipart_chunksize=256 * 1024**2)
 _PUT_PAUSES_SECONDS = (0.2, 0.5, 1.0, 2.0)
 _CONFLICT, _PRECONDITION_FAILED = 409, 412
 _ABSENT_KEY = frozenset({"NoSuchKey", "NoSuchVersion", "404"})
@@ -76,6 +76,8 @@ class S3Store:
         client: S3 client, see `cdclake.adapters.aws.client`.
         new_id: Returns a unique id.
         sleep: Waits for a number of seconds.
+        copying: From which size on, and in which parts, objects are copied in parts.
+        delete_batch_keys: Keys per request that deletes, at most `DELETE_BATCH_KEYS`.
     """
 
     calls_at_once = CALLS_AT_ONCE
@@ -87,8 +89,11 @@ class S3Store:
         *,
         new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
         sleep: Callable[[float], None] = time.sleep,
+        copying: TransferConfig = COPYING,
+        delete_batch_keys: int = DELETE_BATCH_KEYS,
     ) -> None:
         self.bucket = bucket
+        self._copying, self._delete_batch_keys = copying, delete_batch_keys
         self._client = client
         self._new_id = new_id
         self._sleep = sleep
@@ -435,8 +440,8 @@ class S3Store:
         """Copy an object; boto3's own `copy` asks for its size first."""
         with self._errors(source["Key"]):
             try:
-                if size_bytes is None or size_bytes >= _COPY.multipart_threshold:
-                    self._client.copy(source, self.bucket, target, Config=_COPY)
+                if size_bytes is None or size_bytes >= self._copying.multipart_threshold:
+                    self._client.copy(source, self.bucket, target, Config=self._copying)
                 else:
                     self._client.copy_object(CopySource=source, Bucket=self.bucket, Key=target)
             except ClientError as error:
@@ -468,8 +473,8 @@ class S3Store:
         self._delete([{"Key": one.key, "VersionId": marker} for one in objects for marker in one.markers])
 
     def _delete(self, objects: Sequence[ObjectIdentifierTypeDef]) -> None:
-        for start in range(0, len(objects), DELETE_BATCH_KEYS):
-            batch = objects[start : start + DELETE_BATCH_KEYS]
+        for start in range(0, len(objects), self._delete_batch_keys):
+            batch = objects[start : start + self._delete_batch_keys]
             with self._errors(batch[0]["Key"]):
                 failed = delete_objects(self._client, self.bucket, batch, self._sleep)
             self._check_deleted(failed)
