@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
 from cdclake.commit.log import ChangeLog
@@ -213,10 +213,10 @@ class World:
     def log_of(self, name: TableName) -> ChangeLog:
         return ChangeLog(self.lake, LakeLayout(LAKE, LAKE_PREFIX, name))
 
-    def process(self, path: str = ORDERS, run_id: str = "run-1", **more: float) -> TableReport:
+    def process(self, path: str = ORDERS, run_id: str = "run-1", **more: Any) -> TableReport:
         return process_table(path, LAKE, LAKE_PREFIX, run_id, self.ports, **more)
 
-    def process_all(self, *paths: str, run_id: str = "run-1", **more: float) -> BatchReport:
+    def process_all(self, *paths: str, run_id: str = "run-1", **more: Any) -> BatchReport:
         return process_tables(paths, LAKE, LAKE_PREFIX, run_id, self.ports, **more)
 
     def spark_starts(self) -> list[str]:

@@ -10,7 +10,6 @@ import pytest
 from cdclake.adapters.memory import MemoryState
 from cdclake.control.jobs.arguments import parse_item
 from cdclake.control.jobs.entry import StoppedError
-from cdclake.control.run import process_table as module
 from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.errors import (
     ConfigurationError,
@@ -255,13 +254,12 @@ def test_a_file_that_arrives_right_after_the_listing_leads_to_a_second_round(wor
     assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_2
 
 
-def test_a_table_that_always_has_more_work_is_handed_over_to_a_new_run(world: World, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "MAX_ROUNDS", 2)
+def test_a_table_that_always_has_more_work_is_handed_over_to_a_new_run(world: World):
     world.register()
     names = iter(f"20240305-1000{n:02d}000.parquet" for n in range(60))
     world.put(next(names))
     world.after_job = lambda: world.deliver(next(names))
-    report = world.process()
+    report = world.process(max_rounds=2)
     assert (len(report.rounds), report.outcome) == (2, "handed on")
     last = world.jobs.started[-1]
     assert (last.job, last.run_id) == (JOB_PROCESS_TABLE, report.follow_up)
@@ -269,8 +267,7 @@ def test_a_table_that_always_has_more_work_is_handed_over_to_a_new_run(world: Wo
     assert world.is_free()
 
 
-def test_a_new_run_that_cannot_be_started_leaves_no_mark(world: World, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "MAX_ROUNDS", 1)
+def test_a_new_run_that_cannot_be_started_leaves_no_mark(world: World):
     world.add_table(CHANGE_1)
     world.after_job = lambda: assert_true(world.states.request_work(ORDERS, world.clock(), 900))
 
@@ -280,7 +277,7 @@ def test_a_new_run_that_cannot_be_started_leaves_no_mark(world: World, monkeypat
 
     world.before_start = refuse
     with pytest.raises(JobRunError, match="no room"):
-        world.process()
+        world.process(max_rounds=1)
     assert Attribute.WORK_REQUESTED_UTC not in world.state().item
     assert world.is_free()
 

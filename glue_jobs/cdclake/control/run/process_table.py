@@ -71,6 +71,7 @@ def process_table(
     run_id: str,
     ports: Ports,
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    max_rounds: int = MAX_ROUNDS,
 ) -> TableReport:
     """Bring one lake table up to date; see `process_tables`.
 
@@ -79,7 +80,7 @@ def process_table(
         LeaseLostError: Another run took over the table while this one waited.
         CdclakeError: The run failed; the item has the error too.
     """
-    (report,) = process_tables([path], out_bucket, out_prefix, run_id, ports, timeout_seconds).tables
+    (report,) = process_tables([path], out_bucket, out_prefix, run_id, ports, timeout_seconds, max_rounds).tables
     if report.failure:
         raise report.failure
     return report
@@ -92,6 +93,7 @@ def process_tables(
     run_id: str,
     ports: Ports,
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    max_rounds: int = MAX_ROUNDS,
 ) -> BatchReport:
     """Bring lake tables up to date.
 
@@ -104,19 +106,23 @@ def process_tables(
         run_id: Holder of the leases.
         ports: State table, jobs, buckets, time.
         timeout_seconds: The run's time. When it is over, the Spark job is stopped and the leases are released.
+        max_rounds: Rounds after which a table that has more work is handed over to a new run.
 
     Raises:
         StoppedError: The run was stopped, or its time was over.
     """
-    return _Run(out_bucket, out_prefix, run_id, ports, timeout_seconds).bring_up_to_date(paths)
+    return _Run(out_bucket, out_prefix, run_id, ports, timeout_seconds, max_rounds).bring_up_to_date(paths)
 
 
 class _Run:
     """A run: its leased tables and its Spark jobs."""
 
-    def __init__(self, out_bucket: str, out_prefix: str, run_id: str, ports: Ports, timeout_seconds: float) -> None:
+    def __init__(
+        self, out_bucket: str, out_prefix: str, run_id: str, ports: Ports, timeout_seconds: float, max_rounds: int
+    ) -> None:
         self._out_bucket, self._out_prefix, self._run_id, self._ports = out_bucket, out_prefix, run_id, ports
         self._tables: list[TableWork] = []
+        self._max_rounds = max_rounds
         begin = ports.clock()
         self._last_round_utc = begin + timedelta(seconds=timeout_seconds * SHARE_FOR_ROUNDS)
         until = begin + timedelta(seconds=timeout_seconds)
@@ -164,7 +170,7 @@ class _Run:
 
     def _rounds(self) -> None:
         """Run rounds until no table has more work, and release the leases."""
-        for _ in range(MAX_ROUNDS):
+        for _ in range(self._max_rounds):
             self._round(self._open())
             if not self._open():
                 return
