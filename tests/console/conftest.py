@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -96,7 +96,12 @@ def console(lake: MemoryLake) -> Console:
 @pytest.fixture
 def browser(console: Console) -> Browser:
     """A browser with access to the console."""
-    browser = new_browser(console)
+    return browser_of(console)
+
+
+def browser_of(console: Console, **fields: Any) -> Browser:
+    """A browser with access to the console, of which some fields differ."""
+    browser = new_browser(replace(console, **fields))
     assert browser.enter().status_code == 303
     return browser
 
@@ -104,6 +109,4 @@ def browser(console: Console) -> Browser:
 @pytest.fixture
 def reader(console: Console) -> Browser:
     """A browser with access to a read-only console."""
-    reader = new_browser(replace(console, allow_changes=False))
-    assert reader.enter().status_code == 303
-    return reader
+    return browser_of(console, allow_changes=False)

@@ -15,9 +15,8 @@ from cdclake.adapters.memory import ManualClock, MemoryState, MemoryStore
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.errors import CdclakeError, ConfigurationError
 from cdclake.model.table.name import TableName
-from cdclake_cli.console import changes, tables
 from cdclake_cli.errors import explain
-from tests.console.conftest import Browser, new_browser, plain_text
+from tests.console.conftest import Browser, browser_of, new_browser, plain_text
 from tests.console.lake import LONG, WRONG, GrowingTable, MemoryLake
 
 if TYPE_CHECKING:
@@ -60,8 +59,8 @@ def test_the_list_is_filtered_by_name_and_health(browser: Browser) -> None:
     assert "No table matches" in browser.text("/?q=nothing")
 
 
-def test_a_long_list_is_split_into_pages(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "TABLES_PER_PAGE", 2)
+def test_a_long_list_is_split_into_pages(console: Console) -> None:
+    browser = browser_of(console, tables_per_page=2)
     pages = [browser.get(f"/?from={start}").text for start in (0, 2, 4)]
     assert [len(table_names(page)) for page in pages] == [2, 2, 1]
     assert "3 to 4 of 5" in browser.text("/?from=2")
@@ -110,8 +109,8 @@ def test_the_page_of_a_table_shows_its_attributes_changes_and_charts(browser: Br
     assert "Change 9, incremental, 2024-03-05 18:02:11 UTC: 310 inserted, 180 updated, 22 deleted" in page
 
 
-def test_older_changes_are_on_further_pages(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "CHANGES_PER_PAGE", 10)
+def test_older_changes_are_on_further_pages(console: Console) -> None:
+    browser = browser_of(console, changes_per_page=10)
     assert 'rel="next" href="/tables/shop.orders?through=12"' in browser.get("/tables/shop.orders").text
     assert "3 to 12 of 22" in browser.text("/tables/shop.orders?through=12")
     last = browser.get("/tables/shop.orders?through=2").text
@@ -143,11 +142,8 @@ def test_the_page_of_a_change_shows_its_books_phases_and_files(browser: Browser)
     assert "Raw files read" not in direct
 
 
-def test_a_long_list_of_files_is_cut_and_names_the_command_for_the_rest(
-    browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(changes, "MAX_FILES_LISTED", 1)
-    text = browser.text("/tables/shop.orders/changes/9")
+def test_a_long_list_of_files_is_cut_and_names_the_command_for_the_rest(console: Console) -> None:
+    text = browser_of(console, max_files_listed=1).text("/tables/shop.orders/changes/9")
     assert "and 1 more: cdclake changes show shop.orders 9 lists all of them" in text
     assert "000000000009-00002.parquet" not in text
 
@@ -164,8 +160,8 @@ def test_bad_rows_are_escaped_and_counted_from_1(browser: Browser) -> None:
     assert "cdclake quarantine list shop.orders lists those that the table still lacks" in text
 
 
-def test_bad_rows_are_split_by_page_and_change(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "ROWS_PER_PAGE", 2)
+def test_bad_rows_are_split_by_page_and_change(console: Console) -> None:
+    browser = browser_of(console, rows_per_page=2)
     page = "/tables/shop.orders/quarantine?change=9"
     assert 'rel="next" href="/tables/shop.orders/quarantine?change=9&amp;from=2"' in browser.get(page).text
     assert "3 to 3 of 3" in browser.text(f"{page}&from=2")

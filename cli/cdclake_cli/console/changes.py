@@ -18,8 +18,6 @@ from cdclake_cli.console.paging import Window, whole_number
 if TYPE_CHECKING:
     from cdclake.model.table.name import TableName
 
-MAX_FILES_LISTED = 200
-ROWS_PER_PAGE = 50
 MAX_CHANGES_LISTED = 30
 
 pages = Blueprint("changes", __name__)
@@ -47,7 +45,7 @@ def change(name: str, number: int) -> str:
         retained=number >= log.first_retained(),
         seconds=seconds,
         shares=shares(seconds),
-        max_listed=MAX_FILES_LISTED,
+        max_listed=current_console().max_files_listed,
         files=[
             (what, paths)
             for what, paths in (
@@ -79,7 +77,8 @@ def quarantine(name: str) -> str:
     listed = [log.record(number) for number in candidates[:MAX_CHANGES_LISTED]]
     with_rows = [record for record in listed if record.quarantine]
     record = log.record(requested) if requested else next(iter(with_rows), None)
-    window = Window(record.books.quarantined if record else 0, ROWS_PER_PAGE, whole_number("from", 0))
+    bad_rows = record.books.quarantined if record else 0
+    window = Window(bad_rows, current_console().rows_per_page, whole_number("from", 0))
     return render_template(
         "quarantine.html",
         name=log.layout.name,

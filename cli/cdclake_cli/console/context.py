@@ -59,6 +59,8 @@ class Console:
         late_after_minutes: Age at which a raw file that no run has applied counts as late.
         allow_changes: Whether the pages may change anything.
         made_by: The operator, for change records.
+        tables_per_page: Tables that a page lists; likewise changes and bad rows.
+        max_files_listed: Files of a change that its page names.
     """
 
     lake: Lake
@@ -68,6 +70,10 @@ class Console:
     late_after_minutes: int
     allow_changes: bool = False
     made_by: str = ""
+    tables_per_page: int = 100
+    changes_per_page: int = 40
+    rows_per_page: int = 50
+    max_files_listed: int = 200
 
     def attach(self, app: Flask) -> None:
         """Make this the console of an application's pages."""

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from cdclake.model.table.name import TableName
     from cdclake.model.table.state import TableState
 
-TABLES_PER_PAGE = 100
-CHANGES_PER_PAGE = 40
-
 pages = Blueprint("tables", __name__)
 
 
@@ -62,7 +59,7 @@ def index() -> str:
     by_name = [row for row in tables.rows if query.lower() in row.status.table.lower()]
     matching = [row for row in by_name if health in ("", row.status.health.value)]
     counts = Counter(row.status.health for row in by_name)
-    window = Window(len(matching), TABLES_PER_PAGE, whole_number("from", 0))
+    window = Window(len(matching), current_console().tables_per_page, whole_number("from", 0))
     return render_template(
         "tables.html",
         rows=matching[window.slice],
@@ -82,7 +79,7 @@ def table(name: str) -> str:
     """A table's status and changes; `through` is the last change to list."""
     lake = current_console().lake
     log = lake.log(table_of(name))
-    report = newest_changes(log, CHANGES_PER_PAGE, whole_number("through", None))
+    report = newest_changes(log, current_console().changes_per_page, whole_number("through", None))
     row, errors = _load_one(log.layout.name)
     if row is None and not report.head:
         raise UnknownTableError(

@@ -75,9 +75,9 @@ def status(
         raise AttentionError(_message(urgent, planned), remedy=_first_remedy(urgent, planned))
 
 
-def show(statuses: list[TableStatus], out: Output, untyped: Mapping[str, Untyped]) -> None:
+def show(statuses: list[TableStatus], out: Output, untyped: Mapping[str, Untyped], max_rows: int = MAX_ROWS) -> None:
     """Print a table that fits 100 columns. Run ids and actions are long, so they follow it."""
-    shown = statuses[:MAX_ROWS]
+    shown = statuses[:max_rows]
     out.records("Status", _COLUMNS, [_record(one) for one in shown])
     for one in shown:
         if one.leased_by:

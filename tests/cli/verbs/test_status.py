@@ -3,6 +3,7 @@
 import io
 import json
 from datetime import datetime, timedelta, timezone
+from functools import partial
 
 import boto3
 import pytest
@@ -110,7 +111,7 @@ def test_status_changes_nothing(cdclake, lake):
 
 
 def test_a_long_table_is_cut_after_the_tables_that_need_action(cdclake, lake, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("cdclake_cli.verbs.status.MAX_ROWS", 1)
+    monkeypatch.setattr("cdclake_cli.verbs.status.show", partial(show, max_rows=1))
     lake.record_run(STORE, {"LastRunState": "FAILED", "LastError": "BadRowError: Op is X. Correct the file"})
     result = cdclake("status")
     assert result.exit_code == 6

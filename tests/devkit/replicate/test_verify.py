@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from cdclake.lake.read.as_of import TableLocation
 from cdclake_cli.main import app
-from cdclake_cli.sources import compare_parts
 from cdclake_cli.sources.options import PASSWORD_VARIABLE
 from cdclake_cli.sources.verify import TableVerification, verify
 from tests.lake.over_time import TABLE, TableOverTime
@@ -76,7 +75,7 @@ def test_each_kind_of_difference_is_found(orders: MariadbDatabase, table: TableO
 def test_a_table_of_many_parts_is_compared_part_by_part(
     orders: MariadbDatabase, table: TableOverTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compare_parts, "PART_ROWS", 1)
+    monkeypatch.setattr("cdclake_cli.sources.verify.number_of_parts", lambda *_: 4)
     progress: list[tuple[str, int, int]] = []
     assert compared(orders, table, report=lambda *step: progress.append(step)).equal
     assert progress[-1] == (f"{orders.schema}.orders", 4, 4)

@@ -10,8 +10,8 @@ from cdclake_devkit.verbs.replicate import SETTINGS
 
 
 def test_without_a_server_the_sample_database_is_skipped(cdclake, monkeypatch, tmp_path):
-    monkeypatch.setattr(mariadb, "_FOLDERS", ())
-    monkeypatch.setattr(postgresql, "_INSTALLATIONS", str(tmp_path))
+    monkeypatch.setattr(mariadb, "program", lambda *_: None)
+    monkeypatch.setattr(postgresql, "_folders", list)
     monkeypatch.setenv("PATH", str(tmp_path))
     result = cdclake.ok("local", "sample-db")
     for product, package in {"MariaDB": "mariadb-server", "PostgreSQL": "postgresql"}.items():
