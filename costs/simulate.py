@@ -72,8 +72,8 @@ _SCRIPTS = {JOB_LOAD_INITIAL: load_initial, JOB_LOAD_INCREMENTAL: load_increment
 _READS, _WRITES = ("GetItem", "Query", "Scan"), ("PutItem", "UpdateItem", "DeleteItem")
 
 
-def simulate(bursts: int, *, by_file: bool) -> Recording:
-    """`HOURS` of one table.
+def simulate(bursts: int, *, by_file: bool, hours: int = HOURS) -> Recording:
+    """Some hours of one table.
 
     Args:
         bursts: Bursts of changes per hour; 0: the table is idle.
@@ -87,7 +87,7 @@ def simulate(bursts: int, *, by_file: bool) -> Recording:
 
     with http_server(0, metered) as endpoint, patch.dict(os.environ, child_environment(os.environ, endpoint, REGION)):
         try:
-            return _Pipeline(meters[0]).hours(bursts, by_file=by_file)
+            return _Pipeline(meters[0]).hours(hours, bursts, by_file=by_file)
         finally:
             moto_api_backend.reset()
 
@@ -126,13 +126,13 @@ class _Pipeline:
         self._jobs = MemoryJobs(self._run_job)
         self._log = ChangeLog(open_store(LAKE), LakeLayout(LAKE, "", TableName("shop", "orders")))
 
-    def hours(self, bursts: int, *, by_file: bool) -> Recording:
+    def hours(self, hours: int, bursts: int, *, by_file: bool) -> Recording:
         """The hours after the full load, see `simulate`."""
         with self._meter.paused():
             self._load()
         before, runs = self._log.head(), self._runs
         with _jobs_log() as lines:
-            for _ in range(HOURS):
+            for _ in range(hours):
                 for _ in range(bursts):
                     with self._meter.paused():
                         self._burst()

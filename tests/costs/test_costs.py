@@ -32,10 +32,9 @@ def test_the_document_contains_the_figures() -> None:
 @pytest.mark.long
 @pytest.mark.aws
 @pytest.mark.slow
-def test_the_recording_is_that_of_this_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recording_is_that_of_this_code() -> None:
     """An hour costs about a quarter of the recorded ones."""
-    monkeypatch.setattr(simulate, "HOURS", 1)
-    now = simulate.simulate(model.BURSTS_PER_HOUR, by_file=True)
+    now = simulate.simulate(model.BURSTS_PER_HOUR, by_file=True, hours=1)
     assert (now.changes, now.runs) == (model.BURSTS_PER_HOUR, model.BURSTS_PER_HOUR)
     for name in ("s3_puts", "s3_gets", "state_writes", "catalog_requests", "log_bytes"):
         assert getattr(now, name) == pytest.approx(getattr(RECORDED.by_file, name) / 4, rel=0.25), name

@@ -118,9 +118,9 @@ class PrivatePostgresql(PrivateServer):
         super()._stop(server)
 
 
-def _folders() -> list[str]:
+def _folders(installations: str = _INSTALLATIONS) -> list[str]:
     """Folders of installed versions, the newest first."""
-    versions = [path for path in Path(_INSTALLATIONS).glob("*/bin") if path.parent.name.isdecimal()]
+    versions = [path for path in Path(installations).glob("*/bin") if path.parent.name.isdecimal()]
     return [str(path) for path in sorted(versions, key=lambda path: int(path.parent.name), reverse=True)]
 
 

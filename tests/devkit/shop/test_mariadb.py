@@ -87,8 +87,7 @@ def test_the_server_ends_with_the_process_that_started_it():
     shutil.rmtree(folder)
 
 
-def test_a_missing_server_is_an_error_with_install_instructions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(module, "_FOLDERS", (str(tmp_path),))
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_a_missing_server_is_an_error_with_install_instructions(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "program", lambda *_: None)
     with pytest.raises(ConfigurationError, match="apt-get install"), PrivateMariadb():
         pass

@@ -91,14 +91,13 @@ def test_a_server_that_does_not_start_is_an_error_with_its_log():
 
 
 def test_a_missing_server_is_an_error_with_install_instructions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(module, "_INSTALLATIONS", str(tmp_path))
+    monkeypatch.setattr(module, "_folders", list)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigurationError, match="apt-get install"), PrivatePostgresql():
         pass
 
 
-def test_the_newest_installed_version_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_the_newest_installed_version_is_used(tmp_path: Path):
     for version in ("9", "15", "11", "common"):
         (tmp_path / version / "bin").mkdir(parents=True)
-    monkeypatch.setattr(module, "_INSTALLATIONS", str(tmp_path))
-    assert module._folders() == [f"{tmp_path}/{version}/bin" for version in ("15", "11", "9")]
+    assert module._folders(str(tmp_path)) == [f"{tmp_path}/{version}/bin" for version in ("15", "11", "9")]
