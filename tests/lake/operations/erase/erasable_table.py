@@ -9,6 +9,7 @@ import gzip
 import shutil
 import zlib
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ from tests.lake.over_time import TABLE, TableOverTime
 from tests.lake.table import NAME, RAW_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from datetime import datetime
     from pathlib import Path
 
@@ -58,8 +59,13 @@ def secret(city: str | None = "Ulm", what: str = "") -> dict[str, Any]:
 
 def disable_compression(monkeypatch: pytest.MonkeyPatch) -> None:
     """Turn compression off, so that values can be found in the bytes of files."""
+
+    def uncompressed(write: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *arguments, **options: write(*arguments, **{**options, "compression": "none"})
+
+    parquet = SimpleNamespace(ParquetWriter=uncompressed(pq.ParquetWriter), write_table=uncompressed(pq.write_table))
     for module in (writer, tombstones):
-        monkeypatch.setattr(module, "COMPRESSION", "none")
+        monkeypatch.setattr(module, "pq", parquet)
 
 
 @dataclass
