@@ -87,6 +87,14 @@ ONLY_IN = {
 """Who alone may import these."""
 STARTS_SPARK = ("cdclake.lake.spark", "cdclake.lake.read", "cdclake.lake_table")
 """What may import pyspark when it runs. For types alone, the rest of `cdclake.lake` may."""
+OURS = ("cdclake", "cdclake_cli", "cdclake_devkit", "cdclake_infra", "costs", "benchmarks")
+"""Packages whose constants no test replaces: what a test needs smaller is handed in, like `EngineLimits`."""
+WAITS = {
+    "cdclake.adapters.filesystem._ATTEMPTS",
+    "cdclake.adapters.filesystem._LONGEST_PAUSE_SECONDS",
+    "cdclake_cli.confirm.LEASE_WAIT_SECONDS",
+}
+"""Except how long S3 and a lease are waited for: pauses that no test has time for, and no caller chooses."""
 MOST_MODULES = 16
 """Of a package, without its subpackages."""
 HAS_MORE_MODULES = {"cdclake_cli.verbs"}
@@ -248,6 +256,80 @@ def test_a_package_says_what_it_is_for_and_has_few_modules(package: str):
     assert ast.get_docstring(ast.parse(PACKAGES[package].read_text(encoding="utf-8")))
     modules = {path.stem for path in PACKAGES[package].parent.glob("*.py")} - {"__init__"}
     assert len(modules) <= MOST_MODULES or package in HAS_MORE_MODULES, sorted(modules)
+
+
+def replaced_constants(source: str) -> set[str]:
+    """Constants of our packages that a test module replaces; those of an object of unknown origin count, too."""
+    nodes = list(ast.walk(ast.parse(source)))
+    imported: dict[str, str] = {}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            imported |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            imported |= {alias.asname or alias.name: alias.name for alias in node.names}
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Call) and node.args and _last_name(node.func) in REPLACING:
+            owner, *others = node.args
+            name = str(others[0].value) if others and isinstance(others[0], ast.Constant) else None
+            if isinstance(owner, ast.Constant):
+                found.add(str(owner.value))
+            else:
+                found |= {f"{ast.unparse(owner)}.{one}" for one in (name, *(one.arg for one in node.keywords)) if one}
+        elif isinstance(node, ast.Tuple) and len(node.elts) > 1 and isinstance(node.elts[1], ast.Constant):
+            owner = node.elts[0]
+            if isinstance(owner, ast.Name) and owner.id in imported:  # a row of a table of replacements
+                found.add(f"{owner.id}.{node.elts[1].value!s}")
+        elif isinstance(node, ast.Assign):
+            targets = [one for one in node.targets if isinstance(one, ast.Attribute)]
+            found |= {ast.unparse(one) for one in targets if ast.unparse(one.value) in imported}
+    constants = (one.rpartition(".") for one in found if CONSTANT.search(one))
+    resolved = ((imported.get(owner, owner), name) for owner, _, name in constants)
+    foreign = {*imported.values()}
+    return {
+        f"{owner}.{name}"
+        for owner, name in resolved
+        if owner.split(".")[0] in OURS or ("." not in owner and owner not in foreign)
+    }
+
+
+def _last_name(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+REPLACING = {"setattr", "delattr", "patch", "object", "multiple"}
+CONSTANT = re.compile(r"\._?[A-Z][A-Z0-9_]*$")
+MAY_REPLACE = re.compile(
+    r"""(setattr|delattr|object|patch)\([^"\n]*\s*"[\w.]*\b_?[A-Z][A-Z0-9_]*"|multiple\(|"""
+    r"""\(\w+, "_?[A-Z]|^ *\w+\.[A-Z0-9_]+ = """,
+    re.MULTILINE,
+)
+"""Whether a file must be parsed, which takes longer."""
+
+
+def test_no_test_replaces_a_constant_of_ours():
+    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
+    assert {one for text in sources if MAY_REPLACE.search(text) for one in replaced_constants(text)} == WAITS
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('monkeypatch.setattr(writer, "ROWS", 2)', {"cdclake.lake.storage.writer.ROWS"}),
+        ('monkeypatch.setattr("cdclake.lake.storage.writer._ROWS", 2)', {"cdclake.lake.storage.writer._ROWS"}),
+        ('patch.object(writer, "ROWS", 2)', {"cdclake.lake.storage.writer.ROWS"}),
+        ("patch.multiple(writer, ROWS=2, write=print)", {"cdclake.lake.storage.writer.ROWS"}),
+        ('TINY = ((writer, "ROWS", 2),)', {"cdclake.lake.storage.writer.ROWS"}),
+        ("writer.ROWS = 2", {"cdclake.lake.storage.writer.ROWS"}),
+        ('for module in (writer,): patch.setattr(module, "ROWS", 2)', {"module.ROWS"}),
+        ('monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)', set()),
+        ('monkeypatch.setattr(writer, "write", print)', set()),
+        ('monkeypatch.setenv("ROWS", "2")', set()),
+    ],
+)
+def test_replaced_constants_are_found_in_every_form(line: str, found: set[str]):
+    assert not found or MAY_REPLACE.search(line)
+    assert replaced_constants(f"import boto3\nfrom cdclake.lake.storage import writer\n{line}\n") == found
 
 
 def test_the_rules_are_read_from_imports_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class EngineLimits:
     """The sizes at which the engine changes how it works, never what it computes.
 
-    A run has them (`TableRun.limits`), and gives them to the shape of its table, which tasks receive. "In memory" means
-    in Arrow.
+    A run has them (`TableRun.limits`), and gives them to the shape of its table, which tasks receive. What has no run
+    uses the defaults. "In memory" means in Arrow.
     """
 
     small_change_bytes: int = 16 << 20
@@ -31,7 +31,7 @@ class EngineLimits:
     raw_group_bytes: int = 32 << 20
     """Uncompressed. Row groups of a raw file are requested together up to this size; a larger one is read in pieces."""
     csv_head_bytes: int = 1 << 18
-    """Of the uncompressed begin of a CSV file, which shows its columns; more if a record is longer,"""
+    """Of the uncompressed beginning of a CSV file, which shows its columns; more if a record is longer,"""
     csv_chunk_bytes: int = 4 << 20
     """of a part that follows and is parsed at once,"""
     csv_record_bytes: int = 1 << 28
@@ -59,7 +59,7 @@ class EngineLimits:
     key_range_rows: int = 250_000
     """Rows of a key range, which one task resolves,"""
     key_range_bytes: int = 128 << 20
-    """and their bytes in memory."""
+    """and their bytes in memory: a task holds the rows of a key range several times."""
     samples_per_file: int = 16
     """Keys of new rows that the driver gets for each data file to write, so that it can split them evenly."""
     write_group_bytes: int = 8 << 20
