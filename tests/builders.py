@@ -144,7 +144,7 @@ class LakeBuilder:
         if tombstones:
             key = self.layout.tombstones_key(number, run_id) + ".parquet"
             self.store.put(key, b"deletes")
-            known = (TombstoneFile(key, tombstones, f"2024030{number}-000000000", 1, 9),)
+            known = (TombstoneFile(key, tombstones, f"2024030{number}-000000000", 1, 9, ("int",), "last"),)
         quarantine = (self.layout.quarantine_prefix(number, run_id) + "rows.jsonl",) if bad_rows else ()
         for key in quarantine:
             self.store.put(key, bad_rows)

@@ -131,7 +131,7 @@ def write_bad_rows() -> None:
 
 
 def write_deletes() -> None:
-    write_tombstone_file(opened(), "new.parquet", read_tombstone_file(opened(), "deletes.parquet"), "", ("bigint",), 1)
+    write_tombstone_file(opened(), "new.parquet", read_tombstone_file(opened(), "deletes.parquet"), "", ("bigint",))
 
 
 READS: dict[str, Callable[[], Any]] = {

@@ -174,10 +174,10 @@ def test_a_file_stamped_in_the_future_is_refused_once_it_is_due() -> None:
 
 def test_a_snapshot_round_trips_through_bytes() -> None:
     snapshot = begin_after(applied(name(0), name(100)), name(5))
-    assert Snapshot.from_bytes(snapshot.to_bytes()) == snapshot
+    assert Snapshot.from_bytes(snapshot.to_bytes(), "key") == snapshot
     snapshot = applied(name(0), name(100))
     assert snapshot.horizon
-    assert Snapshot.from_bytes(snapshot.to_bytes()) == snapshot
+    assert Snapshot.from_bytes(snapshot.to_bytes(), "key") == snapshot
 
 
 @st.composite

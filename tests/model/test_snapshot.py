@@ -1,4 +1,4 @@
-"""Snapshots and change records of earlier versions stay readable; those of newer versions are refused."""
+"""Snapshots and change records are read as they were written; those of other versions and damaged ones are refused."""
 
 from __future__ import annotations
 
@@ -8,99 +8,163 @@ import gzip
 import json
 import pstats
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 import pytest
 
-from cdclake.errors import ConfigurationError
-from cdclake.model.change import ChangeRecord
+from cdclake.errors import ConfigurationError, IntegrityError
+from cdclake.model.change import ChangeRecord, StagedFile
+from cdclake.model.drift import ColumnDrift
+from cdclake.model.iceberg.field_ids import FieldIds
+from cdclake.model.iceberg.table import IcebergFiles, Manifest
 from cdclake.model.schema import Column, Schema
-from cdclake.model.snapshot import DataFile, Snapshot, TombstoneFile
+from cdclake.model.snapshot import DataFile, ErasedKeys, History, Snapshot, TombstoneFile
 from tests.builders import change_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FIRST_FORMAT: dict[str, Any] = {
-    "format": 1,
-    "change": 7,
-    "schema": [["id", "int"], ["v", "string"]],
-    "primary_key": ["id"],
-    "partition_key": ["v"],
-    "order_column": "",
-    "watermark": "20240305-101500123.csv",
-    "applied_files": ["20240305-101500123.csv"],
-    "floor": "",
-    "horizon": "20240303-101500",
-    "tombstones": [{"key": "t", "rows": 2, "newest": "20240305-101500123.csv", "key_min": 1, "key_max": 5}],
-    "full_load_files": ["LOAD00000001.csv"],
-    "full_load_utc": "2024-03-05 10:00:00",
-    "files": [
-        {"path": "v=a/1.parquet", "rows": 3, "bytes": 9, "partition": ["a"], "key_min": 1, "key_max": 9, "deleted": 1}
-    ],
-    "history": None,
-}
-"""A snapshot as the first version of the format has it. It must stay readable."""
+SNAPSHOT = Snapshot(
+    change=7,
+    schema=Schema((Column("id", "int"), Column("v", "string"))),
+    primary_key=("id",),
+    partition_key=("v",),
+    watermark="20240305-101500123.csv",
+    applied_files=("20240305-101500123.csv",),
+    horizon="20240303-101500",
+    tombstones=(TombstoneFile("t", 2, "20240305-101500123.csv", 1, 5, ("int",), "a position"),),
+    full_load_files=("LOAD00000001.csv",),
+    full_load_utc="2024-03-05 10:00:00",
+    files=(DataFile("v=a/1.parquet", 3, 9, ("a",), 1, 9, 1),),
+    history=History(Schema((Column("id", "int"),)), ("id",), loads=(1,), since=1),
+    field_ids=FieldIds({"id": 1, "v": 2}, 2),
+    iceberg=IcebergFiles("list.avro", (Manifest("manifest.avro", 1),), 1, 1, in_folder=True, lake_url="s3://lake/"),
+    erased=(ErasedKeys(6, "2024-03-05T12:00:00", ("id",), "secret", ("hash",), "", "", ""),),
+)
+RECORD = change_record(added=(StagedFile("staged", "path"),), drift=(ColumnDrift("added", "v", "int"),))
+KEY = "_cdclake/shop/orders/7.json"
 
 
-def stored(snapshot: dict[str, Any]) -> bytes:
-    return gzip.compress(json.dumps(snapshot).encode())
+def read_snapshot(data: dict[str, Any]) -> Snapshot:
+    return Snapshot.from_bytes(gzip.compress(json.dumps(data).encode()), KEY)
 
 
-def test_a_snapshot_of_the_first_format_is_read() -> None:
-    snapshot = Snapshot.from_bytes(stored(FIRST_FORMAT))
-    assert snapshot.schema == Schema((Column("id", "int"), Column("v", "string")))
-    assert snapshot.files == (DataFile("v=a/1.parquet", 3, 9, ("a",), 1, 9, 1),)
-    assert snapshot.tombstones == (TombstoneFile("t", 2, "20240305-101500123.csv", 1, 5),)
-    assert Snapshot.from_bytes(snapshot.to_bytes()) == snapshot
+def read_record(data: dict[str, Any]) -> ChangeRecord:
+    return ChangeRecord.from_bytes(json.dumps(data).encode(), KEY)
+
+
+def stored() -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(gzip.decompress(SNAPSHOT.to_bytes()))
+    return read
+
+
+def stored_record() -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(RECORD.to_bytes())
+    return read
+
+
+def test_what_is_written_is_read() -> None:
+    assert read_snapshot(stored()) == SNAPSHOT
+    assert read_record(stored_record()) == RECORD
 
 
 def test_writing_a_snapshot_of_many_files_takes_few_calls_a_file() -> None:
     """A deep copy of the snapshot takes 128, which is seconds for 100,000 files."""
     files = tuple(DataFile(f"v=a/{number}.parquet", 3, 9, ("a",), number, number) for number in range(1000))
-    snapshot = replace(Snapshot.from_bytes(stored(FIRST_FORMAT)), files=files)
+    snapshot = replace(SNAPSHOT, files=files)
     with cProfile.Profile() as profile:
         data = snapshot.to_bytes()
-    assert Snapshot.from_bytes(data) == snapshot
+    assert Snapshot.from_bytes(data, KEY) == snapshot
     assert pstats.Stats(profile).total_calls < 3 * len(files)  # type: ignore[attr-defined]  # not in typeshed
-
-
-@pytest.mark.parametrize("wrong", [{"hidden": True}, {"rows": None}])
-def test_a_data_file_with_other_attributes_is_refused(wrong: dict[str, Any]) -> None:
-    file = {**FIRST_FORMAT["files"][0], **wrong}
-    file = {name: value for name, value in file.items() if name != "rows" or value is not None}
-    with pytest.raises(TypeError, match=r"hidden|rows"):
-        Snapshot.from_bytes(stored({**FIRST_FORMAT, "files": [file]}))
 
 
 def test_reading_a_snapshot_of_many_files_takes_few_calls_a_file() -> None:
     """And leaves the garbage collector as it was, even if that fails."""
     files = tuple(DataFile(f"v=a/{number}.parquet", 3, 9, ("a",), number, number) for number in range(1000))
-    data = replace(Snapshot.from_bytes(stored(FIRST_FORMAT)), files=files).to_bytes()
+    data = replace(SNAPSHOT, files=files).to_bytes()
     with cProfile.Profile() as profile:
-        Snapshot.from_bytes(data)
+        Snapshot.from_bytes(data, KEY)
     assert pstats.Stats(profile).total_calls < 6 * len(files)  # type: ignore[attr-defined]  # not in typeshed
     with pytest.raises(ConfigurationError):
-        Snapshot.from_bytes(stored({**FIRST_FORMAT, "format": 2}))
+        read_snapshot({**stored(), "format": 2})
     assert gc.isenabled()
 
 
-def change(data: bytes) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(data)
-    return read
+Path = tuple[Union[str, int], ...]
 
 
-@pytest.mark.parametrize("newer", [{"format": 2}, {"format": "1b"}, {"columns_hidden": ["v"]}])
-@pytest.mark.parametrize(
-    ("read", "written"),
-    [
-        (lambda data: Snapshot.from_bytes(stored(data)), FIRST_FORMAT),
-        (lambda data: ChangeRecord.from_bytes(json.dumps(data).encode()), change(change_record().to_bytes())),
-    ],
-)
+def part_of(data: Any, path: Path) -> dict[str, Any]:
+    for step in path:
+        data = data[step]
+    found: dict[str, Any] = data
+    return found
+
+
+PARTS: list[Path] = [
+    (),
+    ("files", 0),
+    ("tombstones", 0),
+    ("history",),
+    ("history", "field_ids"),
+    ("field_ids",),
+    ("iceberg",),
+    ("iceberg", "manifests", 0),
+    ("erased", 0),
+]
+RECORD_PARTS: list[Path] = [(), ("books",), ("added", 0), ("drift", 0)]
+READERS = [
+    *((read_snapshot, stored, path) for path in PARTS),
+    *((read_record, stored_record, path) for path in RECORD_PARTS),
+]
+
+
+@pytest.mark.parametrize(("read", "written", "path"), READERS)
 def test_what_a_newer_version_wrote_is_refused(
-    read: Callable[[dict[str, Any]], object], written: dict[str, Any], newer: dict[str, Any]
+    read: Callable[[Any], object], written: Callable[[], Any], path: Path
 ) -> None:
-    read(written)
+    data = written()
+    part_of(data, path)["hidden"] = ["v"]
+    with pytest.raises(ConfigurationError, match=r"newer version of cdclake .*Deploy") as refused:
+        read(data)
+    assert refused.value.details["file"] == KEY
+
+
+@pytest.mark.parametrize("number", [2, "1b", None])
+@pytest.mark.parametrize(("read", "written"), [(read_snapshot, stored), (read_record, stored_record)])
+def test_an_unknown_format_is_refused(
+    read: Callable[[Any], object], written: Callable[[], Any], number: object
+) -> None:
     with pytest.raises(ConfigurationError, match=r"newer version of cdclake .*Deploy"):
-        read({**written, **newer})
+        read({**written(), "format": number})
+
+
+@pytest.mark.parametrize(("read", "written", "path"), READERS)
+def test_what_lacks_a_field_is_refused(read: Callable[[Any], object], written: Callable[[], Any], path: Path) -> None:
+    for name in part_of(written(), path):
+        data = written()
+        del part_of(data, path)[name]
+        with pytest.raises(
+            IntegrityError, match=r"is damaged, or a version before the first release.*Restore"
+        ) as refused:
+            read(data)
+        assert refused.value.details["file"] == KEY
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"files": None}, {"files": [None]}, {"field_ids": []}, {"schema": 7}, {"history": {"schema": 7}}]
+)
+def test_values_of_other_types_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(IntegrityError, match="is damaged"):
+        read_snapshot({**stored(), **wrong})
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"{}", b"\xff", SNAPSHOT.to_bytes()[:-9]])
+def test_what_is_damaged_is_refused(data: bytes) -> None:
+    for read in (
+        lambda: Snapshot.from_bytes(data, KEY),
+        lambda: Snapshot.from_bytes(gzip.compress(data), KEY),
+        lambda: ChangeRecord.from_bytes(data, KEY),
+    ):
+        with pytest.raises(IntegrityError, match="is damaged") as refused:
+            read()
+        assert refused.value.details["file"] == KEY

@@ -152,7 +152,7 @@ def rewrite_snapshots(log: ChangeLog, head: int, replacement: Replacement, keep_
         after = replacement.apply_to(snapshot)
         if after != snapshot:
             old = log.store.get(record.snapshot_key) or b""
-            if Snapshot.from_bytes(old) != snapshot:
+            if Snapshot.from_bytes(old, record.snapshot_key) != snapshot:
                 raise overtaken(record.snapshot_key)
             replace_object(log.store, record.snapshot_key, after.to_bytes(), old)
             changed += 1

@@ -70,7 +70,8 @@ class ChangeLog:
         newest = self._newest_read
         if newest and newest.change == change:
             return newest
-        record = ChangeRecord.from_bytes(self._read(self.layout.change_key(change)))
+        key = self.layout.change_key(change)
+        record = ChangeRecord.from_bytes(self._read(key), key)
         if newest is None or change > newest.change:
             self._newest_read = record
         return record
@@ -114,7 +115,7 @@ class ChangeLog:
         data = self.store.get(key)
         if data is None:
             self.require_retained(change)
-        return Snapshot.from_bytes(data if data is not None else self._read(key))
+        return Snapshot.from_bytes(data if data is not None else self._read(key), key)
 
     def require_retained(self, change: int) -> None:
         """Check that a change is retained.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from cdclake.errors import BooksError
 from cdclake.model.drift import ColumnDrift
 from cdclake.model.layout import HISTORY, is_in_history
-from cdclake.model.stored_json import FORMAT, read_stored
+from cdclake.model.stored_json import FORMAT, from_fields, parse_stored, reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -266,19 +266,22 @@ class ChangeRecord:
         return (json.dumps(data, indent=1) + "\n").encode()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> ChangeRecord:
+    def from_bytes(cls, data: bytes, key: str) -> ChangeRecord:
         """Inverse of `to_bytes`.
+
+        Args:
+            key: Key of the record, for errors.
 
         Raises:
             ConfigurationError: A newer version of cdclake wrote it.
+            IntegrityError: It is damaged.
         """
-        read = read_stored(data, cls, "change record of the table")
-        read["kind"] = ChangeKind(read["kind"])
-        read["books"] = Books(**read["books"])
-        added: list[dict[str, str]] = read["added"]
-        read["added"] = tuple(StagedFile(**file) for file in added)
-        for name in ("raw_files", "retired", "restored", "too_late", "quarantine"):
-            read[name] = tuple(read[name])
-        read["missing_columns"] = tuple(read.get("missing_columns", ()))
-        read["drift"] = tuple(ColumnDrift(**one) for one in read.get("drift", ()))
-        return cls(**read)
+        with reading("change record of a table", key):
+            read = parse_stored(data, cls)
+            read["kind"] = ChangeKind(read["kind"])
+            read["books"] = from_fields(Books, read["books"])
+            read["added"] = tuple(from_fields(StagedFile, file) for file in read["added"])
+            read["drift"] = tuple(from_fields(ColumnDrift, one) for one in read["drift"])
+            for name in ("raw_files", "retired", "restored", "too_late", "quarantine", "missing_columns"):
+                read[name] = tuple(read[name])
+            return cls(**read)

@@ -10,7 +10,7 @@ import gc
 import gzip
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
@@ -20,7 +20,7 @@ from cdclake.model.iceberg.table import IcebergFiles
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import RawKind, file_order
 from cdclake.model.schema import Column, Schema, clashes
-from cdclake.model.stored_json import FORMAT, read_stored
+from cdclake.model.stored_json import FORMAT, check_fields, from_fields, parse_stored, reading
 from cdclake.model.table.state import TableState
 from cdclake.printable import shell_word
 
@@ -42,12 +42,6 @@ _ANY_ZONE = timedelta(days=1)
 _GZIP_LEVEL = 3
 """Level 9 takes ten times as long, for a fifth less."""
 
-_NEGATIVE_ZERO, _ZERO = "-0", "0"
-"""Leading keys of -0.0 in files of earlier versions and of both zeros now. No number's text sorts below the first."""
-
-BELOW_POSITIONS = "!"
-"""`Snapshot.forgotten` if some delete was forgotten whose position is unknown; below every position of a change row."""
-
 
 @dataclass(frozen=True)
 class DataFile:
@@ -61,8 +55,7 @@ class DataFile:
         key_min: Smallest leading key, see `cdclake.lake.storage.keys`; None if unknown, or if the table has no key.
         key_max: Largest leading key.
         deleted: Number of soft-deleted rows.
-        key_columns: Number of key columns in these bounds: all, but only the first in files of earlier versions.
-        has_field_ids: Whether its columns have `FieldIds`; not in adopted files, and in those of earlier versions.
+        has_field_ids: Whether its columns have `FieldIds`; not in adopted files.
     """
 
     path: str
@@ -72,24 +65,20 @@ class DataFile:
     key_min: KeyValue = None
     key_max: KeyValue = None
     deleted: int = 0
-    key_columns: int = 1
     has_field_ids: bool = False
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> DataFile:
         """Inverse of `dataclasses.asdict`.
 
-        Attributes that an earlier version did not have need `__init__`. It takes several times as long as handing over
-        the parsed JSON, and a large table has 100,000 files.
+        `__init__` takes several times as long as handing over the parsed JSON, and a large table has 100,000 files.
 
         Args:
             data: The JSON; it belongs to the file from now on.
         """
-        data["partition"] = tuple(data["partition"])
-        if data["key_min"] == _NEGATIVE_ZERO:
-            data["key_max"] = max(data["key_max"], _ZERO)
         if data.keys() != cls.__dataclass_fields__.keys():
-            return cls(**data)
+            check_fields(data, cls)
+        data["partition"] = tuple(data["partition"])
         file = object.__new__(cls)
         object.__setattr__(file, "__dict__", data)
         return file
@@ -110,9 +99,8 @@ class TombstoneFile:
         newest: Greatest `file_order` of the change files with these deletes.
         key_min: Smallest leading key.
         key_max: Largest.
-        key_types: Types of the key columns when it was written; empty if unknown, in files of earlier versions.
-        key_columns: As for `DataFile`.
-        last: Greatest position; empty if unknown, in files of earlier versions.
+        key_types: Types of the key columns that its keys are encoded for.
+        last: Greatest position.
     """
 
     key: str
@@ -120,14 +108,14 @@ class TombstoneFile:
     newest: str
     key_min: KeyValue
     key_max: KeyValue
-    key_types: tuple[str, ...] = ()
-    key_columns: int = 1
-    last: str = ""
+    key_types: tuple[str, ...]
+    last: str
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TombstoneFile:
         """Inverse of `dataclasses.asdict`."""
-        return cls(**{**data, "key_types": tuple(data.get("key_types", ()))})
+        file = from_fields(cls, data)
+        return replace(file, key_types=tuple(file.key_types))
 
 
 @dataclass(frozen=True)
@@ -167,6 +155,7 @@ class History:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> History:
         """Inverse of `to_json`."""
+        check_fields(data, cls)
         opened, closed = (tuple(DataFile.from_json(file) for file in data[name]) for name in ("open", "closed"))
         return cls(
             Schema.from_json(data["schema"]),
@@ -175,8 +164,8 @@ class History:
             closed,
             tuple(data["loads"]),
             data["since"],
-            FieldIds(**data.get("field_ids", {})),
-            IcebergFiles.from_json(data["iceberg"]) if data.get("iceberg") else None,
+            from_fields(FieldIds, data["field_ids"]),
+            IcebergFiles.from_json(data["iceberg"]) if data["iceberg"] else None,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -207,14 +196,15 @@ class ErasedKeys:
     columns: tuple[str, ...]
     secret_id: str
     hashes: tuple[str, ...]
-    through: str = ""
-    last: str = ""
-    ordering: str = ""
+    through: str
+    last: str
+    ordering: str
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ErasedKeys:
         """Inverse of `vars`."""
-        return cls(**{**data, "columns": tuple(data["columns"]), "hashes": tuple(data["hashes"])})
+        erased = from_fields(cls, data)
+        return replace(erased, columns=tuple(erased.columns), hashes=tuple(erased.hashes))
 
     def is_later_than(self, file: RawFile, written_utc: datetime) -> bool:
         """Whether the erasure is later than all rows of a raw file.
@@ -242,9 +232,9 @@ class Snapshot:
         partition_key: Partition columns.
         order_column: Column that orders change rows; empty if only file and row number do.
         order_type: Type that the ordering column had when the table was loaded. Positions are encoded for it. Empty if
-            there is no such column in the table, or in snapshots of earlier versions, which refer to `schema`.
+            there is no such column in the table, or if it was adopted, until its first change.
         ordering: What orders the change rows since the full load, see `cdclake.lake.raw.reader.Inspection`. Empty if
-            there are none, or in snapshots of earlier versions.
+            there are none.
         watermark: Relative key of the last applied change file in order; empty if none.
         applied_files: Relative keys of the applied change files of the late window, in order. After an erasure in older
             files, those too.
@@ -255,16 +245,16 @@ class Snapshot:
         forgotten: Greatest position of a tombstone that was dropped since the full load; empty if none was.
         load_in_quarantine: Whether rows of the full load are in quarantine, from where they may still be released.
         identities: `RawFile.identity` by relative key, for the files in `applied_files` and `full_load_files`, and for
-            those of the late window up to the floor. Those of earlier versions and of rewritten files are missing.
+            those of the late window up to the floor. Those of rewritten files are missing.
         full_load_files: Relative keys of the files of the last full load.
         full_load_utc: When the newest of them was written, `yyyy-mm-dd HH:MM:SS`; empty if none.
         files: The live data files.
         history: The history; None if the table never had one.
-        source: Columns of the newest raw file applied; None if unknown, as in snapshots of earlier versions.
+        source: Columns of the newest raw file applied; None if unknown, as after an adoption.
         added: By column that a change added since the full load, a `file_order`: that of the watermark before the
             change, or of the change's first file with the column if that is later. Updates of files up to it did not
-            send the column, unless their positions show that they did. Columns are missing that earlier versions added,
-            or that changes added while `MissingColumns` was `null`.
+            send the column, unless their positions show that they did. Columns are missing that changes added while
+            `MissingColumns` was `null`.
         field_ids: Of the columns in its files.
         iceberg: The manifests of its files; None if the table is no Iceberg table.
         erased: Erased keys whose older rows may still arrive. A rollback keeps them.
@@ -351,28 +341,30 @@ class Snapshot:
         return gzip.compress(text.encode(), _GZIP_LEVEL, mtime=0)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Snapshot:
+    def from_bytes(cls, data: bytes, key: str) -> Snapshot:
         """Inverse of `to_bytes`.
+
+        Args:
+            key: Key of the snapshot, for errors.
 
         Raises:
             ConfigurationError: A newer version of cdclake wrote it.
+            IntegrityError: It is damaged.
         """
-        with _garbage_stays():
+        with reading("snapshot of a table", key), _garbage_stays():
             return cls._from_bytes(data)
 
     @classmethod
     def _from_bytes(cls, data: bytes) -> Snapshot:
-        read = read_stored(gzip.decompress(data), cls, "snapshot of the table")
-        read.setdefault("forgotten", BELOW_POSITIONS if read["horizon"] else "")
+        read = parse_stored(gzip.decompress(data), cls)
         read["schema"] = Schema.from_json(read["schema"])
         read["files"] = tuple(DataFile.from_json(file) for file in read["files"])
         read["tombstones"] = tuple(TombstoneFile.from_json(file) for file in read["tombstones"])
-        read["source"] = Schema.from_json(read["source"]) if read.get("source") else None
-        read["field_ids"] = FieldIds(**read.get("field_ids", {}))
-        read["iceberg"] = IcebergFiles.from_json(read["iceberg"]) if read.get("iceberg") else None
-        read["erased"] = tuple(ErasedKeys.from_json(one) for one in read.get("erased", ()))
-        history = read.get("history")
-        read["history"] = History.from_json(history) if history else None
+        read["source"] = Schema.from_json(read["source"]) if read["source"] else None
+        read["field_ids"] = from_fields(FieldIds, read["field_ids"])
+        read["iceberg"] = IcebergFiles.from_json(read["iceberg"]) if read["iceberg"] else None
+        read["erased"] = tuple(ErasedKeys.from_json(one) for one in read["erased"])
+        read["history"] = History.from_json(read["history"]) if read["history"] else None
         for name in ("primary_key", "partition_key", "applied_files", "full_load_files"):
             read[name] = tuple(read[name])
         return cls(**read)

@@ -113,7 +113,7 @@ def test_show_as_json_is_the_change_record_with_its_content_change(cdclake, stor
     assert (shown.pop("table"), shown.pop("shows"), shown.pop("retained")) == ("shop.store", 2, True)
     record = store.log.record(2)
     assert shown["seconds"].keys() >= {*record.seconds, "publish"}
-    assert ChangeRecord.from_bytes(json.dumps({**shown, "seconds": record.seconds}).encode()) == record
+    assert ChangeRecord.from_bytes(json.dumps({**shown, "seconds": record.seconds}).encode(), "key") == record
 
 
 def test_show_prints_the_reason_of_a_rollback(cdclake, store):

@@ -136,13 +136,13 @@ def test_the_number_of_tombstone_files_grows_with_the_logarithm_of_the_deletes()
         plan = plan_tombstones(files, 10, oldest="")
         rows = 10 + sum(file.rows for file in plan.merged)
         written += rows
-        files = (*plan.kept, TombstoneFile(str(change_number), rows, "20240305-000000000.csv", 1, 9))
+        files = (*plan.kept, TombstoneFile(str(change_number), rows, "20240305-000000000.csv", 1, 9, ("int",), "last"))
         assert len(files) <= 10
     assert sum(file.rows for file in files) == 5000
     assert written < 5000 * 10
 
 
 def test_a_change_without_deletes_writes_no_tombstones() -> None:
-    old = TombstoneFile("k", 5, "20240305-000000000.csv", 1, 9)
+    old = TombstoneFile("k", 5, "20240305-000000000.csv", 1, 9, ("int",), "last")
     plan = plan_tombstones([old], 0, oldest="20240301-000000")
     assert (plan.kept, plan.merged, plan.needed) == ((old,), (), False)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.storage import reader, wanted_keys
-from cdclake.lake.storage.keys import row_keys
 from cdclake_devkit.oracle import merge
 from tests.lake.table import Table, by_key
 
@@ -50,17 +47,6 @@ def probed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return paths
 
 
-def forget_columns(table: Table) -> None:
-    """Make the newest snapshot one of an earlier version, whose bounds cover the first key column."""
-    snapshot = table.log.snapshot(table.log.head())
-    files = []
-    for file in snapshot.files:
-        low, high = (str(bound).partition("\0")[0] for bound in (file.key_min, file.key_max))
-        files.append(replace(file, key_min=low, key_max=high, key_columns=1))
-    record = table.log.record(snapshot.change)
-    table.log.store.put(record.snapshot_key, replace(snapshot, files=tuple(files)).to_bytes())
-
-
 def test_a_full_load_becomes_files_whose_key_ranges_are_apart(table: Table) -> None:
     files = table.log.snapshot(1).files
     bounds = sorted((file.key_min, file.key_max) for file in files)
@@ -81,32 +67,6 @@ def test_newest_rows_of_each_tenant_leave_the_ranges_apart(table: Table) -> None
         table.apply_file(f"20240305-10150000{number}.parquet", [*inserts, *updates])
     bounds = sorted((file.key_min, file.key_max) for file in table.log.snapshot(6).files)
     assert all(before[1] < after[0] for before, after in zip(bounds, bounds[1:]))  # type: ignore[operator]
-
-
-def test_rows_of_an_earlier_version_s_lake_are_found(table: Table, probed: list[str]) -> None:
-    forget_columns(table)
-    table.apply_file("20240305-101500000.parquet", [("U", row(1, 7, "new")), ("D", row(2, 8)), ("I", row(2, ROWS))])
-    texts = {(one.row["tenant"], one.row["id"]): one.row["text"] for one in table.rows()}
-    assert len(texts) == TENANTS * ROWS
-    assert (texts["t1", 7], ("t2", 8) in texts, ("t2", ROWS) in texts) == ("new", False, True)
-    assert len(probed) < len(table.log.snapshot(1).files), "the first column still rules files out"
-
-
-def test_a_delete_that_an_earlier_version_remembered_is_found(table: Table) -> None:
-    table.apply_file("20240305-101500000.parquet", [("D", row(1, 7))])
-    snapshot = table.log.snapshot(2)
-    (file,) = snapshot.tombstones
-    path = table.lake / file.key
-    rows = pq.read_table(path)
-    leading = rows.schema.get_field_index("_route")
-    pq.write_table(rows.set_column(leading, "_route", pa.array(["t1"])), path, store_schema=False)
-    old = replace(file, key_min="t1", key_max="t1", key_columns=1, key_types=())
-    table.log.store.put(table.log.record(2).snapshot_key, replace(snapshot, tombstones=(old,)).to_bytes())
-
-    table.apply_file("20240305-101400000.parquet", [("U", row(1, 7, "late"))])
-
-    assert ("t1", 7) not in {(one.row["tenant"], one.row["id"]) for one in table.rows()}
-    assert row_keys([pa.array(["t1"]), pa.array([7])])[1].to_pylist() == ["2:t1:1:7"], "as stored"
 
 
 @pytest.mark.parametrize("limit_bytes", [0, 1 << 20])

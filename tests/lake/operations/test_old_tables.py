@@ -107,7 +107,7 @@ def add_tombstones(table: Table) -> None:
     positions = pa.array([position(FIRST, number) for number in range(TOMBSTONES)])
     rows = pa.table({LEADING_KEY: keys, KEY: keys, POSITION: positions})
     kept = rows.filter(pa.compute.greater_equal(rows[KEY], 1000))
-    file = write_tombstone_file(fs, table.layout.tombstones_key(2, "old") + ".parquet", kept, FIRST, ("bigint",), 1)
+    file = write_tombstone_file(fs, table.layout.tombstones_key(2, "old") + ".parquet", kept, FIRST, ("bigint",))
     snapshot = table.log.snapshot(2)
     write_snapshot(table, replace(snapshot, tombstones=(*snapshot.tombstones, file)))
 

@@ -295,7 +295,8 @@ def _read_lake_file(seed: Seed, content: bytes) -> str:
     keys = pa.chunked_array([KEYS.cast(to_arrow(seed.item["kind"])).take(pa.array([3, 17, 18]))])
     try:
         if seed.name.startswith(TOMBSTONES):
-            file = TombstoneFile(key, ROWS, "20240305-101500123", keys[0].as_py(), keys[2].as_py(), shape.key_types, 1)
+            bounds = keys[0].as_py(), keys[2].as_py()
+            file = TombstoneFile(key, ROWS, "20240305-101500123", *bounds, shape.key_types, "last")
             found = find_tombstones(fs, [file], keys, keys, shape).num_rows
             read_tombstone_file(fs, key)
         else:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
-import json
 import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -20,7 +18,6 @@ from cdclake.errors import ConfigurationError, LakeFilesError
 from cdclake.lake.scd2.closed_files import MAX_SMALL_FILES
 from cdclake.lake.scd2.versions import times_of
 from cdclake.model.layout import LakeLayout
-from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.name import TableName
 from tests.lake.merge.published_scd import CHANGES, TYPE_1
 from tests.lake.over_time import TableOverTime
@@ -430,14 +427,6 @@ def test_a_table_in_the_folder_of_a_history_is_refused(table: Table, monkeypatch
         change(table, FEBRUARY, ("I", row(2, "b")))
     with pytest.raises(ConfigurationError, match="history"):  # what repair and adopt call
         compare(table.log, ())
-
-
-def test_snapshots_from_before_there_were_histories_can_be_read() -> None:
-    now = Snapshot(change=3)
-    data = json.loads(gzip.decompress(now.to_bytes()))
-    del data["history"]
-    assert Snapshot.from_bytes(gzip.compress(json.dumps(data).encode())) == now
-    assert now.all_files == ()
 
 
 def test_versions_are_in_folders_by_month(table: Table) -> None:

@@ -1,4 +1,4 @@
-"""Tombstone files: what a task reads of them. Those of earlier versions do not name the types of their keys."""
+"""Tombstone files: what a task reads of them, also after key columns became wider."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from cdclake.lake.storage.tombstones import (
 from cdclake.lake.storage.types import from_arrow, to_arrow
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import Column, Schema
-from cdclake.model.snapshot import TombstoneFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyarrow.fs import FileSystem
+
+    from cdclake.model.snapshot import TombstoneFile
 
 DELETED = "202403051200000000|20240305-120000000/f.csv|0000000000"
 
@@ -39,12 +40,13 @@ def shape_of(*kinds: str) -> TableShape:
     return TableShape(Schema(columns), tuple(column.name for column in columns), ())
 
 
-def stored(folder: Path, leading: list[Any], keys: list[Any]) -> tuple[FileSystem, TombstoneFile]:
-    """A file as earlier versions wrote it, with exact bounds."""
+def stored(
+    folder: Path, leading: list[Any], keys: list[Any], types: tuple[str, ...]
+) -> tuple[FileSystem, TombstoneFile]:
+    """A file of deletes, given the types that the keys are encoded for."""
     rows = pa.table({LEADING_KEY: leading, KEY: keys, POSITION: [DELETED] * len(keys)})
-    pq.write_table(rows, folder / "old.parquet", store_schema=False)
-    file = TombstoneFile("old.parquet", len(keys), "20240305-120000000/f.csv", min(leading), max(leading))
-    return lake_filesystem(folder.as_uri()).open(), file
+    fs = lake_filesystem(folder.as_uri()).open()
+    return fs, write_tombstone_file(fs, "old.parquet", rows, "20240305-120000000/f.csv", types)
 
 
 def found(fs: FileSystem, file: TombstoneFile, shape: TableShape, *key: Any) -> int:
@@ -73,7 +75,7 @@ def test_a_task_reads_only_row_groups_that_may_contain_its_keys(
     limits = EngineLimits(tombstone_group_rows=2)
     deletes, fs, shape = deletes_of(keys, kind), LocalFileSystem(), shape_of(from_arrow(kind) or "")
     file = write_tombstone_file(
-        fs, str(tmp_path / "deletes.parquet"), deletes, "20240305-101500000", shape.key_types, 1, limits
+        fs, str(tmp_path / "deletes.parquet"), deletes, "20240305-101500000", shape.key_types, limits
     )
     read: list[int] = []
     read_row_group = pq.ParquetFile.read_row_group
@@ -93,33 +95,35 @@ def test_a_task_reads_only_row_groups_that_may_contain_its_keys(
 
 
 @pytest.mark.parametrize(
-    ("kind", "key", "other"),
+    ("kind", "was", "key", "other"),
     [
-        ("bigint", 5, "6"),
-        ("string", "5.0", "5"),
-        ("decimal(10,0)", "5", "6"),
-        ("decimal(12,2)", "5.00", "5.01"),
-        ("decimal(12,2)", "5", "50"),  # the column became wider since
-        ("decimal(12,2)", 5, "50"),  # likewise, from an integer
-        ("double", "0.1", "0.2"),
-        ("double", "-0", "0.1"),
+        ("bigint", "bigint", 5, "6"),
+        ("bigint", "int", 5, "6"),
+        ("string", "string", "5.0", "5"),
+        ("decimal(10,0)", "decimal(10,0)", "5", "6"),
+        ("decimal(12,2)", "decimal(12,2)", "5.00", "5.01"),
+        ("decimal(12,2)", "decimal(10,0)", "5", "50"),
+        ("decimal(12,2)", "int", 5, "50"),
+        ("double", "double", "0.1", "0.2"),
+        ("double", "float", "0.5", "0.1"),
     ],
 )
-def test_the_stored_key_of_a_delete_is_found(tmp_path: Path, kind: str, key: Any, other: str) -> None:
-    fs, file = stored(tmp_path, [key], [key])
+def test_the_stored_key_of_a_delete_is_found(tmp_path: Path, kind: str, was: str, key: Any, other: str) -> None:
+    fs, file = stored(tmp_path, [key], [key], (was,))
     assert found(fs, file, shape_of(kind), str(key)) == 1
     assert found(fs, file, shape_of(kind), other) == 0
 
 
 def test_the_stored_key_of_several_columns_is_found(tmp_path: Path) -> None:
-    fs, file = stored(tmp_path, ["a:b"], ["3:a:b:1:5:2:-0"])
+    types = "string", "decimal(10,0)", "double"
+    fs, file = stored(tmp_path, ["a:b\0005\0000"], ["3:a:b:1:5:1:0"], types)
     shape = shape_of("string", "decimal(12,2)", "double")
     assert found(fs, file, shape, "a:b", "5", "0") == 1
     assert found(fs, file, shape, "a:b", "5", "1") == 0
 
 
 def test_merged_files_have_the_keys_of_the_types_now(tmp_path: Path) -> None:
-    fs, file = stored(tmp_path, [5, 6], [5, 6])
+    fs, file = stored(tmp_path, [5, 6], [5, 6], ("int",))
     shape = shape_of("decimal(12,2)")
     new = tombstone_schema(shape).empty_table()
     merged = write_tombstones(fs, "new.parquet", TombstonePlan((), (file,), "", True), new, shape)[0]

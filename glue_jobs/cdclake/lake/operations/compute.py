@@ -34,7 +34,7 @@ from cdclake.lake.raw.first_lines import columns_for_error, require_shared_colum
 from cdclake.lake.raw.reader import fetch_raw_file, inspect_raw_file, read_raw
 from cdclake.lake.raw.suppression import Suppression
 from cdclake.lake.storage.key_ranges import without_key_ranges
-from cdclake.lake.storage.keys import secret_id, with_leading_bounds
+from cdclake.lake.storage.keys import secret_id
 from cdclake.lake.storage.partitions import convert_partition
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.change import ChangeKind
@@ -395,11 +395,10 @@ def compute(
     seconds = {"list": round(time.perf_counter() - started, 3)}
     full_load, change = loaded_utc is not None, before.change + 1
     shape = shape.with_field_ids(before.field_ids, before.schema)
-    files = () if full_load else with_leading_bounds(_with_partitions(before, shape), len(shape.primary_key))
+    files = () if full_load else _with_partitions(before, shape)
     type_changes = has_type_change(before.schema, shape.schema)
     if type_changes:
         files = without_key_ranges(files)
-        before = _with_key_types(before)
     becomes_iceberg = run.settings.readers.open_iceberg and not before.iceberg
     outdated = (
         i
@@ -498,8 +497,8 @@ def _oldest_tombstone(run: TableRun, before: Snapshot) -> str:
 def _with_partitions(before: Snapshot, shape: TableShape) -> tuple[DataFile, ...]:
     """The data files with the partitions in which their rows belong.
 
-    These differ from the partitions that they are in if a partition column becomes wider. Earlier versions left such
-    files where they were.
+    These differ from the partitions that they are in if a partition column becomes wider, or if the files were adopted:
+    other jobs may name a value differently.
     """
     was, now = ([_type_of(name, schema) for name in before.partition_key] for schema in (before.schema, shape.schema))
     partitions = {file.partition for file in before.files}
@@ -509,12 +508,4 @@ def _with_partitions(before: Snapshot, shape: TableShape) -> tuple[DataFile, ...
     return tuple(
         file if file.partition == converted[file.partition] else replace(file, partition=converted[file.partition])
         for file in before.files
-    )
-
-
-def _with_key_types(before: Snapshot) -> Snapshot:
-    """The snapshot with the types for which the keys of an earlier version's tombstones are encoded."""
-    types = TableShape(before.schema, before.primary_key, before.partition_key).key_types
-    return replace(
-        before, tombstones=tuple(replace(file, key_types=file.key_types or types) for file in before.tombstones)
     )

@@ -14,7 +14,6 @@ from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.scd2.tasks import HistoryPlan
 from cdclake.lake.scd2.versions import history_field_ids
 from cdclake.lake.storage.key_ranges import without_key_ranges
-from cdclake.lake.storage.keys import with_leading_bounds
 from cdclake.model.names import Attribute
 from cdclake.model.schema import Schema, merge_schemas
 from cdclake.model.snapshot import History
@@ -22,8 +21,6 @@ from cdclake.model.table.state import TableState
 from cdclake.model.versions import OWN_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cdclake.lake.merge.read_changes import Locations
     from cdclake.lake.operations.request import Rewrite
     from cdclake.lake.operations.table_run import TableRun
@@ -78,7 +75,7 @@ def plan_history(
     # Files of a folder lack the partition columns.
     becomes_iceberg = existing is not None and existing.iceberg is None and run.settings.readers.open_iceberg
     files = (existing.open, existing.closed) if existing else ((), ())
-    opened, closed = (_files_to_read(versions, len(shape.primary_key), type_changes) for versions in files)
+    opened, closed = map(without_key_ranges, files) if type_changes else files
     return HistoryPlan(
         change=change,
         open_files=opened,
@@ -164,12 +161,6 @@ def _staging(run: TableRun, change: int) -> str:
     if run.settings.readers.list_folder:
         return run.layout.staging_prefix(change, run.run_id) + "history-"
     return run.layout.history.iceberg_data_prefix(change, run.run_id)
-
-
-def _files_to_read(files: Sequence[DataFile], key_columns: int, type_changes: bool) -> tuple[DataFile, ...]:
-    """Data files with bounds of all key columns; without bounds if their keys are encoded in another way."""
-    bounded = with_leading_bounds(files, key_columns)
-    return without_key_ranges(bounded) if type_changes else bounded
 
 
 def last_full_load_utc(before: Snapshot) -> datetime | None:

@@ -23,7 +23,6 @@ from cdclake.lake.storage.keys import (
     matches,
     may_contain,
     row_keys,
-    with_leading_bounds,
 )
 from cdclake.lake.storage.reader import batches_of
 from cdclake.lake.storage.types import cast_column
@@ -174,11 +173,8 @@ class KeyFilter:
         """Whether a file may contain one of the keys, according to its bounds."""
         if not self.has_bounds or file.key_min is None or file.key_max is None:
             return True
-        if isinstance(file, TombstoneFile):
-            if not has_usable_bounds(file, self.shape.key_types):
-                return True
-        else:
-            file = with_leading_bounds([file], len(self.shape.primary_key))[0]
+        if isinstance(file, TombstoneFile) and not has_usable_bounds(file, self.shape.key_types):
+            return True
         return any(may_contain(file, value, value) for value in self.leading_keys.to_pylist())
 
     def mask(self, rows: pa.Table, partition: Partition) -> pa.ChunkedArray | pa.Array:

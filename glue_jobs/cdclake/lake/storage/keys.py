@@ -13,7 +13,6 @@ from __future__ import annotations
 import hmac
 import json
 import math
-from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -159,25 +158,6 @@ def key_range_of_columns(ranges: Sequence[tuple[KeyValue, KeyValue]]) -> tuple[K
     return low_text, high_text if len(known) == len(ranges) else high_text + _AFTER_END
 
 
-def with_leading_bounds(files: Sequence[DataFile], columns: int) -> tuple[DataFile, ...]:
-    """The same files with bounds that compare with leading keys of some columns.
-
-    Args:
-        columns: Number of key columns. The bounds of files of earlier versions cover only the first one.
-    """
-    if all(file.key_columns >= columns for file in files):
-        return tuple(files)
-    unknown = [(None, None)] * (columns - 1)
-    converted = []
-    for file in files:
-        if file.key_columns < columns:
-            low, high = key_range_of_columns([(file.key_min, file.key_max), *unknown])
-            converted.append(replace(file, key_min=low, key_max=high, key_columns=columns))
-        else:
-            converted.append(file)
-    return tuple(converted)
-
-
 def part_of(leading_keys: pa.Array, column: int, kind: pa.DataType) -> pa.Array:
     """One column of leading keys of several columns, as `comparable` returns it.
 
@@ -301,8 +281,6 @@ def may_contain(file: DataFile | TombstoneFile, low: KeyValue, high: KeyValue) -
 
 def has_usable_bounds(file: TombstoneFile, types: Sequence[str]) -> bool:
     """Whether a file's key range compares with leading keys of columns of these types."""
-    if file.key_columns != len(types):
-        return False
     return file.key_types == tuple(types) or not any(map(text_depends_on_type, types))
 
 

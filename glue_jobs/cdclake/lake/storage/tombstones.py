@@ -31,7 +31,7 @@ from cdclake.lake.storage.parquet.footer import footer_of, from_plain
 from cdclake.lake.storage.reader import lake_file, parquet_file
 from cdclake.lake.storage.writer import COMPRESSION
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.snapshot import BELOW_POSITIONS, TombstoneFile
+from cdclake.model.snapshot import TombstoneFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,7 +83,7 @@ def plan_tombstones(
     while new_rows and remembered and remembered[-1].rows <= min(2 * rows, limits.tombstone_file_rows - rows):
         merged.insert(0, remembered.pop())
         rows += merged[0].rows
-    forgotten = max((file.last or BELOW_POSITIONS for file in files if file.newest < oldest), default="")
+    forgotten = max((file.last for file in files if file.newest < oldest), default="")
     return TombstonePlan(tuple(remembered), tuple(merged), oldest, bool(new_rows), forgotten)
 
 
@@ -120,11 +120,10 @@ def tombstone_schema(shape: TableShape) -> pa.Schema:
 
 def _converted(rows: pa.Table, file: TombstoneFile, shape: TableShape) -> pa.Table:
     """Rows of a file, with the keys as the table encodes them now."""
-    if file.key_types == shape.key_types and file.key_columns == len(shape.key_types):
+    if file.key_types == shape.key_types:
         return rows
-    # The keys of an earlier version's file may be encoded for several types: they are parsed as numbers, too.
     leading_keys, keys = (rows[name].combine_chunks() for name in (LEADING_KEY, KEY))
-    leading_keys, keys = convert_keys(leading_keys, keys, file.key_types or shape.key_types, shape.key_types)
+    leading_keys, keys = convert_keys(leading_keys, keys, file.key_types, shape.key_types)
     return pa.table([leading_keys, keys, rows[POSITION]], schema=tombstone_schema(shape))
 
 
@@ -173,8 +172,7 @@ def write_tombstones(
         forgotten = pc.max(rows.filter(pc.invert(is_kept))[POSITION]).as_py() or ""
         orders, rows = orders.filter(is_kept), rows.filter(is_kept)
     newest = pc.max(orders).as_py() or plan.oldest
-    key_types = shape.key_types
-    return write_tombstone_file(fs, key, rows, newest, key_types, len(key_types), shape.limits), forgotten
+    return write_tombstone_file(fs, key, rows, newest, shape.key_types, shape.limits), forgotten
 
 
 def write_tombstone_file(
@@ -183,7 +181,6 @@ def write_tombstone_file(
     rows: pa.Table,
     newest: str,
     key_types: tuple[str, ...],
-    key_columns: int,
     limits: EngineLimits = DEFAULT_LIMITS,
 ) -> TombstoneFile:
     """Write tombstones as one file, sorted by key.
@@ -192,13 +189,12 @@ def write_tombstone_file(
         rows: Leading key, key, position.
         newest: Greatest `file_order` of the change files that the deletes came from.
         key_types: Types of the key columns that the keys are encoded for.
-        key_columns: Number of key columns in the leading keys.
     """
     rows = rows.take(pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
     last = pc.max(rows[POSITION]).as_py() or ""
     with open_output(fs, key) as sink:
         pq.write_table(rows, sink, limits.tombstone_group_rows, compression=COMPRESSION, store_schema=False)
-    return TombstoneFile(key, rows.num_rows, newest, *key_range(rows[LEADING_KEY]), key_types, key_columns, last)
+    return TombstoneFile(key, rows.num_rows, newest, *key_range(rows[LEADING_KEY]), key_types, last)
 
 
 def read_tombstone_file(fs: FileSystem, key: str) -> pa.Table:

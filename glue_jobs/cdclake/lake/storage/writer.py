@@ -173,11 +173,8 @@ class DataFileWriter:
             size_bytes = self._sink.tell()
             self._sink.close()
         low, high = (min(self._bounds), max(self._bounds)) if self._bounds else (None, None)  # type: ignore[type-var]
-        columns = len(self._shape.leading_columns) or 1
         has_ids = bool(self._shape.field_ids)
-        self.written.append(
-            DataFile(key, self._rows, size_bytes, self._partition, low, high, self._deleted, columns, has_ids)
-        )
+        self.written.append(DataFile(key, self._rows, size_bytes, self._partition, low, high, self._deleted, has_ids))
         self._writer, self._sink, self._rows, self._deleted, self._bounds = None, None, 0, 0, []
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
+
+from cdclake.model.stored_json import from_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +67,8 @@ class IcebergFiles:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> IcebergFiles:
         """Inverse of `dataclasses.asdict`."""
-        return cls(**{**data, "manifests": tuple(Manifest(**one) for one in data["manifests"])})
+        files = from_fields(cls, data)
+        return replace(files, manifests=tuple(from_fields(Manifest, one) for one in data["manifests"]))
 
     @property
     def keys(self) -> tuple[str, ...]:

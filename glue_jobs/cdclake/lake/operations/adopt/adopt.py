@@ -137,10 +137,7 @@ def plan_adoption(source: AdoptionSource, on_progress: Callable[[str], None] = l
         partition_key=shape.partition_key,
         order_column=settings.order_column,
         full_load_utc=full_load_utc,
-        files=tuple(
-            replace(file, key_min=low, key_max=high, key_columns=len(shape.primary_key) or 1)
-            for file, (low, high) in zip(files, bounds, strict=True)
-        ),
+        files=tuple(replace(file, key_min=low, key_max=high) for file, (low, high) in zip(files, bounds, strict=True)),
     )
     table = begin_after(table, state.checked_watermark)
     due = pending_changes(table, raw.changes, settings.late_window_hours).due

@@ -243,4 +243,4 @@ def _without_tombstones(fs: FileSystem, match: MatchedTombstones, key: str) -> T
     rows = rows.filter(pc.invert(match.key_filter.tombstone_mask(match.file, rows)))
     if not rows.num_rows:
         return None
-    return write_tombstone_file(fs, key, rows, match.file.newest, match.file.key_types, match.file.key_columns)
+    return write_tombstone_file(fs, key, rows, match.file.newest, match.file.key_types)
