@@ -278,8 +278,8 @@ _PUBLISH = (
         "change-of-a-dead-run-stays-unpublished",
         "publish",
         "commit/roll_forward.py",
-        "        publish(log, record, keep_alive)\n        return change\n",
-        "        return change\n",
+        "        publish(log, log.record(change), keep_alive)\n",
+        "        pass\n",
         ("tests/commit/test_publish.py",),
     ),
     Fault(

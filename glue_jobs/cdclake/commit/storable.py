@@ -14,7 +14,7 @@ from cdclake.model.schema import parse_partition_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from cdclake.model.change import ChangeRecord, StagedFile
+    from cdclake.model.change import StagedFile
     from cdclake.model.layout import LakeLayout
     from cdclake.ports import ObjectStore
 
@@ -39,11 +39,6 @@ def require_storable(
             fault = store.key_fault(key)
             if fault:
                 raise _refusal(layout, file.path, fault, source_row(file.staged_key))
-
-
-def is_publishable(store: ObjectStore, layout: LakeLayout, record: ChangeRecord) -> bool:
-    """Whether the store can hold all new data files of a change in the table's folder."""
-    return not any(store.key_fault(layout.data_key(file.path)) for file in record.added)
 
 
 def _refusal(layout: LakeLayout, path: str, fault: str, where: Mapping[str, object]) -> InputError:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from cdclake.commit.log import ways_back
 from cdclake.commit.quarantine import quarantined_files
-from cdclake.commit.roll_forward import is_withdrawal
 from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.loaded_files import LoadedFiles
 from cdclake.control.plan.open_findings import OpenFindings, can_empty_quarantine
@@ -57,7 +56,7 @@ def unknown_rollback(log: ChangeLog, state: TableState, change: int) -> int:
         return 0
     for number in range(change, max(state.last_change, change - MAX_CHANGES_READ), -1):
         record = log.record(number)
-        if record.kind is ChangeKind.ROLLBACK and not is_withdrawal(record):
+        if record.kind is ChangeKind.ROLLBACK:
             return number
         if record.kind in _BY_RUNS:  # the table was on
             return 0
