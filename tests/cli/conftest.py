@@ -24,7 +24,9 @@ from cdclake_cli.target import Target
 from tests.builders import LakeBuilder
 from tests.moto_buckets import Version, read_bucket, write_bucket
 
-BAD_ROW = b'{"file": "20240302-000000000.csv", "row": 0, "reason": "id is null", "content": {"id": null}}'
+BAD_ROW = (
+    b'{"file": "20240302-000000000.csv", "row": 0, "reason": "id is null", "columns": ["id"], "content": {"id": null}}'
+)
 
 # The runner builds all verbs again for each call, which takes longer than most of them run.
 setattr(testing, "_get_command", cache(get_command))  # noqa: B010 - mypy refuses to assign to a function

@@ -26,7 +26,7 @@ def lake() -> LakeBuilder:
 
 
 def bad_row(file: str, row: int) -> dict[str, Any]:
-    return {"file": file, "row": row, "reason": "bad", "content": "x"}
+    return {"file": file, "row": row, "reason": "bad", "columns": [], "content": "x"}
 
 
 def with_bad_rows(lake: LakeBuilder, *files: int) -> ChangeRecord:

@@ -39,18 +39,21 @@ BAD_ROWS: list[dict[str, object]] = [
         "file": "20240305-180233117.csv",
         "row": 41,
         "reason": "The operation of a change row is not I, U or D",
+        "columns": ["Op"],
         "content": {"Op": "X", "id": "80412", "customer": "<script>document.title = 'owned'</script>", "price": None},
     },
     {
         "file": "20240305-180233117.csv",
         "row": 97,
         "reason": "A value of column price is not a valid decimal(10,2)",
+        "columns": ["price"],
         "content": {"Op": "U", "id": "80467", "customer": "Grace & Söhne", "price": "12,5"},
     },
     {
         "file": "20240305-181502440.csv",
         "row": 3,
         "reason": "The row has 3 fields, and the file's header 4",
+        "columns": [],
         "content": 'U,80471,"Ada <ada@example.com>"',
     },
 ]

@@ -85,11 +85,10 @@ class Orders:
         installation.run_spark_job = run
 
     def forget_identities(self) -> None:
-        """Make the lake and the item those of a version that did not know identities."""
+        """Make the lake and the item know no identities, as of raw files that an erasure has rewritten."""
         log, store = self.installation.log(PATH), self.installation.bucket(LAKE)
         store.put(log.record(log.head()).snapshot_key, replace(self.snapshot, identities={}).to_bytes())
-        outcome = dict.fromkeys((Attribute.LAST_FULL_LOAD_FILES, Attribute.LAST_RECORDED), "")
-        self.installation.states.record_run(PATH, outcome)
+        self.installation.states.record_run(PATH, {Attribute.LAST_FULL_LOAD_FILES: ""})
 
     def set(self, **attributes: str) -> None:
         """Set attributes by hand."""

@@ -161,17 +161,6 @@ def test_an_acknowledgement_of_something_else_changes_nothing(orders: Orders):
     assert orders.status().health is Health.INCOMPLETE
 
 
-def test_quarantined_rows_of_an_item_of_an_earlier_version_are_found(orders: Orders):
-    orders.put(change_name(after(hours=1)), BAD)
-    orders.run()
-    orders.set(PrimaryKey="id")
-    orders.installation.states.record_run(PATH, {Attribute.LAST_FINDINGS: ""})
-    assert orders.status().health is Health.INCOMPLETE
-    orders.put(change_name(after(hours=2)), "U,1,uno\n")
-    assert "the table lacks: 1." in orders.run().to_do
-    assert orders.attribute(Attribute.LAST_FINDINGS)
-
-
 def test_files_that_arrive_too_late_make_the_table_incomplete_until_acknowledged(orders: Orders):
     orders.put(change_name(after(hours=1)), "U,1,uno\n")
     orders.run()

@@ -284,7 +284,7 @@ def test_load_files_that_a_lifecycle_rule_removes_are_not_missed(loaded: Orders)
     assert loaded.snapshot.change == 2
 
 
-def test_a_lake_of_an_earlier_version_learns_its_files_without_loading_them_again(loaded: Orders):
+def test_files_of_unknown_identity_are_learned_without_loading_them_again(loaded: Orders):
     loaded.forget_identities()
     assert loaded.run().health is Health.UP_TO_DATE
     loaded.put(change_name(after(hours=2)), "U,2,changed\n")

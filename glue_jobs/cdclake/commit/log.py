@@ -288,7 +288,7 @@ def require_place_of_table(log: ChangeLog) -> None:
 
 
 def ways_out(owner: TableName) -> str:
-    """What to do when a history and another table are in one place already, as after a reapply in earlier versions.
+    """What to do when a history and another table are in one place already, as after both began at the same time.
 
     Args:
         owner: The table with the history.

@@ -56,8 +56,8 @@ def parse_bad_rows(data: bytes, key: str) -> Iterator[dict[str, Any]]:
     """Parse the content of a quarantine file, line by line.
 
     Each row is `{"file", "row", "reason", "columns", "content"}`. `row` is its number in the raw file, from 0, or null
-    if unknown. `columns` lists those whose values are bad; rows of earlier versions lack it. `content` holds the row's
-    values as text by column, or the raw text of the row. A line that is no such row is damaged: it counts as a row of
+    if unknown. `columns` lists those whose values are bad. `content` holds the row's values as text by column, or the
+    raw text of the row. A line that is no such row is damaged: it counts as a row of
     unknown number, with the line as its raw text and the quarantine file as its raw file.
 
     Args:
@@ -77,7 +77,9 @@ def _parse_bad_row(line: bytes, key: str) -> dict[str, Any]:
 def _is_bad_row(row: object) -> bool:
     if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in ("file", "reason")):
         return False
-    number, content = row.get("row"), row.get("content")
+    number, columns, content = row.get("row"), row.get("columns"), row.get("content")
+    if not (isinstance(columns, list) and all(isinstance(name, str) for name in columns)):
+        return False
     if isinstance(content, dict):
         content = "" if all(isinstance(text, (str, type(None))) for text in content.values()) else None
     return isinstance(number, (int, type(None))) and isinstance(content, str)

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Callable
 
 from cdclake.concurrency import in_parallel
 from cdclake.control.plan.decision import DecisionKind
-from cdclake.control.plan.open_findings import OpenFindings
-from cdclake.control.run.item_sync import check_not_ahead, quarantined_rows
+from cdclake.control.run.item_sync import check_not_ahead
 from cdclake.control.run.metrics import lag_seconds
 from cdclake.errors import CdclakeError
 from cdclake.model.names import Attribute, RunState, Sentinel
@@ -150,13 +149,7 @@ def table_statuses(
         record, problem, state = None, "", table.state
         if state.last_change:
             try:
-                log = log_of(state.name)
-                record = log.record(state.last_change)
-                if table.decision and OpenFindings.of(state.item) is None:  # no run of this version worked on it yet
-                    rows = quarantined_rows(log, state.last_change, state.acknowledged_change)
-                    texts = OpenFindings(state.last_change, rows).texts(state.name)
-                    decision = replace(table.decision, findings=(*table.decision.findings, *texts))
-                    table = replace(table, decision=decision)
+                record = log_of(state.name).record(state.last_change)
             except CdclakeError as error:  # reported in the table's status
                 problem = str(_of_lost_log(state, log_of, error))
         return table_status(table, record, problem, now, late_after_minutes)

@@ -48,10 +48,8 @@ def test_an_expected_error_is_reported_and_the_next_table_begins(lake: MemorySto
     assert str(summary["error"]).startswith("InputError: 1 of 3 tables failed: raw/shop/b/")
 
 
-def test_progress_without_kinds_of_errors_can_be_read(lake: MemoryStore):
-    lake.put(progress_key(KEY), b'{"done": {"raw/shop/b/": "BadRowError: Op is X"}, "at": ""}')
-    progress = read_progress(lake, KEY)
-    assert progress == BatchProgress({"raw/shop/b/": "BadRowError: Op is X"})
+def test_an_error_that_is_none_of_cdclakes_is_a_defect():
+    progress = BatchProgress({"raw/shop/b/": "ValueError: Op is X"})
     outcome = batch_outcome(JOB_LOAD_INITIAL, ends(JobState.FAILED), ("raw/shop/b/",), progress)
     assert isinstance(outcome.failed["raw/shop/b/"], JobRunError)
     assert outcome.defects == ("raw/shop/b/",)

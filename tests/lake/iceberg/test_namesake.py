@@ -55,7 +55,7 @@ def test_a_history_is_not_reapplied_in_the_place_of_another_table(tmp_path: Path
 @pytest.mark.slow
 @READERS
 def test_two_tables_in_one_place_get_out_of_it(tmp_path: Path, readers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An earlier version reapplied a history into the folder of the other table."""
+    """A history is reapplied while the first change of the other table is committed."""
     table, other = with_undone_history(tmp_path, readers)
     other.load([row(1), row(2)])
     with monkeypatch.context() as patched:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timedelta, timezone
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -168,19 +167,6 @@ def test_a_row_that_is_not_evidently_the_corrected_one_is_not_released(
     with pytest.raises(InputError, match=rf"raw file that changed .* is not evidently .*row {row}\)"):
         release_files(table, EDITED)
     assert table.log.head() == 2
-
-
-def test_a_row_that_an_earlier_version_quarantined_is_not_released_from_an_edited_file(table: TableOverTime) -> None:
-    change(table, EDITED, QUARANTINED)
-    for path in table.lake.rglob("quarantine/000000000002-*/*"):
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
-        path.write_text("".join(json.dumps({k: row[k] for k in row if k != "columns"}) + "\n" for row in rows))
-    edit(table, "U,1,11.00", "I,4,4444.00", "I,five,5.00", "U,3,3.25,6")
-    with pytest.raises(InputError, match=r"is not evidently .*row 1\)"):
-        release_files(table, EDITED)
-    table.put(EDITED, QUARANTINED.encode())
-    table.item["Schema"] = WIDE
-    assert release_files(table, EDITED)["books"]["inserted"] == 1
 
 
 def versions_of(table: TableOverTime, key: int) -> list[tuple[Any, ...]]:

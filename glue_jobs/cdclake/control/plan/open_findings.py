@@ -46,12 +46,13 @@ class OpenFindings:
 
     @classmethod
     def of(cls, item: Mapping[str, str]) -> OpenFindings | None:
-        """The findings that an item holds; None if it has none, as an item of an earlier version."""
+        """The findings that an item holds; None if it has none, as before the first change."""
         try:
             data = json.loads(item.get(Attribute.LAST_FINDINGS, ""))
-            rows, drift = int(data["quarantined_rows"]), tuple(map(str, data["drift"]))
-            counts = (int(data.get(name, 0)) for name in ("suppressed_rows", "unknown_keys"))
-            return cls(int(data["through"]), rows, drift, *counts)
+            through, rows, suppressed, unknown = (
+                int(data[name]) for name in ("through", "quarantined_rows", "suppressed_rows", "unknown_keys")
+            )
+            return cls(through, rows, tuple(map(str, data["drift"])), suppressed, unknown)
         except (ValueError, TypeError, KeyError):
             return None
 

@@ -18,8 +18,6 @@ from cdclake.model.snapshot import LakeKeys
 from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from cdclake.commit.log import ChangeLog
     from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import Snapshot
@@ -89,7 +87,7 @@ def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool, loa
     if not files and recorded[Attribute.LAST_FULL_LOAD_DATE] == state.recorded.get(Attribute.LAST_FULL_LOAD_DATE):
         files = state.item.get(Attribute.LAST_FULL_LOAD_FILES, "")
     left_out = LeftOut.parse(state.left_out).without(snapshot.identities).stored
-    by_hand = set() if loaded or emptied else _set_by_hand(state, snapshot, recorded)
+    by_hand = set() if loaded or emptied else _set_by_hand(state)
     return {
         Attribute.LAST_CHANGE_ID: str(snapshot.change),
         Attribute.LAST_KEYS: str(LakeKeys.of(snapshot) or ""),
@@ -100,15 +98,8 @@ def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool, loa
     }
 
 
-def _set_by_hand(state: TableState, snapshot: Snapshot, recorded: Mapping[str, str]) -> set[str]:
-    """Attributes that an operator set since the jobs wrote them.
-
-    An item of an earlier version does not say what the jobs wrote. If it knows the newest change, that is the lake's.
-    """
-    if not state.recorded:
-        if state.last_change != snapshot.change:
-            return set()
-        state = state.with_attributes(**{Attribute.LAST_RECORDED: json.dumps(recorded)})
+def _set_by_hand(state: TableState) -> set[str]:
+    """Attributes that an operator set since the jobs wrote them."""
     by_hand = {
         Attribute.LAST_INCREMENTAL_FILE: state.watermark_by_hand,
         Attribute.LAST_FULL_LOAD_DATE: state.full_load_date_by_hand,
@@ -119,7 +110,7 @@ def _set_by_hand(state: TableState, snapshot: Snapshot, recorded: Mapping[str, s
 def open_findings(state: TableState, log: ChangeLog, snapshot: Snapshot) -> OpenFindings:
     """The findings of a table after its newest change.
 
-    They build on those in the item. If it has none, as after an upgrade, only quarantined rows are searched for in
+    They build on those in the item. If it has none, as an item that was lost, only quarantined rows are searched for in
     the changes that it knows.
 
     Args:

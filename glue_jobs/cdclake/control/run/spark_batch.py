@@ -79,8 +79,7 @@ def read_progress(store: ObjectStore, key: str) -> BatchProgress | None:
     data = store.get(progress_key(key))
     if data is None:
         return None
-    progress = json.loads(data)
-    return BatchProgress(progress["done"], progress["at"], progress.get("errors", {}), progress.get("file", ""))
+    return BatchProgress(**json.loads(data))
 
 
 def delete_batch(store: ObjectStore, key: str) -> None:

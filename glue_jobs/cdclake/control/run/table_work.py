@@ -377,7 +377,7 @@ class TableWork:
         if Attribute.LAST_DEATHS in state.item:
             outcome[Attribute.LAST_DEATHS] = ""
         if lake.exists and not (state.item.get(Attribute.LAST_FULL_LOAD_FILES) or decision.full_load):
-            outcome[Attribute.LAST_FULL_LOAD_FILES] = str(LoadedFiles.of_files(loads))  # of an earlier version
+            outcome[Attribute.LAST_FULL_LOAD_FILES] = str(LoadedFiles.of_files(loads))  # the lake knows none
         if decision.kind is DecisionKind.NOTHING_NEW:  # otherwise some listed files are not applied yet
             outcome[Attribute.LAST_LISTED_UTC] = iso_utc(self._round.listed_utc)
             known = KnownFiles.of(state.with_attributes(**outcome), self._round.files.changes)

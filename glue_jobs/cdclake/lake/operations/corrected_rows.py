@@ -62,7 +62,7 @@ def _is_corrected(bad_row: Mapping[str, Any], now: Content, dialect: CsvDialect)
         return True
     if isinstance(was, str):
         return not isinstance(now, str) and _unquoted(was) == _unquoted(_line(now, dialect))
-    bad = {name.lower() for name in bad_row.get("columns", ())}
+    bad = {name.lower() for name in bad_row["columns"]}
     return (
         not isinstance(now, str)
         and was.keys() == now.keys()

@@ -282,7 +282,7 @@ class TableState:
         retention = timedelta(days=settings.retention_days)
         try:
             retired_utc = parse_iso_utc(since or "")
-        except ValueError:  # unknown, as after an upgrade
+        except ValueError:  # unknown, as in an item that was restored
             return True
         # A time to come is as good as none.
         return retired_utc > now + MIN_CLEAN_UP_DELAY or now >= retired_utc + retention + max(
