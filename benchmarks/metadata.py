@@ -230,7 +230,7 @@ def _publish(
         paths = [_LAYOUT.data_path(change, number, (), ()) for number in range(PUBLISHED_FILES)]
     in_parallel(lambda key: log.store.put(key, b""), keys, log.store.calls_at_once)
     files = tuple(DataFile(path, 0, 0, has_field_ids=True) for path in paths)
-    listed = IcebergFiles(f"{_LAYOUT.manifest_prefix(change, 'bench')}.avro", (), 1, 1, readers.list_folder)
+    listed = IcebergFiles(f"{_LAYOUT.manifest_prefix(change, 'bench')}.avro", (), 1, 1, readers.list_folder, "")
     after = replace(
         before,
         change=change,

@@ -238,8 +238,8 @@ def _require_lake_of(log: ChangeLog, after: Snapshot, as_of: int) -> None:
         if files and files.lake_url != lake_url:
             name = log.layout.name
             message = (
-                f"Change {as_of} of {name} was made while the lake was at {files.lake_url or 'another place'}, and"
-                f" readers of its Iceberg table would look for files there, not in {lake_url}"
+                f"Change {as_of} of {name} was made while the lake was at {files.lake_url}, and readers of its Iceberg"
+                f" table would look for files there, not in {lake_url}"
             )
             remedy = (
                 "Choose a change that was made here, or let DMS reload the table;"

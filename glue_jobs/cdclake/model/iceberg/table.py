@@ -61,8 +61,8 @@ class IcebergFiles:
     manifests: tuple[Manifest, ...]
     schema_id: int
     spec_id: int
-    in_folder: bool = False
-    lake_url: str = ""
+    in_folder: bool
+    lake_url: str
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> IcebergFiles:
