@@ -1,4 +1,4 @@
-"""Column types, merged schemas, and the names of partitions."""
+"""Column types, declared columns, and the names of partitions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.errors import ConfigurationError, SchemaMismatchError
-from cdclake.model.schema import Column, Schema, merge_schemas, parse_columns, parse_type, partition_folder, wider_type
+from cdclake.errors import ConfigurationError
+from cdclake.model.schema import Column, Schema, parse_columns, parse_type, partition_folder
 
 
 def test_a_schema_attribute_is_read_in_order_with_normalized_types() -> None:
@@ -42,37 +42,6 @@ def test_every_schema_has_a_declaration_that_is_read_as_it(names: list[str]) -> 
 def test_an_invalid_schema_attribute_is_a_clear_error(text: str) -> None:
     with pytest.raises(ConfigurationError):
         parse_columns(text)
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "wider"),
-    [
-        ("int", "bigint", "bigint"),
-        ("float", "double", "double"),
-        ("decimal(10,2)", "decimal(12,4)", "decimal(12,4)"),
-        ("decimal(10,2)", "decimal(9,4)", "decimal(12,4)"),
-        ("int", "decimal(10,2)", "decimal(12,2)"),
-        ("int", "double", "double"),
-        ("bigint", "double", None),
-        ("int", "string", None),
-        ("date", "timestamp", None),
-        ("decimal(38,0)", "decimal(38,10)", None),
-    ],
-)
-def test_two_types_have_the_narrowest_type_that_holds_both(left: str, right: str, wider: str | None) -> None:
-    assert wider_type(left, right) == wider
-    assert wider_type(right, left) == wider
-
-
-def test_merged_columns_keep_the_lakes_names_and_order_and_append_new_ones() -> None:
-    lake = Schema((Column("Id", "int"), Column("gone", "string")))
-    incoming = Schema((Column("fresh", "date"), Column("ID", "bigint")))
-    assert merge_schemas(lake, incoming, "f").to_json() == [["Id", "bigint"], ["gone", "string"], ["fresh", "date"]]
-
-
-def test_types_without_a_common_type_are_an_error_that_names_column_types_and_file() -> None:
-    with pytest.raises(SchemaMismatchError, match=r"city is string in the lake and int.*file 2024\.csv"):
-        merge_schemas(Schema((Column("city", "string"),)), Schema((Column("city", "int"),)), "2024.csv")
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1))

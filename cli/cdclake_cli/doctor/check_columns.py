@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cdclake.model.names import Attribute, Sentinel
-from cdclake.model.schema import ADDED_PREFIXES, DELETE, INSERT, OP_COLUMN, UPDATE, wider_type
+from cdclake.model.schema import ADDED_PREFIXES, DELETE, INSERT, OP_COLUMN, UPDATE
+from cdclake.model.type_widening import wider_type
 from cdclake_cli.doctor.findings import Code, Finding, counted
 from cdclake_cli.doctor.fixes import s3_settings, tables_set, task_settings
 from cdclake_cli.doctor.infer import timestamp_column

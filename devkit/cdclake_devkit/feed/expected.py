@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.lake.storage.types import cast_column, from_arrow, to_arrow
-from cdclake.model.schema import OP_COLUMN, Column, Schema, merge_schemas
+from cdclake.model.schema import OP_COLUMN, Column, Schema
+from cdclake.model.type_widening import merge_schemas
 from cdclake.model.versions import DELETED, INSERTED, OPERATION, UPDATED, VALID_FROM, VALID_TO, VALIDITY_FLAG
 from cdclake_cli.dms.csv_text import value_texts
 from cdclake_cli.dms.files import padded

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.model.names import DRIFT_SEPARATOR
 from cdclake.model.rawfiles import file_order
-from cdclake.model.schema import Schema, merge_schemas, wider_type
+from cdclake.model.schema import Schema
+from cdclake.model.type_widening import merge_schemas, wider_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -19,9 +19,10 @@ from cdclake.model.iceberg.field_ids import NO_FIELD_IDS, FieldIds
 from cdclake.model.iceberg.table import IcebergFiles
 from cdclake.model.names import Attribute, Sentinel
 from cdclake.model.rawfiles import RawKind, file_order
-from cdclake.model.schema import Column, Schema, clashes
+from cdclake.model.schema import Column, Schema
 from cdclake.model.stored_json import FORMAT, check_fields, from_fields, parse_stored, reading
 from cdclake.model.table.state import TableState
+from cdclake.model.type_widening import clashes
 from cdclake.printable import shell_word
 
 if TYPE_CHECKING:

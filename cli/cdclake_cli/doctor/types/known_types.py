@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.lake.storage.types import is_convertible, to_arrow
-from cdclake.model.schema import UNTYPED, wider_type
+from cdclake.model.schema import UNTYPED
+from cdclake.model.type_widening import wider_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

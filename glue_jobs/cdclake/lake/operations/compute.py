@@ -42,9 +42,10 @@ from cdclake.model.drift import drift_text
 from cdclake.model.names import Attribute
 from cdclake.model.position import GREATEST_SEQUENCE, sequence_begin
 from cdclake.model.rawfiles import RawKind, file_order
-from cdclake.model.schema import BEFORE_PREFIX, merge_schemas
+from cdclake.model.schema import BEFORE_PREFIX
 from cdclake.model.snapshot import LakeKeys
 from cdclake.model.table.settings import SchemaPolicy, UnknownKeyPolicy
+from cdclake.model.type_widening import merge_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -18,7 +18,8 @@ from cdclake.errors import ConfigurationError
 from cdclake.lake.raw.reader import RESERVED_PREFIX
 from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.dataframe import FileScan, scan_frame
-from cdclake.model.schema import Column, Schema, wider_type
+from cdclake.model.schema import Column, Schema
+from cdclake.model.type_widening import wider_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -20,8 +20,8 @@ from cdclake.commit.quarantine import quarantined_files
 from cdclake.errors import BadRowError, ConfigurationError
 from cdclake.lake.operations.release import release
 from cdclake.lake.storage.types import from_arrow
-from cdclake.model.schema import wider_type
 from cdclake.model.table.state import TableState
+from cdclake.model.type_widening import wider_type
 from cdclake_cli.dms.settings import BeforeImages, DmsSettings
 from cdclake_cli.doctor.diagnose import RawBucket, diagnose
 from cdclake_cli.sources.postgres.connection import connect

@@ -17,7 +17,8 @@ from cdclake.lake.storage.reader import open_parquet
 from cdclake.lake.storage.types import from_arrow, to_arrow
 from cdclake.model.layout import LakeLayout
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.schema import OP_COLUMN, UNTYPED, Column, Schema, merge_schemas, parse_partition_folder
+from cdclake.model.schema import OP_COLUMN, UNTYPED, Column, Schema, parse_partition_folder
+from cdclake.model.type_widening import merge_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
