@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN
 from cdclake.lake.raw.bad_values import added, bad_text, faults_of
+from cdclake.lake.raw.cast import as_text
 from cdclake.lake.storage.keys import KEY, UNSEEN
-from cdclake.lake.storage.types import as_text
 from cdclake.model.position import ARRIVED, file_and_row
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.rawfiles import RawKind

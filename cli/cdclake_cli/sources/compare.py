@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.lake.storage.types import cast_column, from_arrow, to_arrow
+from cdclake.lake.raw.cast import cast_column
+from cdclake.lake.storage.types import from_arrow, to_arrow
 from cdclake.model import position
 from cdclake.model.schema import OP_COLUMN
 

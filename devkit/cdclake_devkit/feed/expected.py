@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.lake.storage.types import cast_column, from_arrow, to_arrow
+from cdclake.lake.raw.cast import cast_column
+from cdclake.lake.storage.types import from_arrow, to_arrow
 from cdclake.model.schema import OP_COLUMN, Column, Schema
 from cdclake.model.type_widening import merge_schemas
 from cdclake.model.versions import DELETED, INSERTED, OPERATION, UPDATED, VALID_FROM, VALID_TO, VALIDITY_FLAG

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from cdclake.errors import BadRowError
 from cdclake.lake.limits import EngineLimits
+from cdclake.lake.raw.cast import cast_column
 from cdclake.lake.storage.keys import UNSENT
-from cdclake.lake.storage.types import cast_column
 from tests.lake.table import Table, row_numbers
 
 if TYPE_CHECKING:

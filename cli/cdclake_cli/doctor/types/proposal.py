@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import ConfigurationError, InputError
+from cdclake.lake.raw.cast import cast_column
 from cdclake.lake.raw.reader import inspect_raw_file, read_raw
-from cdclake.lake.storage.types import cast_column
 from cdclake.model.schema import ADDED_PREFIXES, OP_COLUMN, Column, Schema
 from cdclake_cli.doctor.types.known_types import candidates
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.lake.raw.bad_values import NULL_TEXTS, OTHER_NUMBERS, OTHER_TIMES
-from cdclake.lake.storage.types import cast_column
+from cdclake.lake.raw.cast import cast_column
 from cdclake.model.rawfiles import RawKind
 from cdclake.model.schema import ADDED_PREFIXES, MAX_DECIMAL_PRECISION, OP_COLUMN
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import SchemaMismatchError
+from cdclake.lake.raw.cast import as_text
 from cdclake.lake.raw.formats import format_of
-from cdclake.lake.storage.types import as_text
 from cdclake.model.rawfiles import RawKind
 from cdclake.model.schema import BEFORE_PREFIX, INSERT, OP_COLUMN
 

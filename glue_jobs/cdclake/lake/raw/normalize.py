@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 
 from cdclake.errors import InputError, OrderingError, SchemaMismatchError
 from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN, check_added_columns
+from cdclake.lake.raw.cast import as_text, cast_column
 from cdclake.lake.raw.formats import format_of
 from cdclake.lake.raw.ordering import order_values, unsortable_text
 from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows, ReadBatch
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSEEN, UNSENT, comparable, row_keys
 from cdclake.lake.storage.shape import ENCODED_TEXT
-from cdclake.lake.storage.types import as_text, cast_column, from_arrow, to_arrow
+from cdclake.lake.storage.types import from_arrow, to_arrow
 from cdclake.model.direct import ORDERING
 from cdclake.model.names import Attribute
 from cdclake.model.position import (

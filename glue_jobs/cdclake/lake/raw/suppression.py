@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdclake.lake.raw.cast import cast_column
 from cdclake.lake.storage.keys import keyed_hashes
-from cdclake.lake.storage.types import cast_column
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import MARKS
 from cdclake.model.rawfiles import RawKind

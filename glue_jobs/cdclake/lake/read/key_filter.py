@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.errors import ConfigurationError
+from cdclake.lake.raw.cast import cast_column
 from cdclake.lake.storage.bloom import row_group_filter
 from cdclake.lake.storage.keys import (
     KEY,
@@ -25,7 +26,6 @@ from cdclake.lake.storage.keys import (
     row_keys,
 )
 from cdclake.lake.storage.reader import batches_of
-from cdclake.lake.storage.types import cast_column
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import BEFORE_PREFIX, MAX_DECIMAL_PRECISION
 from cdclake.model.snapshot import TombstoneFile

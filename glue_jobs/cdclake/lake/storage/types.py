@@ -1,4 +1,4 @@
-"""Maps lake types to Arrow types, and casts raw values to them.
+"""Maps lake types to Arrow types, and casts values to them.
 
 The lake only has types that Spark, Athena, DuckDB and pandas all read: a Parquet TIME becomes text, an unsigned integer
 the next wider signed type (uint64: decimal(20,0)), and every timestamp is UTC with microseconds. Dates and timestamps
@@ -8,7 +8,6 @@ are of the years 1 to 9999.
 from __future__ import annotations
 
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +16,7 @@ import pyarrow.compute as pc
 from cdclake.errors import SchemaMismatchError
 from cdclake.model.schema import INTEGER_TYPES, UNTYPED, Column, Schema, decimal_parts
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-_CAST_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
-_LIMITS = {"date": (-719_162, 2_932_896), "timestamp": (-62_135_596_800_000_000, 253_402_300_799_999_999)}
-"""First and last day, and microsecond, of the years 1 to 9999. Most readers, Python among them, have no others."""
 _DAY_MICROSECONDS = 86_400_000_000
 _ANY_INTEGER = pa.decimal128(20, 0)
 _TRUE = pa.array(["true", "t", "1", "y"])
@@ -139,73 +132,9 @@ def schema_of(raw: pa.Schema, file: str) -> Schema:
     return Schema(tuple(columns))
 
 
-def cast_column(values: pa.Array, kind: str) -> tuple[pa.Array, list[int]]:
-    """Cast raw values to a lake type; nulls stay null, and no value is truncated, rounded or stored unchecked.
-
-    Args:
-        values: One column. Bytes are read as UTF-8 text unless the lake type is `binary`.
-        kind: Lake type.
-
-    Returns:
-        The values, with null for those that do not parse or fit, and the ascending indices of these.
-    """
-    plain = _unchecked(values)
-    try:
-        return _cast_checked(plain, kind), []
-    except _CAST_ERRORS:
-        # Try each distinct value once: bad values often repeat.
-        encoded = pc.dictionary_encode(plain)
-        bad_codes: list[int] = []
-        pieces = list(_cast_pieces(encoded.dictionary, kind, 0, bad_codes))
-        bad = pc.is_in(encoded.indices, value_set=pa.array(bad_codes, encoded.indices.type))
-        return pa.concat_arrays(pieces).take(encoded.indices), pc.indices_nonzero(bad).to_pylist()
-
-
-def as_text(values: pa.Array) -> pa.Array:
-    """Raw values of any type but bytes as readable text, before any cast. What is not UTF-8 is shown with escapes."""
-    if pa.types.is_nested(values.type):
-        return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
-    plain = _unchecked(values)
-    try:
-        return plain.cast(pa.string())
-    except pa.ArrowInvalid:
-        texts = [None if value is None else value.decode("utf-8", "backslashreplace") for value in plain.to_pylist()]
-        return pa.array(texts, pa.string())
-
-
-def _unchecked(values: pa.Array) -> pa.Array:
-    """Raw values as plain as possible, and text as bytes: Arrow reads text from Parquet without checking it."""
-    plain = _plain(values)
-    return plain.cast(pa.binary()) if pa.types.is_string(plain.type) else plain
-
-
-def _cast_checked(values: pa.Array, kind: str) -> pa.Array:
-    """`cast_exactly`, for values from outside: also refuses what their type should not contain."""
-    if pa.types.is_decimal(values.type):
-        values.validate(full=True)
-    result = cast_exactly(values, kind)
-    if kind in _LIMITS:
-        numbers = result.cast(pa.int32() if kind == "date" else pa.int64())
-        _require_all(_within(numbers, *_LIMITS[kind]))
-    return result
-
-
-def _within(numbers: pa.Array, first: int, last: int) -> pa.Array:
+def within(numbers: pa.Array, first: int, last: int) -> pa.Array:
+    """Whether each number is in a range that includes both ends."""
     return pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
-
-
-def _cast_pieces(values: pa.Array, kind: str, first: int, bad: list[int]) -> Iterator[pa.Array]:
-    """Halve an array that does not cast until the bad values are isolated."""
-    try:
-        yield _cast_checked(values, kind)
-    except _CAST_ERRORS:
-        if len(values) <= 1:
-            bad.extend(range(first, first + len(values)))
-            yield pa.nulls(len(values), to_arrow(kind))
-            return
-        middle = len(values) // 2
-        yield from _cast_pieces(values.slice(0, middle), kind, first, bad)
-        yield from _cast_pieces(values.slice(middle), kind, first + middle, bad)
 
 
 def cast_exactly(values: pa.Array, kind: str) -> pa.Array:
@@ -215,7 +144,7 @@ def cast_exactly(values: pa.Array, kind: str) -> pa.Array:
         pa.ArrowInvalid: A value does not parse or fit, or no value of its type means something as the lake type.
     """
     target = to_arrow(kind)
-    values = _plain(values)
+    values = plain_values(values)
     source = values.type
     if source == target:
         return values
@@ -229,7 +158,7 @@ def cast_exactly(values: pa.Array, kind: str) -> pa.Array:
         return _parse_text(values, target)
     if pa.types.is_time(source):
         times = values.cast(pa.time64("us"))
-        _require_all(_within(times.cast(pa.int64()), 0, _DAY_MICROSECONDS - 1))
+        require_all(within(times.cast(pa.int64()), 0, _DAY_MICROSECONDS - 1))
         return times.cast(pa.string())
     if pa.types.is_timestamp(source):
         # A timestamp without zone is UTC. The cast fails if nanoseconds would be lost.
@@ -241,7 +170,7 @@ def cast_exactly(values: pa.Array, kind: str) -> pa.Array:
     return _cast_without_loss(values, target)
 
 
-def _plain(values: pa.Array) -> pa.Array:
+def plain_values(values: pa.Array) -> pa.Array:
     """Unwrap dictionaries, extension types and large types that Parquet readers return."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
@@ -267,9 +196,9 @@ def _cast_without_loss(values: pa.Array, target: pa.DataType) -> pa.Array:
         or (pa.types.is_timestamp(source) and pa.types.is_date(target))
         or (pa.types.is_integer(source) and pa.types.is_boolean(target))
     ):
-        _require_all(pc.equal(result.cast(source), values))
+        require_all(pc.equal(result.cast(source), values))
     elif pa.types.is_floating(source) and pa.types.is_float32(target):
-        _require_all(pc.or_(pc.equal(result.cast(source), values), pc.is_nan(values)))
+        require_all(pc.or_(pc.equal(result.cast(source), values), pc.is_nan(values)))
     return result
 
 
@@ -287,7 +216,7 @@ def _parse_text(values: pa.Array, target: pa.DataType) -> pa.Array:
         return pc.replace_substring_regex(text, r"[ T]00:00(:00(\.0*)?)?$", "").cast(target)
     result = text.cast(target)
     if pa.types.is_floating(target):
-        _require_all(pc.or_(pc.is_finite(result), pc.match_substring_regex(text, "^[+-]?(inf|nan)", ignore_case=True)))
+        require_all(pc.or_(pc.is_finite(result), pc.match_substring_regex(text, "^[+-]?(inf|nan)", ignore_case=True)))
         _require_digits_kept(text, result)
     return result
 
@@ -325,7 +254,7 @@ def _significant_digits(text: str) -> str:
 def _parse_booleans(text: pa.Array) -> pa.Array:
     lower = pc.utf8_lower(text)
     true = pc.is_in(lower, value_set=_TRUE)
-    _require_all(pc.or_(pc.or_(true, pc.is_in(lower, value_set=_FALSE)), text.is_null()))
+    require_all(pc.or_(pc.or_(true, pc.is_in(lower, value_set=_FALSE)), text.is_null()))
     return pc.if_else(text.is_valid(), true, pa.scalar(None, pa.bool_()))
 
 
@@ -340,7 +269,12 @@ def _parse_timestamps(text: pa.Array) -> pa.Array:
     return pc.coalesce(with_zone, pc.if_else(zoned, nothing, short).cast(pa.timestamp("us")).cast(TIMESTAMP))
 
 
-def _require_all(fits: pa.Array) -> None:
-    if not pc.all(fits, min_count=0).as_py():  # nulls count as true
+def require_all(fits: pa.Array) -> None:
+    """Refuse values of which some do not fit; null counts as fitting.
+
+    Raises:
+        pa.ArrowInvalid: There are some.
+    """
+    if not pc.all(fits, min_count=0).as_py():
         message = "a value would be truncated or rounded"
         raise pa.ArrowInvalid(message)

@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 from cdclake.lake.merge.messages import Batch
 from cdclake.lake.merge.read_changes import SAMPLES_PER_BATCH
 from cdclake.lake.merge.resolve import SOFT_DELETED
+from cdclake.lake.raw.cast import cast_column
 from cdclake.lake.raw.ordering import order_values
 from cdclake.lake.storage.arrow_ipc import to_ipc
 from cdclake.lake.storage.key_ranges import sample
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, row_keys
-from cdclake.lake.storage.types import cast_column, to_arrow
+from cdclake.lake.storage.types import to_arrow
 from cdclake.lake.storage.wide_rows import take
 from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION

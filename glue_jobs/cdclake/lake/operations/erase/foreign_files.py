@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 
 from cdclake.commit.erasure import replace_object
 from cdclake.errors import LakeFilesError
+from cdclake.lake.raw.cast import cast_column
 from cdclake.lake.storage.keys import key_of, matches
 from cdclake.lake.storage.reader import damage_reported, parquet_file
 from cdclake.lake.storage.shape import TableShape
-from cdclake.lake.storage.types import cast_column
 from cdclake.model.schema import parse_partition_folder
 
 if TYPE_CHECKING:
