@@ -16,7 +16,7 @@ from cdclake.lake.merge.resolve import Counts, ResolvedBatch, in_order
 from cdclake.lake.merge.tasks.resolution import InsertCounting, Resolution, to_resolution
 from cdclake.lake.merge.tasks.route import rows_by_source
 from cdclake.lake.scd2.versions import (
-    VERSION_FILE,
+    FILE_INDEX,
     keyed_shape,
     late_versions,
     loaded_versions,
@@ -86,7 +86,7 @@ class HistoryPlan:
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """All data files, in the order of `cdclake.lake.scd2.versions.VERSION_FILE`."""
+        """All data files, in the order of `cdclake.lake.scd2.versions.FILE_INDEX`."""
         return (*self.open_files, *self.closed_files)
 
 
@@ -167,7 +167,7 @@ def _existing_versions(rows: pa.Table, i: int, file: DataFile, shape: TableShape
     columns = {**{name: rows[name] for name in rows.schema.names}, LEADING_KEY: leading_key, KEY: key}
     if shape.partial:
         columns[UNSENT] = pa.repeat("", rows.num_rows)
-    return pa.table({**columns, VERSION_FILE: index}, schema=version_schema(shape))
+    return pa.table({**columns, FILE_INDEX: index}, schema=version_schema(shape))
 
 
 def merge_key_range(

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from cdclake.model.iceberg.field_ids import FieldIds
     from cdclake.model.snapshot import History
 
-VERSION_FILE = "_cdc_place"
+FILE_INDEX = "_cdc_file_index"
 """Index of the data file that contains a version, files of open versions first; null for a new version."""
 _LOAD = "_cdc_load"
 _ENDED = "!"
@@ -114,11 +114,11 @@ def file_shape(table: TableShape) -> TableShape:
 
 
 def version_schema(table: TableShape) -> pa.Schema:
-    """Schema of versions to merge: the stored columns, leading key and key of the table, and `VERSION_FILE`."""
+    """Schema of versions to merge: the stored columns, leading key and key of the table, and `FILE_INDEX`."""
     keyed = keyed_shape(table)
     leading_key, key = (keyed.in_flight.field(name) for name in (LEADING_KEY, KEY))
     unsent = [pa.field(UNSENT, pa.string())] if table.partial else []
-    return pa.schema([*keyed.stored, leading_key, key, pa.field(VERSION_FILE, pa.int32()), *unsent])
+    return pa.schema([*keyed.stored, leading_key, key, pa.field(FILE_INDEX, pa.int32()), *unsent])
 
 
 def new_versions(
@@ -209,7 +209,7 @@ def missing_versions(
         VALIDITY_FLAG: pa.repeat(pa.scalar(0, pa.int32()), count),
         CHANGE_ID: pa.repeat(pa.scalar(change, pa.int64()), count),
         POSITION: positions,
-        VERSION_FILE: pa.nulls(count, pa.int32()),
+        FILE_INDEX: pa.nulls(count, pa.int32()),
     }
     deletes = pa.table({name: columns.get(name, ended[name]) for name in ended.schema.names}, schema=ended.schema)
     return pa.concat_tables([live.filter(pc.invert(pc.or_(is_same, has_position))), deletes])
@@ -252,9 +252,9 @@ def merge_versions(
     """
     _require_one_open(existing)
     rows, disproved = _in_order(pa.concat_tables([existing, new]), table, loads)
-    rows = _settle_key_updates(rows, table, _flags(rows[VERSION_FILE].is_valid()))
+    rows = _settle_key_updates(rows, table, _flags(rows[FILE_INDEX].is_valid()))
     before = rows.select([OPERATION, VALID_TO, VALIDITY_FLAG])
-    exists = _flags(rows[VERSION_FILE].is_valid())
+    exists = _flags(rows[FILE_INDEX].is_valid())
     keys = rows[KEY].combine_chunks()
     last = _flags(is_last_of_key(keys))
     first = np.concatenate([[True], last[:-1]]) if len(last) else last
@@ -267,9 +267,9 @@ def merge_versions(
     removed = _with_version_keys(removed, shape)
     written = _with_version_keys(rows.filter(pa.array(changed | ~exists)), shape)
     is_open = pc.equal(written[VALIDITY_FLAG], 1)
-    in_place = pc.fill_null(pc.greater_equal(written[VERSION_FILE], open_files), False)
+    in_place = pc.fill_null(pc.greater_equal(written[FILE_INDEX], open_files), False)
     return VersionChanges(
-        removals=_by_file(removed.select([LEADING_KEY, KEY, VERSION_FILE])),
+        removals=_by_file(removed.select([LEADING_KEY, KEY, FILE_INDEX])),
         replacements=_by_file(written.filter(in_place)),
         opened=_by_month(written.filter(is_open)),
         closed=_by_month(written.filter(pc.invert(pc.or_(is_open, in_place)))),
@@ -284,7 +284,7 @@ def _in_order(rows: pa.Table, table: TableShape, loads: Sequence[int]) -> tuple[
     """
     rows = rows.append_column(_LOAD, pa.array(_count_loads(rows[CHANGE_ID], loads)))
     columns = (LEADING_KEY, KEY, _LOAD, POSITION)
-    rows = take(rows, pc.sort_indices(rows, [(name, "ascending") for name in (*columns, VERSION_FILE)]))  # nulls last
+    rows = take(rows, pc.sort_indices(rows, [(name, "ascending") for name in (*columns, FILE_INDEX)]))  # nulls last
     repeats = pa.array(np.ones(max(0, rows.num_rows - 1), dtype=bool))
     for name in columns:
         values = rows[name].combine_chunks()
@@ -310,7 +310,7 @@ def _without_repeats(rows: pa.Table, table: TableShape) -> pa.Table:
     is_repeat = np.zeros(rows.num_rows, dtype=bool)
     is_repeat[candidates] = is_key_update | _are_same(rows, candidates - 1, candidates, table)
     starts, indices = np.flatnonzero(~is_repeat), np.arange(rows.num_rows)
-    exists = _flags(rows[VERSION_FILE].is_valid())
+    exists = _flags(rows[FILE_INDEX].is_valid())
     kept = np.minimum.reduceat(np.where(exists, indices, indices + rows.num_rows), starts) % rows.num_rows
     kept_of_row = np.repeat(kept, np.diff(np.append(starts, rows.num_rows)))
     return rows.filter(pa.array(exists | (kept_of_row == indices)))
@@ -330,7 +330,7 @@ def _are_same(
     is_unsent = np.zeros((len(left), len(table.schema)), dtype=bool)
     if table.partial:
         unsent = [unsent_matrix(one, len(table.schema)) for one in (first, second)]
-        filled = [_flags(one[VERSION_FILE].is_valid())[:, np.newaxis] for one in (first, second)]
+        filled = [_flags(one[FILE_INDEX].is_valid())[:, np.newaxis] for one in (first, second)]
         is_unsent = (unsent[0] | unsent[1]) & (unsent[0] | filled[0]) & (unsent[1] | filled[1])
     for i, name in enumerate(table.schema.names):
         same &= _flags(_equal(first[name], second[name])) | is_unsent[:, i]
@@ -342,7 +342,7 @@ def _have_displaced(rows: pa.Table, indices: NDArray[np.int64]) -> NDArray[np.bo
     before = take(rows, pa.array(np.maximum(indices - 1, 0))).select([KEY, POSITION])
     found = take(rows, pa.array(indices))
     same_key = _flags(pc.equal(before[KEY], found[KEY])) & (indices > 0)
-    return _flags(found[VERSION_FILE].is_valid()) & same_key & has_mark(before[POSITION], ARRIVED)
+    return _flags(found[FILE_INDEX].is_valid()) & same_key & has_mark(before[POSITION], ARRIVED)
 
 
 def _one_of_each_position(rows: pa.Table, repeats: NDArray[np.bool_]) -> tuple[pa.Table, pa.Table]:
@@ -361,7 +361,7 @@ def _one_of_each_position(rows: pa.Table, repeats: NDArray[np.bool_]) -> tuple[p
     starts, ends = np.concatenate([[True], ~repeats]), np.concatenate([~repeats, [True]])
     group = np.cumsum(starts) - 1
     first, last = np.flatnonzero(starts)[group], np.flatnonzero(ends)[group]
-    exists, is_delete = _flags(rows[VERSION_FILE].is_valid()), _flags(pc.equal(rows[OPERATION], DELETED))
+    exists, is_delete = _flags(rows[FILE_INDEX].is_valid()), _flags(pc.equal(rows[OPERATION], DELETED))
     is_loaded = _flags(pc.equal(rows[POSITION], FULL_LOAD_POSITION))
     is_disproved = starts & exists & is_delete & is_loaded & ~is_delete[last]
     is_known = (exists & ~is_disproved)[first]
@@ -475,12 +475,12 @@ def _with_column(rows: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) 
 
 
 def _by_file(rows: pa.Table) -> dict[int, pa.Table]:
-    indices = pc.unique(rows[VERSION_FILE]).to_pylist()
-    return {i: rows.filter(pc.equal(rows[VERSION_FILE], i)).drop_columns([VERSION_FILE]) for i in indices}
+    indices = pc.unique(rows[FILE_INDEX]).to_pylist()
+    return {i: rows.filter(pc.equal(rows[FILE_INDEX], i)).drop_columns([FILE_INDEX]) for i in indices}
 
 
 def _by_month(rows: pa.Table) -> PartitionedRows:
-    return by_partition(rows.drop_columns([VERSION_FILE]), (YEAR, MONTH))
+    return by_partition(rows.drop_columns([FILE_INDEX]), (YEAR, MONTH))
 
 
 def _flags(values: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
