@@ -317,7 +317,7 @@ def test_a_table_without_work_whose_run_died_gets_a_run_once_the_lease_expires(w
     assert world.decision().kind is DecisionKind.NOTHING_NEW
     world.clock.advance(301)
     decision = world.decision()
-    assert (decision.kind, decision.work) == (DecisionKind.LOOK, True)
+    assert (decision.kind, decision.work) == (DecisionKind.RESCAN, True)
     assert "run dead did not release its lease" in decision.reason
     world.process(run_id="run-2")
     item = world.state().item

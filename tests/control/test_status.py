@@ -68,7 +68,7 @@ def with_findings(decision: Decision) -> Decision:
         (ACTIVE, due(181), Health.LATE),
         (ACTIVE, due(181, DecisionKind.FULL_LOAD), Health.LATE),
         (ACTIVE, NOTHING_NEW, Health.UP_TO_DATE),
-        (STALE, Decision(DecisionKind.LOOK, "the catalog"), Health.STALE_CATALOG),
+        (STALE, Decision(DecisionKind.RESCAN, "the catalog"), Health.STALE_CATALOG),
         (STALE, due(1), Health.STALE_CATALOG),
         (STALE, due(181), Health.LATE),
         (STALE.with_attributes(ActiveFlag="false"), INACTIVE, Health.STALE_CATALOG),

@@ -386,7 +386,7 @@ _PLAN = (
         "plan",
         "control/plan/plan_table.py",
         "if decision.kind is DecisionKind.NOTHING_NEW:  # any other run cleans up after the dead one too",
-        "if decision.kind is DecisionKind.LOOK:",
+        "if decision.kind is DecisionKind.RESCAN:",
         ("tests/control/plan", "tests/control/run", "tests/control/test_controller.py"),
     ),
 )

@@ -99,7 +99,7 @@ def test_late_files_left_for_the_next_run_are_kept_if_this_run_dies(world: World
         world.process()
     world.failures.clear()
     changes = raw_files(world.raw.list(PREFIX), PREFIX).changes
-    assert plan_table(world.state(), RawFiles(changes=changes), world.clock()).kind is DecisionKind.LOOK
+    assert plan_table(world.state(), RawFiles(changes=changes), world.clock()).kind is DecisionKind.RESCAN
     world.process()
     assert world.applied == [change(minute) for minute in (50, 0, 1, 2, 3)]
 

@@ -115,7 +115,7 @@ def test_a_late_file_with_an_old_time_is_applied(world: World):
     applied(world, NAMES[0], NAMES[2])
     put_with_old_time(world, NAMES[1])
     decision = world.decision()
-    assert decision.kind is DecisionKind.LOOK
+    assert decision.kind is DecisionKind.RESCAN
     assert NAMES[2] in decision.reason
     world.process()
     assert world.applied == [NAMES[0], NAMES[2], NAMES[1]]
@@ -125,7 +125,7 @@ def test_a_late_file_with_an_old_time_is_applied(world: World):
 def test_a_file_with_an_old_time_behind_the_late_window_is_too_late(world: World):
     applied(world, NAMES[0], "20240401-000000000.csv")
     put_with_old_time(world, NAMES[1])
-    assert world.decision().kind is DecisionKind.LOOK
+    assert world.decision().kind is DecisionKind.RESCAN
     world.process()
     assert world.applied == [NAMES[0], "20240401-000000000.csv"]
     (finding,) = world.decision().findings
@@ -138,7 +138,7 @@ def test_a_file_with_an_old_time_behind_the_late_window_is_too_late(world: World
 def test_a_file_that_is_no_longer_ignored_is_applied_or_too_late(world: World, newest: str, applies: bool):
     applied(world, NAMES[0], NAMES[1], newest, IgnoreFiles=NAMES[1])
     world.states.set_attributes(ORDERS, {Attribute.IGNORE_FILES: "null"})
-    assert world.decision().kind is DecisionKind.LOOK
+    assert world.decision().kind is DecisionKind.RESCAN
     world.process()
     assert (NAMES[1] in world.applied) is applies
     assert world.decision().too_late == (not applies)

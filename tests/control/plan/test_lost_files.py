@@ -46,7 +46,7 @@ def test_applied_raw_files_may_vanish(world: World, gone: list[str]):
     world.process()
     before = world.state().item["LastChangeId"]
     vanish(world, *gone)
-    assert world.decision().kind is (DecisionKind.NOTHING_NEW if gone == [LOAD] else DecisionKind.LOOK)
+    assert world.decision().kind is (DecisionKind.NOTHING_NEW if gone == [LOAD] else DecisionKind.RESCAN)
     world.process()
     assert world.decision().kind is DecisionKind.NOTHING_NEW
     assert world.state().item["LastChangeId"] == before

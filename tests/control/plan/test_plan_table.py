@@ -149,26 +149,26 @@ LISTED = {"LastListedUtc": "2024-03-05T10:00:30Z"}
 AFTER_2 = {"LastIncrementalFile": f"raw/{PREFIX}{CHANGE_2}", "LastChangeId": "1", "LastRetiredSinceUtc": ""}
 
 
-@pytest.mark.parametrize(("seconds", "kind"), [(29, DecisionKind.NOTHING_NEW), (30, DecisionKind.LOOK)])
+@pytest.mark.parametrize(("seconds", "kind"), [(29, DecisionKind.NOTHING_NEW), (30, DecisionKind.RESCAN)])
 def test_without_the_lake_a_new_file_before_the_watermark_needs_a_look(seconds: float, kind: DecisionKind):
     decision = planned(table(**AFTER_2, **LISTED), **{CHANGE_1: seconds, CHANGE_2: 1})
     assert decision.kind is kind
-    assert decision.work is (kind is DecisionKind.LOOK)
+    assert decision.work is (kind is DecisionKind.RESCAN)
     assert not decision.incremental
     assert (decision.files, decision.new_watermark) == (0, CHANGE_2)
 
 
 def test_without_the_lake_and_a_last_listing_every_file_of_the_window_needs_a_look():
-    assert planned(table(**AFTER_2), **{CHANGE_1: 0}).kind is DecisionKind.LOOK
+    assert planned(table(**AFTER_2), **{CHANGE_1: 0}).kind is DecisionKind.RESCAN
 
 
 @pytest.mark.parametrize("hours", ["72", "240"])
 def test_a_new_file_before_the_window_needs_a_look_too_so_that_it_is_reported(hours: str):
     decision = planned(table(LateWindowHours=hours, **AFTER_2, **LISTED), **{"20240301-000000000.csv": 40})
-    assert decision.kind is DecisionKind.LOOK
+    assert decision.kind is DecisionKind.RESCAN
 
 
-@pytest.mark.parametrize(("seconds", "kind"), [(30, DecisionKind.NOTHING_NEW), (31, DecisionKind.LOOK)])
+@pytest.mark.parametrize(("seconds", "kind"), [(30, DecisionKind.NOTHING_NEW), (31, DecisionKind.RESCAN)])
 def test_the_last_applied_file_needs_a_look_once_it_is_written_again(seconds: float, kind: DecisionKind):
     assert planned(table(**AFTER_2, **LISTED), **{CHANGE_2: seconds}).kind is kind
 

@@ -306,8 +306,8 @@ def test_a_late_file_on_the_page_starts_runs_until_it_is_applied(world: World):
     late = "20240301-200000500.parquet"  # on the second page, before the tail
     world.put(late)
     assert controller_run(world) == ("nothing new", change(60 * 999))
-    assert controller_run(world) == ("look", change(60 * 999))
-    assert controller_run(world) == ("look", change(60 * 999))
+    assert controller_run(world) == ("rescan", change(60 * 999))
+    assert controller_run(world) == ("rescan", change(60 * 999))
     assert len(world.jobs.started) == 2
     world.states.record_run(ORDERS, {Attribute.LAST_LISTED_UTC: "2024-03-07T00:00:01Z"})  # a run has applied it
     assert controller_run(world) == ("nothing new", change(60 * 1998))
@@ -416,7 +416,7 @@ def test_once_a_day_transaction_files_are_listed_from_the_late_window_once_for_a
         world.raw.listed.clear()
         kinds[by] = {table.decision.kind.value for table in world.plan().tables if table.decision}
         assert world.raw.listed.count("dms/cdc/CDC_TXN-") == 1
-    assert kinds == {0: {"look"}, 1: {"nothing new"}}
+    assert kinds == {0: {"rescan"}, 1: {"nothing new"}}
 
 
 def test_a_table_with_transaction_files_takes_two_requests_for_its_own_large_folder():

@@ -239,7 +239,7 @@ def test_a_lease_that_ends_later_than_any_can_is_broken_and_plan_status_and_run_
     if due:
         world.put(CHANGES[0])
     decision = world.decision()
-    assert decision.kind is (DecisionKind.INCREMENTAL if due else DecisionKind.LOOK)
+    assert decision.kind is (DecisionKind.INCREMENTAL if due else DecisionKind.RESCAN)
     (finding,) = decision.findings
     assert "the lease of run ghost counts as expired" in finding
     health, reason = status(world)

@@ -23,9 +23,9 @@ class DecisionKind(Enum):
     """Change files are due."""
     BOTH = "full load and incremental"
     """The full load comes first; the incremental follows only if it succeeds."""
-    LOOK = "look"
-    """Only a run can find out: a change file before the watermark may be late, a run died while it held the table's
-    lease, or the catalog is out of date."""
+    RESCAN = "rescan"
+    """Only a run can find out, from all raw files and the lake: a change file before the watermark may be late, a run
+    died while it held the table's lease, or the catalog is out of date."""
     CLEAN_UP = "clean up"
     """Every raw file is accounted for, and files are past retention."""
     NOTHING_NEW = "nothing new"
@@ -97,7 +97,7 @@ class Decision:
     @property
     def work(self) -> bool:
         """Whether ProcessTable has anything to do."""
-        return self.full_load or self.incremental or self.kind in (DecisionKind.LOOK, DecisionKind.CLEAN_UP)
+        return self.full_load or self.incremental or self.kind in (DecisionKind.RESCAN, DecisionKind.CLEAN_UP)
 
     def repeats(self, earlier: Decision) -> bool:
         """Whether this includes change files of an earlier decision on the same listing."""

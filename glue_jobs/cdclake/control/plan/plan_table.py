@@ -101,8 +101,8 @@ def _plan_files(
         files: What is in the raw folder.
         now: The time of the listing.
         lake: The lake table, which knows what was applied. Only the holder of the table's lease passes it. Without it
-            the decision rests on the item: a leased table is `BUSY`. A table needs a `LOOK` if a change file before the
-            watermark was written since the last listing, or the files up to the watermark are not those of the last
+            the decision rests on the item: a leased table is `BUSY`. A table needs a `RESCAN` if a change file before
+            the watermark was written since the last listing, or the files up to the watermark are not those of the last
             run, if an expired lease was not released, or if the last run or update of the catalog failed.
         dms_state: The result of `full_load_gate.dms_table_state`.
 
@@ -275,7 +275,7 @@ def _oldest(*files: Sequence[RawFile]) -> datetime | None:
 def _with_report(decision: Decision, stored: LeftOut, left_out: LeftOut) -> Decision:
     """Give a table a run that stores what it leaves out, so that later plans, which list a part, show it too."""
     if decision.kind is DecisionKind.NOTHING_NEW and stored.is_outdated(left_out):
-        return replace(decision, kind=DecisionKind.LOOK, reason="the raw files that are left out have changed")
+        return replace(decision, kind=DecisionKind.RESCAN, reason="the raw files that are left out have changed")
     return decision
 
 
@@ -288,7 +288,7 @@ def _with_known_files(state: TableState, decision: Decision, files: RawFiles, *,
     if now.tail == known.tail and (now.cells == known.cells or not complete):
         return decision
     reason = f"change files up to {known.after} appeared or vanished since the last run"
-    return replace(decision, kind=DecisionKind.LOOK, reason=reason)
+    return replace(decision, kind=DecisionKind.RESCAN, reason=reason)
 
 
 def _with_catalog(state: TableState, decision: Decision) -> Decision:
@@ -296,7 +296,7 @@ def _with_catalog(state: TableState, decision: Decision) -> Decision:
     error = state.item.get(Attribute.LAST_CATALOG_ERROR, "")
     if error and decision.kind is DecisionKind.NOTHING_NEW:
         reason = f"the catalog could not be updated: {error}"
-        return replace(decision, kind=DecisionKind.LOOK, reason=reason)
+        return replace(decision, kind=DecisionKind.RESCAN, reason=reason)
     return decision
 
 
@@ -325,7 +325,7 @@ def _with_lease(state: TableState, decision: Decision, now: datetime) -> Decisio
     if decision.kind is DecisionKind.NOTHING_NEW:  # any other run cleans up after the dead one too
         end = f"counts as expired: {fault}" if fault else f"expired at {display_stored(until)}"
         reason = f"run {holder} did not release its lease, which {end}"
-        return replace(decision, kind=DecisionKind.LOOK, reason=reason)
+        return replace(decision, kind=DecisionKind.RESCAN, reason=reason)
     return decision
 
 
@@ -333,7 +333,7 @@ def _with_retry(state: TableState, decision: Decision, now: datetime) -> Decisio
     """Give a table whose last run failed another, even if nothing is due: it may be that what stopped it is gone."""
     failed = state.item.get(Attribute.LAST_RUN_STATE) == RunState.FAILED
     if failed and decision.kind is DecisionKind.NOTHING_NEW and not state.leased(now):
-        return replace(decision, kind=DecisionKind.LOOK, reason="the last run failed")
+        return replace(decision, kind=DecisionKind.RESCAN, reason="the last run failed")
     return decision
 
 
@@ -381,7 +381,7 @@ class _DueFiles(NamedTuple):
             (True, True): DecisionKind.BOTH,
             (True, False): DecisionKind.FULL_LOAD,
             (False, True): DecisionKind.INCREMENTAL,
-            (False, False): DecisionKind.LOOK if self.maybe_late else DecisionKind.NOTHING_NEW,
+            (False, False): DecisionKind.RESCAN if self.maybe_late else DecisionKind.NOTHING_NEW,
         }
         return kinds[bool(self.loads), bool(self.batch)]
 
