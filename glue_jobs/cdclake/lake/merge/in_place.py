@@ -86,7 +86,7 @@ def plan_in_place(
     files: Sequence[DataFile],
     ranges: HomeRanges,
     read: ReadStats,
-    outdated: Collection[int],
+    stale: Collection[int],
     target_file_bytes: int,
     limits: EngineLimits,
 ) -> InPlacePlan | None:
@@ -96,16 +96,16 @@ def plan_in_place(
         files: Live data files.
         ranges: Their `separate_ranges`.
         read: Statistics of the change's rows, counted by these ranges.
-        outdated: Indices of data files to rewrite even if none of their rows changes.
+        stale: Indices of data files to rewrite even if none of their rows changes.
         target_file_bytes: As for `plan_rewrite`.
 
     Returns:
         The plan; None if there is nothing to merge, or if a task would get too many rows.
     """
-    if not (read.rows or outdated):
+    if not (read.rows or stale):
         return None
     outside = {number: rows for number, rows in read.by_range.items() if not ranges.homes[number].inside}
-    touched = {ranges.homes[number].file for number in read.by_range if number not in outside} | set(outdated)
+    touched = {ranges.homes[number].file for number in read.by_range if number not in outside} | set(stale)
     row_bytes = read.memory_bytes / max(read.rows, 1)
     samples = tuple(key for key in read.samples if not ranges.homes[_range_of(key, ranges.bounds)].inside)
     rows = sum(outside.values())
@@ -157,7 +157,7 @@ def merge_in_place(
     entries: Iterable[bytes],
     *,
     context: WriteContext,
-    outdated: frozenset[int],
+    stale: frozenset[int],
     target_file_bytes: int,
     tombstones: Sequence[TombstoneFile],
     forgotten: str,
@@ -168,13 +168,13 @@ def merge_in_place(
 
     Args:
         entries: The rows, as Arrow IPC.
-        outdated, target_file_bytes: See `plan_in_place`.
+        stale, target_file_bytes: See `plan_in_place`.
         forgotten: See `Snapshot.forgotten`.
         overlap_end: See `resolve`.
         complete: Whether resolving needs all columns of the lake's rows.
 
     Yields:
-        What was merged; nothing if there are neither rows nor outdated files.
+        What was merged; nothing if there are neither rows nor stale files.
     """
     fs, bases = context.locations.lake.open(), frozenset(context.plan.tasks[task.number].bases)
     source = fetched_together(fs, context.bases(task), context.shape.limits)
@@ -205,7 +205,7 @@ def merge_in_place(
             return
     resolution = without_stored_rows(resolved)
     stored = [*resolved.replacements.values(), *([resolved.inserts.rows] if resolved.inserts.counts else [])]
-    if not (stored or resolved.removals or bases & outdated):
+    if not (stored or resolved.removals or bases & stale):
         if rows.num_rows:
             yield Merged(resolution)
         return

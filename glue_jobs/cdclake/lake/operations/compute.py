@@ -401,7 +401,7 @@ def compute(
     if type_changes:
         files = without_key_ranges(files)
     becomes_iceberg = run.settings.readers.open_iceberg and not before.iceberg
-    outdated = (
+    stale = (
         i
         for i, (file, was) in enumerate(zip(files, before.files, strict=False))
         if type_changes
@@ -435,7 +435,7 @@ def compute(
         settings=run.settings,
         locations=locations,
         full_load=full_load,
-        outdated=frozenset(outdated),
+        stale=frozenset(stale),
         history=history,
         suppression=suppression,
     )

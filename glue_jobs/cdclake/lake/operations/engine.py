@@ -101,7 +101,7 @@ class _Engine:
         plan = None
         if ranges:
             plan = plan_in_place(
-                request.files, ranges, read, request.outdated, request.settings.target_file_bytes, request.limits
+                request.files, ranges, read, request.stale, request.settings.target_file_bytes, request.limits
             )
         if request.history or not plan:
             batches = self._where_it_fits(batches, read)
@@ -176,7 +176,7 @@ class _Engine:
         merge = partial(
             merge_in_place,
             context=write_context(request, plan.rewrite, NO_TOMBSTONES),
-            outdated=request.outdated,
+            stale=request.stale,
             target_file_bytes=request.settings.target_file_bytes,
             tombstones=request.tombstones,
             forgotten=request.forgotten,
@@ -250,7 +250,7 @@ class _Engine:
             repeats: See `_repeats_keys`.
         """
         request = self._request
-        touched, target = resolution.touched | request.outdated, request.settings.target_file_bytes
+        touched, target = resolution.touched | request.stale, request.settings.target_file_bytes
         plan = plan_rewrite(request.files, touched, resolution.inserts, target)
         tombstone_plan = plan_tombstones(request.tombstones, resolution.deletes, request.oldest, request.limits)
         context = write_context(request, plan, tombstone_plan)

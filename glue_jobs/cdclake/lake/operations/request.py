@@ -42,7 +42,7 @@ class Request:
         overlap_end: The full load contains no change whose sequence is greater.
         shape: Columns and keys after the change.
         locations: Where to read and write.
-        outdated: Indices of data files to rewrite even if none of their rows changes.
+        stale: Indices of data files to rewrite even if none of their rows changes.
         history: How the history changes; None if the table keeps none.
         suppression: Which rows to leave out, because their keys were erased; None for none.
     """
@@ -58,7 +58,7 @@ class Request:
     settings: TableSettings
     locations: Locations
     full_load: bool
-    outdated: frozenset[int]
+    stale: frozenset[int]
     history: HistoryPlan | None = None
     suppression: Suppression | None = None
 
