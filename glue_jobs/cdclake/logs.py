@@ -36,7 +36,7 @@ class JsonFormatter(logging.Formatter):
     """Writes a log record as one line of JSON.
 
     Args:
-        fields: Fields of every line; those of a record win.
+        fields: Fields of every line; fields of a record win.
     """
 
     def __init__(self, **fields: object) -> None:

@@ -111,7 +111,7 @@ def _missing_columns(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _with_own_columns(evidence: Evidence) -> list[FileFacts]:
-    """Files that tell their columns; those of transaction files are in `Schema`."""
+    """Files that tell their columns; `Schema` has the columns of transaction files."""
     return [facts for facts in (*evidence.loads, *evidence.changes) if not facts.file.transactions]
 
 

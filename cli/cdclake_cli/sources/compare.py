@@ -142,7 +142,7 @@ def _column_differences(lake: pa.Schema, source: pa.Schema, added: set[str]) -> 
 
 
 def in_lake_types(rows: pa.Table) -> pa.Table:
-    """Rows with the column types of a lake table, which are fewer than those of raw files."""
+    """Rows with the column types of a lake table, which are fewer than the types of raw files."""
     arrays = {}
     for name in rows.column_names:
         kind = from_arrow(rows.schema.field(name).type)

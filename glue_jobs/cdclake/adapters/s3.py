@@ -395,8 +395,8 @@ class S3Store:
         A copy without a version id may be a new one, if another caller has retired the file again.
 
         Args:
-            versions: Those of the object.
-            copies: Those of the retired copy.
+            versions: The object's versions.
+            copies: The retired copy's versions.
         """
         if not versions.data:
             self._copy_back(file)

@@ -161,7 +161,7 @@ def _expired_iceberg(
     before expired.
 
     Args:
-        layout: That of the table, or of its history.
+        layout: The layout of the table, or of its history.
         entries: All files in the folder of the Iceberg table.
     """
     if not entries:
@@ -189,7 +189,7 @@ def _expired_iceberg(
 def _unneeded_iceberg(
     log: ChangeLog, layout: LakeLayout, entries: Sequence[ListedObject], head: int
 ) -> list[ListedObject]:
-    """Those of an Iceberg table's files that no retained change needs: of earlier changes, crashed runs, old metadata.
+    """Files of an Iceberg table that no retained change needs: of earlier changes, crashed runs, old metadata.
 
     Args:
         As `_expired_iceberg`.
@@ -260,7 +260,7 @@ def orphaned_quarantine(log: ChangeLog, head: int, through: int | None) -> tuple
 
 
 def _keys(log: ChangeLog, folder: str, through: int | None) -> tuple[str, ...]:
-    """Keys in a folder; if `through` is set, only those of changes up to it."""
+    """Keys in a folder; if `through` is set, only keys of changes up to it."""
     keys = (entry.key for entry in log.store.list(folder))
     return tuple(key for key in keys if through is None or _number(key, folder) <= through)
 

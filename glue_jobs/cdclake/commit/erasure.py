@@ -247,7 +247,7 @@ def _change_of(layouts: Sequence[LakeLayout], key: str) -> int:
     """Number of the change that an object belongs to, from its name; 0 if the name has none.
 
     Args:
-        layouts: That of the table, then those of its other Iceberg tables.
+        layouts: The table's layout, then the layouts of its other Iceberg tables.
     """
     for one in layouts:
         if key.startswith(one.iceberg_prefix):

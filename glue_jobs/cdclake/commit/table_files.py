@@ -33,7 +33,7 @@ _AFTER_ALL_KEYS = chr(sys.maxunicode)
 class Differences:
     """How the folders of a table and its history differ from the snapshot.
 
-    Paths are those of `cdclake.model.layout.LakeLayout.data_key`.
+    Paths are as in `cdclake.model.layout.LakeLayout.data_key`.
 
     Attributes:
         foreign: Files of other programs.
@@ -213,7 +213,7 @@ def _restore(log: ChangeLog, paths: Collection[str], fence: Fence, keep_alive: K
 def check_files(
     log: ChangeLog, snapshot: Snapshot, listing: Iterable[ListedObject] | None = None, *, reloads: bool = False
 ) -> None:
-    """Refuse to continue from a table whose files differ from those of its last change.
+    """Refuse to continue from a table whose files differ from the files of its last change.
 
     Stale files are retired again, and hidden ones restored: the caller holds the lease.
 

@@ -36,8 +36,8 @@ class UndoPlan:
         undone: Numbers of the changes that a rollback undoes or a reapply brings back, in order.
         before: The table now.
         after: The table afterwards.
-        restored: Files to restore, including those of the history.
-        retired: Files to retire, including those of the history.
+        restored: Files to restore, also of the history.
+        retired: Files to retire, also of the history.
     """
 
     kind: ChangeKind

@@ -246,7 +246,7 @@ class Snapshot:
         forgotten: Greatest position of a tombstone that was dropped since the full load; empty if none was.
         load_in_quarantine: Whether rows of the full load are in quarantine, from where they may still be released.
         identities: `RawFile.identity` by relative key, for the files in `applied_files` and `full_load_files`, and for
-            those of the late window up to the floor. Those of rewritten files are missing.
+            those of the late window up to the floor. Rewritten files are missing.
         full_load_files: Relative keys of the files of the last full load.
         full_load_utc: When the newest of them was written, `yyyy-mm-dd HH:MM:SS`; empty if none.
         files: The live data files.
@@ -395,7 +395,7 @@ class LakeKeys(NamedTuple):
 
     @classmethod
     def of(cls, lake: Snapshot) -> LakeKeys | None:
-        """Those of a lake table; None if it does not exist."""
+        """The keys of a lake table; None if it does not exist."""
         if not lake.exists:
             return None
         return cls(",".join(lake.primary_key), ",".join(lake.partition_key), lake.order_column)

@@ -1,4 +1,4 @@
-"""Reads the JSON that cdclake stores about a lake table, and refuses that of other versions and what is damaged."""
+"""Reads the JSON that cdclake stores about a lake table, and refuses JSON of other versions and damaged JSON."""
 
 from __future__ import annotations
 

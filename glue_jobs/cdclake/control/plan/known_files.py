@@ -55,7 +55,7 @@ class KnownFiles(NamedTuple):
 
     @classmethod
     def of(cls, state: TableState, changes: Sequence[RawFile]) -> KnownFiles:
-        """Those of a table.
+        """The known files of a table.
 
         Args:
             state: Its item, with the watermark.

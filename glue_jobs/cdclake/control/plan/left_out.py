@@ -32,7 +32,7 @@ class LeftOut(NamedTuple):
             were any is known.
         too_late: Identities of the change files that arrived behind the late window, by relative key.
         overwritten: Identities of the change files whose content changed after they were applied, by relative key.
-        accepted: Those of both that an operator acknowledged.
+        accepted: The late and overwritten files that an operator acknowledged.
     """
 
     unread: Sequence[str] = ()

@@ -49,7 +49,7 @@ class TableResult:
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of a Controller run; `errors` and `findings` are those of the plan."""
+    """The result of a Controller run; `errors` and `findings` are the plan's."""
 
     tables: tuple[TableResult, ...]
     errors: tuple[str, ...] = ()

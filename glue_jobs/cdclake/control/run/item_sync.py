@@ -131,7 +131,7 @@ def open_findings(state: TableState, log: ChangeLog, snapshot: Snapshot) -> Open
 
 
 def quarantined_rows(log: ChangeLog, change: int, acknowledged: int) -> int:
-    """Number of quarantined rows that a table lacks after a change, without those of acknowledged changes."""
+    """Number of quarantined rows that a table lacks after a change, without rows of acknowledged changes."""
     after = acknowledged if acknowledged <= change else 0
     return sum(len(file.rows) for file in quarantined_files(log, change) if file.change > after) if change else 0
 

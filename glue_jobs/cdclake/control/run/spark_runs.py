@@ -55,7 +55,7 @@ class BatchOutcome(NamedTuple):
         run: The run, after its end.
         succeeded: Tables that succeeded.
         failed: Errors of the tables that failed.
-        defects: Those of them whose error is none of cdclake's, see `Death.reported`.
+        defects: Failed tables whose error is none of cdclake's, see `Death.reported`.
         not_reached: Tables that the run did not reach, through no fault of theirs.
         death: Where it died, or where the service gave it up: then that table is among those not reached. None if it
             did not die, or nobody knows where.

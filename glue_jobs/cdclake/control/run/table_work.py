@@ -263,7 +263,7 @@ class TableWork:
         return self._round.decision.full_load or self._round.decision.incremental
 
     def job_arguments(self, job: str) -> dict[str, str]:
-        """Arguments of a Spark job for this table: those of the AWS walkthrough, and our own."""
+        """Arguments of a Spark job for this table: the AWS walkthrough's, and our own."""
         assert self._round is not None
         state, layout = self._round.state, self._layout
         arguments = {

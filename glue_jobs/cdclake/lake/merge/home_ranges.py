@@ -28,7 +28,7 @@ class Home(NamedTuple):
 
 
 class HomeRanges(NamedTuple):
-    """Where the keys of a partition belong: those of range `i`, as split at `bounds`, to `homes[i]`."""
+    """Where the keys of a partition belong: keys of range `i`, as split at `bounds`, to `homes[i]`."""
 
     bounds: tuple[KeyValue, ...]
     homes: tuple[Home, ...]
@@ -91,7 +91,7 @@ def indices_by_partition(files: Sequence[DataFile], indices: Iterable[int]) -> d
 
 
 def split_by_order(indices: Iterable[int], files: Sequence[DataFile]) -> tuple[list[int], list[int]]:
-    """Indices of data files by key, and apart from them those of files that span the beginnings of several others."""
+    """Indices of data files by key, and apart from them the indices of files that span the beginnings of several."""
     by_key = sorted(indices, key=lambda i: (files[i].key_min is not None, files[i].key_min, i))
     if any(files[i].key_min is None or files[i].key_max is None for i in by_key):
         return by_key, []

@@ -129,7 +129,7 @@ def _range_of(key: KeyValue, bounds: Sequence[KeyValue]) -> int:
 
 
 def _targets(numbers: Iterable[int], ranges: HomeRanges, plan: RewritePlan) -> dict[int, InsertTargets]:
-    """The tasks for the keys of some home ranges: that of the file that contains the range, else those of new rows."""
+    """The tasks for the keys of some home ranges: of the file that contains the range, else of new rows."""
     targets = {}
     for number in numbers:
         low, high = (None, *ranges.bounds)[number], (*ranges.bounds, None)[number]

@@ -92,7 +92,7 @@ def merge(
         removals: Leading keys and keys of rows to remove from the base files, which contain each exactly once; None
             for none.
         additions: Rows in flight, all of the spec's partition, any order; all of a key are in one part.
-        soft_deletes: Those of rows to mark as deleted, likewise.
+        soft_deletes: Likewise, of rows to mark as deleted.
         source: Where to read the base files; None for `fs`.
         encodings: Shared with other merges; None for encodings of its own.
 

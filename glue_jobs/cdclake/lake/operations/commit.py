@@ -188,7 +188,7 @@ def _source_row(lake_fs: FileSystemSpec, staged_key: str) -> dict[str, object]:
 
 
 def _with_manifests(run: TableRun, before: Snapshot, after: Snapshot, added: Sequence[StagedFile]) -> Snapshot:
-    """The table after a change, with manifests of its files and of those of its history, if it is kept."""
+    """The table after a change, with manifests of its files and of its history's, if it is kept."""
     from cdclake.lake.storage.manifests import ManifestWriting  # here: it takes most of a second
 
     sources = {file.path: file.staged_key for file in added}
@@ -227,7 +227,7 @@ class _FinalPaths:
 
         Args:
             key: Partition columns of the files.
-            prefix: `HISTORY` for files of the history; empty for those of the table.
+            prefix: `HISTORY` for files of the history; empty for files of the table.
         """
         named = []
         for file in files:

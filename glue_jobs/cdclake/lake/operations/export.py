@@ -122,7 +122,7 @@ Put = Callable[[Fetch, "RetainedFile", str], int]
 
 
 def _exported_path(path: str, partition_key: tuple[str, ...], partition: tuple[str | None, ...]) -> str:
-    """The path in the target of a data file; that of an Iceberg table gets one in the folder of its partition."""
+    """The path in the target of a data file; a file of an Iceberg table gets one in the folder of its partition."""
     if not path.startswith(ICEBERG):
         return path
     return partition_folder(partition_key, partition) + "-".join(path.split("/")[2:])

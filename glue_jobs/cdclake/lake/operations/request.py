@@ -73,7 +73,7 @@ class Request:
         return self.full_load or not self.shape.primary_key
 
     def require_few_bad_rows(self, quarantine: Quarantine, good_rows: int) -> None:
-        """See `Quarantine.require_at_most`."""
+        """Refuse more bad rows than the table's settings allow, see `Quarantine.require_at_most`."""
         quarantine.require_at_most(self.settings.max_quarantined_rows, self.table, good_rows)
 
     @property

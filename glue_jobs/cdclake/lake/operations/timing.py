@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def timed(seconds: dict[str, float], phase: Phase) -> Iterator[None]:
-    """Add the duration of a phase to those of a change."""
+    """Add the duration of a phase to the durations of a change."""
     start = time.perf_counter()
     yield
     seconds[phase] = round(time.perf_counter() - start, 3)

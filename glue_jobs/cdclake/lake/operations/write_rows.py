@@ -1,4 +1,4 @@
-"""Writes the resolved rows of a change: those of the table and those of its history, in one stage."""
+"""Writes the resolved rows of a change: the table's and its history's, in one stage."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GROUPS_PER_CORE = 4
 
 
 class Output(NamedTuple):
-    """Rows to write, and how: the table's, or those of the open or the closed versions of its history."""
+    """Rows to write, and how: the table's, or open or closed versions of its history."""
 
     resolutions: Partitions[Resolution]
     context: WriteContext

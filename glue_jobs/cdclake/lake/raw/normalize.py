@@ -472,7 +472,7 @@ def order_type(name: str, raw_type: pa.DataType, settings: TableSettings) -> str
     """Lake type of an ordering column that the lake does not store: as declared, else that of the file.
 
     Args:
-        raw_type: Its type in the raw file; that of CSV is text or bytes.
+        raw_type: Its type in the raw file; text or bytes in CSV.
     """
     declared = settings.schema.find(name) if settings.schema else None
     if declared is not None:

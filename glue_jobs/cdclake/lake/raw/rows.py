@@ -84,7 +84,7 @@ class RawRows:
     """Rows of a raw file as read.
 
     Attributes:
-        columns: The file's columns; those of CSV are bytes, null where a field equals the null text.
+        columns: The file's columns; bytes in CSV, null where a field equals the null text.
         numbers: Index of each row in the file, ascending.
         bad_rows: Rows that do not split into the columns.
     """

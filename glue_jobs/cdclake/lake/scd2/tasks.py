@@ -92,7 +92,7 @@ class HistoryPlan:
 
 @dataclass(frozen=True)
 class VersionMerge:
-    """Outcome of one task, for the files of open versions and for those of closed versions."""
+    """Outcome of one task, for the files of open and of closed versions."""
 
     opened: Resolution
     closed: Resolution

@@ -68,7 +68,7 @@ _FILE_TIME = r"\|(?P<day>\d{8})-(?P<time>\d{9})[^|]*\|" + ROW_PATTERN
 
 @dataclass(frozen=True)
 class VersionChanges:
-    """Changes to the data files of a history. Rows have `file_shape`, keys are those of versions.
+    """Changes to the data files of a history. Rows have `file_shape`, keys are keys of versions.
 
     Attributes:
         removals: By index of a data file, versions that leave it.

@@ -155,7 +155,7 @@ class CopyingManifestWriter(ManifestWriterV2):
     """Writes manifests like pyiceberg, and copies each `EncodedDataFile`."""
 
     def new_writer(self) -> AvroOutputFile[ManifestEntry]:
-        """See `pyiceberg.manifest.ManifestWriter`."""
+        """Pyiceberg's writer of entries, but for data files, which it copies."""
         output = super().new_writer()
         assert isinstance(output.writer, StructWriter)
         *others, (position, data_file) = output.writer.field_writers

@@ -186,7 +186,7 @@ class ManifestErasure:
         Returns:
             By the key of the old manifest list, the new manifests. They list the files in the order of the old ones. If
             another program deleted some of an earlier change, or the lake was moved since, the others are given up: the
-            new list does not exist. Those of the newest change list the files where they are now.
+            new list does not exist. The manifests of the newest change list the files where they are now.
 
         Raises:
             As `ManifestWriting.snapshot_with_manifests`.
@@ -241,7 +241,7 @@ class ManifestErasure:
         entries: Mapping[str, ManifestEntry],
         written: dict[str, tuple[Manifest, ManifestFile] | None],
     ) -> Iterator[tuple[Manifest, ManifestFile]]:
-        """The new manifests of one list. Those of another that has the same old ones are in `written` already."""
+        """The new manifests of one list. Manifests of another list with the same old ones are in `written` already."""
         listed = encoder.listed(old.manifest_list)
         for one, files in _slices(old.manifests, snapshot.files):
             manifest = listed[self.writing.store.url(one.key)]

@@ -224,7 +224,7 @@ def _is_small_dictionary(chunk: ColumnChunk) -> bool:
 
 
 def as_full_load(rows: pa.Table) -> pa.Table:
-    """Fill missing operations and positions with those of a full load."""
+    """Fill missing operations and positions as in a full load."""
     for name, value in ((OP_COLUMN, INSERT), (POSITION, FULL_LOAD_POSITION)):
         i = rows.schema.get_field_index(name)
         if i >= 0 and rows.column(i).null_count:

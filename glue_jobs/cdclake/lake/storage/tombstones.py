@@ -151,7 +151,7 @@ def _open(source: pa.NativeFile, footer: Footer) -> ParquetFile:
     columns = parquet.schema_arrow
     kinds = [{pa.int64(), pa.string()}, {pa.int64(), pa.string()}, {pa.string()}]
     if tuple(columns.names) != _COLUMNS or not all(map(set.__contains__, kinds, columns.types)):
-        raise pa.ArrowInvalid("its columns are not those of a file of tombstones")
+        raise pa.ArrowInvalid("it lacks the columns of a file of tombstones")
     return parquet
 
 
