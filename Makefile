@@ -45,7 +45,7 @@ beside-tests-all:
 	@for target in check docs synth sample-db deploy-local; do $(MAKE) --no-print-directory $$target ORDERS=5000 ENGINE=postgres || exit; done
 
 thorough: $(VENV)/.test-ready ## Run what a release needs: all tests with new and many more examples, faults at every call, and put into the product; both databases; Spark 4.1 (hours)
-	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest -v -n 2 --dist loadgroup --hypothesis-show-statistics -p tests.aws_strict.summary
+	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest -v -n 2 --dist loadgroup --hypothesis-show-statistics -p tests.cdclake_devkit.strict_aws.summary
 	@$(MAKE) --no-print-directory mutation-check test-spark4 sample-db
 
 # Tests of the first tier are short and keep both cores busy. Later ones often wait for processes that they started.
@@ -63,20 +63,20 @@ mutation-check: $(VENV)/.test-ready ## Put over sixty faults into the product, o
 
 # Java 17 or 21 must be on the path.
 test-spark4: $(SPARK4_VENV)/.ready
-	@$(SPARK4_VENV)/bin/python -m pytest -q -n 2 --dist loadfile -m spark tests/lake
-	@$(SPARK4_VENV)/bin/python -m pytest -q -m "not spark" tests/lake/spark
+	@$(SPARK4_VENV)/bin/python -m pytest -q -n 2 --dist loadfile -m spark tests/cdclake/lake
+	@$(SPARK4_VENV)/bin/python -m pytest -q -m "not spark" tests/cdclake/lake/spark
 
 # What talks to AWS, against a local one as strict as AWS, with faults and expiring credentials.
 test-aws: $(VENV)/.test-ready
-	@$(PYTEST) -q -n 3 -p tests.aws_strict.summary -m "aws and not (spark or deployment)" tests/aws_strict tests/adapters tests/control
+	@$(PYTEST) -q -n 3 -p tests.cdclake_devkit.strict_aws.summary -m "aws and not (spark or deployment)" tests/cdclake_devkit/strict_aws tests/cdclake/adapters tests/cdclake/control
 
 # Faults at every call of every run on a folder, and at some of each on buckets.
 crash: $(VENV)/.test-ready
-	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest tests/crash tests/lake/iceberg/test_erase.py -n 3 --dist worksteal
+	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest tests/crash tests/cdclake/lake/iceberg/test_erase.py -n 3 --dist worksteal
 
 # The pictures of the console in docs/images. Needs chromium.
 screenshots: $(VENV)/.test-ready
-	@CDCLAKE_SCREENSHOTS=1 CDCLAKE_NEEDS_BROWSER=1 $(BIN)/python -m pytest -q tests/console/test_in_chromium.py
+	@CDCLAKE_SCREENSHOTS=1 CDCLAKE_NEEDS_BROWSER=1 $(BIN)/python -m pytest -q tests/cdclake_cli/console/test_in_chromium.py
 
 bench: $(BENCH_VENV)/.ready ## Measure the engine beside its alternatives, 8 million rows (about an hour and a half; needs an idle machine)
 	@$(BENCH_VENV)/bin/python -m benchmarks --growth --results benchmarks/results.json --plot docs/performance.png

@@ -1,7 +1,7 @@
 """Builds what tests work on: change records, lake tables without an engine, and whole installations on folders.
 
 What only one package needs stays beside its tests, with the reason in its module. `tests/dying_store.py` and
-`tests/lake/table.py` are shared too: a run that dies, and the raw and lake folder of one table.
+`tests/cdclake/lake/table.py` are shared too: a run that dies, and the raw and lake folder of one table.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def test_a_proof_names_folders_files_and_functions() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tests/commit/test_undo.py::test_of_nothing", "tests/crash/faults.py"])
+@pytest.mark.parametrize("name", ["tests/cdclake/commit/test_undo.py::test_of_nothing", "tests/crash/faults.py"])
 def test_a_proof_that_names_no_test_is_an_error(name: str) -> None:
     with pytest.raises(LookupError, match=f"guarantees.md names {name}, which has no tests"):
         proofs.tests_of(proofs.Guarantee("", "", [f"`{name}`"]))

@@ -10,10 +10,10 @@ from cdclake.model.change import ChangeKind
 from cdclake.model.layout import HISTORY, is_in_history, is_in_iceberg
 from cdclake.model.names import Attribute
 from cdclake.model.versions import DELETED, OPERATION
+from tests.cdclake.lake.table import by_key
 from tests.crash.connectors import LAKE
 from tests.crash.runner import LAYOUT
 from tests.crash.sandbox import COLUMNS
-from tests.lake.table import by_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -25,9 +25,9 @@ from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Argument
 from cdclake.model.table.settings import TableSettings
 from tests.builders import SPARK, ended, run_load_job
+from tests.cdclake.lake.table import NAME, RAW_PREFIX
 from tests.crash.connectors import LAKE, RAW
 from tests.crash.faults import Injector
-from tests.lake.table import NAME, RAW_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

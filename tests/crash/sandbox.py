@@ -18,12 +18,12 @@ from cdclake.model.layout import is_in_history, is_in_iceberg
 from cdclake.model.names import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.model.versions import VALIDITY_FLAG
+from tests.cdclake.lake.table import Table, rows_of
 from tests.crash.connectors import RAW
 from tests.crash.faults import Injector
 from tests.crash.iceberg import iceberg_table
 from tests.crash.runner import LAYOUT, PATH, Runner, RunSpec
 from tests.dying_store import Death, DiedError, DyingStore
-from tests.lake.table import Table, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -29,7 +29,7 @@ from cdclake.ports import JobRun, JobState
 from cdclake_devkit.oracle import ChangeRow, LakeRow, merge
 from on_raw_file.handler import Dependencies, handle
 from tests.builders import LAKE, RAW, FolderInstallation, ended
-from tests.lake.table import by_key, rows_of
+from tests.cdclake.lake.table import by_key, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -26,8 +26,8 @@ from cdclake_cli.aws.services import Services
 from cdclake_cli.pipeline import Pipeline
 from cdclake_cli.target import Target
 from cdclake_devkit.local import EmbeddedAws, LocalDeployment, deploy
+from tests.cdclake.lake.raw.mutated_files import ABORTS_PYARROW
 from tests.conftest import COUNTS
-from tests.lake.raw.mutated_files import ABORTS_PYARROW
 from tests.tiers import TIER, Tier
 
 if TYPE_CHECKING:

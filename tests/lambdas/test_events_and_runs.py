@@ -13,7 +13,7 @@ from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.ports import JobRun, JobState
 from on_raw_file.handler import FAILED, Dependencies, handle
-from tests.control.world import LAKE, LAKE_PREFIX, ORDERS, RAW, World
+from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, RAW, World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

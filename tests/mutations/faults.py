@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 AREAS = ("merge", "commit", "publish", "plan", "undo", "erase")
 PACKAGE = "glue_jobs/cdclake"
-_ERASE = "tests/lake/operations/erase/test_erase.py"
+_ERASE = "tests/cdclake/lake/operations/erase/test_erase.py"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ _MERGE = (
         "    deletes = pc.equal(new_rows[OP_COLUMN], DELETE)\n"
         "    new_rows = pa.concat_tables([new_rows.filter(pc.invert(deletes)), new_rows.filter(deletes)])\n"
         "    winners = _last_of_each_key(in_order(new_rows, (LEADING_KEY, KEY)), live, shape)\n",
-        ("tests/lake/merge/test_partial_rows.py", "tests/lake/merge/test_key_updates.py"),
+        ("tests/cdclake/lake/merge/test_partial_rows.py", "tests/cdclake/lake/merge/test_key_updates.py"),
     ),
     Fault(
         "tombstones-forgotten",
@@ -47,7 +47,7 @@ _MERGE = (
         "lake/merge/resolve.py",
         "_not_after(rows, _last_tombstones(tombstones))\n    check_placed",
         "_not_after(rows, _last_tombstones(tombstones.slice(0, 0)))\n    check_placed",
-        ("tests/lake/merge/test_late_files.py",),
+        ("tests/cdclake/lake/merge/test_late_files.py",),
     ),
     Fault(
         "deletes-of-absent-rows-not-remembered",
@@ -55,7 +55,7 @@ _MERGE = (
         "lake/merge/resolve.py",
         "winners.filter(is_delete)\n    if shape.soft_delete:",
         "winners.filter(pc.and_(is_delete, is_present))\n    if shape.soft_delete:",
-        ("tests/lake/merge/test_late_files.py",),
+        ("tests/cdclake/lake/merge/test_late_files.py",),
     ),
     Fault(
         "superseded-rows-applied",
@@ -63,7 +63,7 @@ _MERGE = (
         "lake/merge/resolve.py",
         "is_known, has_tombstone = _not_after(rows, existing_rows),",
         "is_known, has_tombstone = _not_after(rows, existing_rows.slice(0, 0)),",
-        ("tests/lake/merge/test_late_files.py",),
+        ("tests/cdclake/lake/merge/test_late_files.py",),
     ),
     Fault(
         "old-row-stays-when-its-partition-changes",
@@ -71,7 +71,7 @@ _MERGE = (
         "lake/merge/resolve.py",
         "_removed_rows(existing_rows, stored, deleted, shape)),",
         "_removed_rows(existing_rows, where(stored, in_place), deleted, shape)),",
-        ("tests/lake/merge/test_scd_type_1.py", "tests/lake/merge/test_odd_partitions.py"),
+        ("tests/cdclake/lake/merge/test_scd_type_1.py", "tests/cdclake/lake/merge/test_odd_partitions.py"),
     ),
     Fault(
         "old-key-stays",
@@ -79,7 +79,7 @@ _MERGE = (
         "lake/raw/normalize.py",
         "wanted = (BEFORE_PREFIX + column.name).lower()",
         "wanted = BEFORE_PREFIX + column.name",
-        ("tests/lake/merge/test_key_updates.py",),
+        ("tests/cdclake/lake/merge/test_key_updates.py",),
     ),
     Fault(
         "last-key-of-a-file-not-looked-up",
@@ -87,7 +87,7 @@ _MERGE = (
         "lake/storage/key_ranges.py",
         'np.array([files[i].key_max for i in known], values.dtype), "right")',
         'np.array([files[i].key_max for i in known], values.dtype), "left")',
-        ("tests/lake/merge/test_odd_partitions.py", "tests/lake/merge/test_several_key_columns.py"),
+        ("tests/cdclake/lake/merge/test_odd_partitions.py", "tests/cdclake/lake/merge/test_several_key_columns.py"),
     ),
     Fault(
         "last-key-of-a-file-not-merged-in-place",
@@ -95,7 +95,7 @@ _MERGE = (
         "lake/storage/keys.py",
         "file.key_min <= high and low <= file.key_max)",
         "file.key_min <= high and low < file.key_max)",
-        ("tests/lake/merge/test_late_files.py", "tests/lake/merge/test_in_place.py"),
+        ("tests/cdclake/lake/merge/test_late_files.py", "tests/cdclake/lake/merge/test_in_place.py"),
     ),
     Fault(
         "key-that-two-tasks-load-stays-twice",
@@ -103,7 +103,7 @@ _MERGE = (
         "lake/merge/full_load.py",
         "before[1] < after[0]  #",
         "before[1] <= after[0]  #",
-        ("tests/lake/merge/test_full_load.py",),
+        ("tests/cdclake/lake/merge/test_full_load.py",),
     ),
     Fault(
         "values-not-sent-become-null",
@@ -111,7 +111,7 @@ _MERGE = (
         "lake/merge/resolve.py",
         "pc.if_else(pa.array(was_sent), picked, before[column.name])",
         "pc.if_else(pa.array(was_sent), picked, pa.scalar(None, picked.type))",
-        ("tests/lake/merge/test_partial_rows.py",),
+        ("tests/cdclake/lake/merge/test_partial_rows.py",),
     ),
     Fault(
         "rows-older-than-a-forgotten-delete-applied",
@@ -119,7 +119,7 @@ _MERGE = (
         "lake/merge/resolve.py",
         "first is None or first > forgotten:",
         "first is None or first <= forgotten:",
-        ("tests/lake/merge/test_forgotten_deletes.py",),
+        ("tests/cdclake/lake/merge/test_forgotten_deletes.py",),
     ),
     Fault(
         "soft-deleted-rows-count-as-live",
@@ -127,7 +127,7 @@ _MERGE = (
         "lake/merge/resolve.py",
         "in_order(rows), where(existing_rows, pc.invert(existing_rows[SOFT_DELETED]))",
         "in_order(rows), existing_rows",
-        ("tests/lake/merge/test_soft_delete.py",),
+        ("tests/cdclake/lake/merge/test_soft_delete.py",),
     ),
     Fault(
         "old-version-stays-open",
@@ -135,7 +135,7 @@ _MERGE = (
         "lake/scd2/versions.py",
         "changed = exists & (has_other_values | _flags(_differ(rows, before)))",
         "changed = exists & has_other_values",
-        ("tests/lake/scd2/test_history.py",),
+        ("tests/cdclake/lake/scd2/test_history.py",),
     ),
 )
 
@@ -146,7 +146,7 @@ _COMMIT = (
         "commit/log.py",
         "        self.check_fence(record.change - 1, record.fencing_token)\n",
         "",
-        ("tests/commit/test_undo.py",),
+        ("tests/cdclake/commit/test_undo.py",),
     ),
     Fault(
         "books-not-checked",
@@ -154,7 +154,7 @@ _COMMIT = (
         "commit/log.py",
         "        record.books.check()\n",
         "",
-        ("tests/commit/test_publish.py",),
+        ("tests/cdclake/commit/test_publish.py",),
     ),
     Fault(
         "commit-that-lost-counts-as-one-that-won",
@@ -162,7 +162,7 @@ _COMMIT = (
         "commit/log.py",
         "record.to_bytes()):\n            message",
         "record.to_bytes()) and not self.is_committed(record.change):\n            message",
-        ("tests/commit/test_publish.py",),
+        ("tests/cdclake/commit/test_publish.py",),
     ),
     Fault(
         "change-at-that-very-moment-not-found",
@@ -170,7 +170,7 @@ _COMMIT = (
         "commit/log.py",
         "fromisoformat(self.record(middle).created_utc) <= moment:",
         "fromisoformat(self.record(middle).created_utc) < moment:",
-        ("tests/commit/test_clean_up.py", "tests/lake/read/test_as_of.py"),
+        ("tests/cdclake/commit/test_clean_up.py", "tests/cdclake/lake/read/test_as_of.py"),
     ),
     Fault(
         "takeover-keeps-the-old-token",
@@ -178,7 +178,7 @@ _COMMIT = (
         "commit/takeover.py",
         "            fencing_token=fencing_token,\n",
         "            fencing_token=log.fencing_token(change),\n",
-        ("tests/commit/test_undo.py", "tests/control/run/test_process_table.py"),
+        ("tests/cdclake/commit/test_undo.py", "tests/cdclake/control/run/test_process_table.py"),
     ),
     Fault(
         "expired-run-not-fenced-off",
@@ -186,7 +186,7 @@ _COMMIT = (
         "control/run/lease.py",
         "        if reason:\n            take_over(",
         "        if reason and self._fault:\n            take_over(",
-        ("tests/control/run/test_process_table.py",),
+        ("tests/cdclake/control/run/test_process_table.py",),
     ),
     Fault(
         "only-the-first-files-of-a-large-table-compared",
@@ -194,7 +194,7 @@ _COMMIT = (
         "commit/table_files.py",
         "    log.mark_files_checked_to(end)\n",
         "",
-        ("tests/commit/test_table_files.py",),
+        ("tests/cdclake/commit/test_table_files.py",),
     ),
     Fault(
         "replaced-files-of-the-history-stay",
@@ -202,7 +202,7 @@ _COMMIT = (
         "lake/operations/commit.py",
         "replaced = [file for file in before.all_files if",
         "replaced = [file for file in before.files if",
-        ("tests/lake/scd2/test_history.py",),
+        ("tests/cdclake/lake/scd2/test_history.py",),
     ),
     Fault(
         "forgotten-deletes-forgotten-again",
@@ -210,7 +210,7 @@ _COMMIT = (
         "lake/operations/commit.py",
         "forgotten=max(facts.forgotten, result.forgotten),",
         "forgotten=result.forgotten,",
-        ("tests/lake/merge/test_forgotten_deletes.py",),
+        ("tests/cdclake/lake/merge/test_forgotten_deletes.py",),
     ),
 )
 
@@ -223,7 +223,7 @@ _PUBLISH = (
         "    for path in retired:\n"
         "        store.retire(layout.data_key(path), layout.retired_key(path))\n"
         "    restores, retirements, *_ = fence.around_all(calls, keep_alive)\n",
-        ("tests/commit/test_publish.py", "tests/commit/test_readers.py"),
+        ("tests/cdclake/commit/test_publish.py", "tests/cdclake/commit/test_readers.py"),
     ),
     Fault(
         "later-change-not-looked-for-before-files-go",
@@ -231,7 +231,7 @@ _PUBLISH = (
         "commit/publish.py",
         "    if copied or restored:\n        fence.check()\n",
         "",
-        ("tests/commit/test_undo.py", "tests/commit/test_publish.py"),
+        ("tests/cdclake/commit/test_undo.py", "tests/cdclake/commit/test_publish.py"),
     ),
     Fault(
         "finished-change-published-again",
@@ -239,7 +239,7 @@ _PUBLISH = (
         "commit/publish.py",
         "        if self._log.is_committed(self._change + 1):\n",
         "        if self._log.is_committed(self._change + 2):\n",
-        ("tests/commit/test_undo.py", "tests/commit/test_publish.py"),
+        ("tests/cdclake/commit/test_undo.py", "tests/cdclake/commit/test_publish.py"),
     ),
     Fault(
         "overtaken-publisher-looks-no-second-time",
@@ -247,7 +247,7 @@ _PUBLISH = (
         "commit/publish.py",
         "        if abs(time.time() - self._looked) > FENCE_SECONDS:\n",
         "        if not self._looked:\n",
-        ("tests/commit/test_publish.py", "tests/commit/test_undo.py"),
+        ("tests/cdclake/commit/test_publish.py", "tests/cdclake/commit/test_undo.py"),
     ),
     Fault(
         "file-restored-too-late-stays",
@@ -255,7 +255,7 @@ _PUBLISH = (
         "commit/table_files.py",
         "        store.retire(layout.data_key(path), layout.retired_key(path))\n",
         "",
-        ("tests/commit/test_pauses.py",),
+        ("tests/cdclake/commit/test_pauses.py",),
     ),
     Fault(
         "marked-as-published-before-old-files-go",
@@ -263,7 +263,7 @@ _PUBLISH = (
         "commit/publish.py",
         "    fence.around_all(show_iceberg, keep_alive)\n",
         "    fence.around_all(show_iceberg, keep_alive)\n    log.mark_published(record.change, seconds)\n",
-        ("tests/commit/test_publish.py", "tests/commit/test_undo.py"),
+        ("tests/cdclake/commit/test_publish.py", "tests/cdclake/commit/test_undo.py"),
     ),
     Fault(
         "counted-as-published-before-files-are-live",
@@ -272,7 +272,7 @@ _PUBLISH = (
         "    restores, retirements, *_ = fence.around_all(calls, keep_alive)\n",
         "    log.mark_newest_published(record.change)\n"
         "    restores, retirements, *_ = fence.around_all(calls, keep_alive)\n",
-        ("tests/commit/test_publish.py", "tests/commit/test_undo.py"),
+        ("tests/cdclake/commit/test_publish.py", "tests/cdclake/commit/test_undo.py"),
     ),
     Fault(
         "change-of-a-dead-run-stays-unpublished",
@@ -280,7 +280,7 @@ _PUBLISH = (
         "commit/roll_forward.py",
         "        publish(log, log.record(change), keep_alive)\n",
         "        pass\n",
-        ("tests/commit/test_publish.py",),
+        ("tests/cdclake/commit/test_publish.py",),
     ),
     Fault(
         "staged-files-of-the-next-change-deleted",
@@ -288,7 +288,7 @@ _PUBLISH = (
         "commit/publish.py",
         "key[len(prefix) : len(prefix) + CHANGE_DIGITS]) > through)",
         "key[len(prefix) : len(prefix) + CHANGE_DIGITS]) > through + 1)",
-        ("tests/commit/test_publish.py", "tests/commit/test_clean_up.py"),
+        ("tests/cdclake/commit/test_publish.py", "tests/cdclake/commit/test_clean_up.py"),
     ),
 )
 
@@ -299,7 +299,7 @@ _PLAN = (
         "model/due_files.py",
         "        elif file.order >= horizon:\n            pending.due.append(file)\n",
         "        elif file.order >= horizon:\n            continue\n",
-        ("tests/model/test_due_files.py",),
+        ("tests/cdclake/model/test_due_files.py",),
     ),
     Fault(
         "files-that-the-full-load-contains-are-late",
@@ -307,7 +307,7 @@ _PLAN = (
         "model/due_files.py",
         "elif file.order <= floor or file.relative in applied:",
         "elif file.relative in applied:",
-        ("tests/model/test_due_files.py",),
+        ("tests/cdclake/model/test_due_files.py",),
     ),
     Fault(
         "longer-window-brings-dropped-files-back",
@@ -315,7 +315,7 @@ _PLAN = (
         "model/due_files.py",
         'return max(snapshot.horizon, f"{begin.year:04d}{begin:%m%d-%H%M%S}")',
         'return f"{begin.year:04d}{begin:%m%d-%H%M%S}"',
-        ("tests/model/test_due_files.py",),
+        ("tests/cdclake/model/test_due_files.py",),
     ),
     Fault(
         "late-file-moves-the-watermark-back",
@@ -323,7 +323,7 @@ _PLAN = (
         "model/due_files.py",
         "after = replace(snapshot, watermark=max(orders, key=orders.__getitem__))",
         "after = replace(snapshot, watermark=files[-1].relative)",
-        ("tests/model/test_due_files.py",),
+        ("tests/cdclake/model/test_due_files.py",),
     ),
     Fault(
         "full-load-covers-changes-written-at-its-time",
@@ -331,7 +331,7 @@ _PLAN = (
         "model/due_files.py",
         "if file.modified_utc < oldest and not file.stamped_ahead",
         "if file.modified_utc <= oldest and not file.stamped_ahead",
-        ("tests/model/test_due_files.py",),
+        ("tests/cdclake/model/test_due_files.py",),
     ),
     Fault(
         "one-file-too-many-in-a-batch",
@@ -339,7 +339,7 @@ _PLAN = (
         "model/due_files.py",
         "(count == max_files or size_bytes > max_bytes)",
         "(count > max_files or size_bytes > max_bytes)",
-        ("tests/control/plan/test_bounded_batches.py", "tests/lake/merge/test_late_files.py"),
+        ("tests/cdclake/control/plan/test_bounded_batches.py", "tests/cdclake/lake/merge/test_late_files.py"),
     ),
     Fault(
         "full-load-taken-while-it-arrives",
@@ -347,7 +347,7 @@ _PLAN = (
         "control/plan/full_load_gate.py",
         "quiet, newest = quiet_time(state, files), max(file.modified_utc for file in files)",
         "quiet, newest = quiet_time(state, files), min(file.modified_utc for file in files)",
-        ("tests/control/plan/test_full_load_gate.py",),
+        ("tests/cdclake/control/plan/test_full_load_gate.py",),
     ),
     Fault(
         "first-load-file-may-be-missing",
@@ -355,7 +355,7 @@ _PLAN = (
         "model/rawfiles.py",
         "expected = [1, *(number + 1 for number in sorted(existing)[:-1])]",
         "expected = [number + 1 for number in sorted(existing)[:-1]]",
-        ("tests/model/test_rawfiles.py", "tests/control/plan/test_full_load_gate.py"),
+        ("tests/cdclake/model/test_rawfiles.py", "tests/cdclake/control/plan/test_full_load_gate.py"),
     ),
     Fault(
         "new-files-hide-vanished-ones",
@@ -363,7 +363,7 @@ _PLAN = (
         "control/plan/lost_files.py",
         "expected - sum(file.order <= end for file in pending)",
         "expected - len(pending)",
-        ("tests/control/plan/test_lost_files.py",),
+        ("tests/cdclake/control/plan/test_lost_files.py",),
     ),
     Fault(
         "globs-of-ignored-files-compared-with-whole-keys",
@@ -371,7 +371,7 @@ _PLAN = (
         "model/rawfiles.py",
         "if ignore and is_covered(relative, ignore):",
         "if ignore and is_covered(entry.key, ignore):",
-        ("tests/model/test_rawfiles.py", "tests/control/plan"),
+        ("tests/cdclake/model/test_rawfiles.py", "tests/cdclake/control/plan"),
     ),
     Fault(
         "leased-table-gets-another-run",
@@ -379,7 +379,7 @@ _PLAN = (
         "control/plan/plan_table.py",
         "    if state.leased(now):\n",
         "    if state.leased(now) and not decision.work:\n",
-        ("tests/control/plan/test_plan_table.py",),
+        ("tests/cdclake/control/plan/test_plan_table.py",),
     ),
     Fault(
         "dead-run-goes-unnoticed",
@@ -387,7 +387,7 @@ _PLAN = (
         "control/plan/plan_table.py",
         "if decision.kind is DecisionKind.NOTHING_NEW:  # any other run cleans up after the dead one too",
         "if decision.kind is DecisionKind.RESCAN:",
-        ("tests/control/plan", "tests/control/run", "tests/control/test_controller.py"),
+        ("tests/cdclake/control/plan", "tests/cdclake/control/run", "tests/cdclake/control/test_controller.py"),
     ),
 )
 
@@ -398,7 +398,7 @@ _UNDO = (
         "commit/undo.py",
         "restored=tuple(file for file in after.all_files if file.path not in now),",
         "restored=tuple(file for file in after.files if file.path not in now),",
-        ("tests/lake/scd2/test_history.py",),
+        ("tests/cdclake/lake/scd2/test_history.py",),
     ),
     Fault(
         "last-undone-change-reapplied-first",
@@ -406,7 +406,7 @@ _UNDO = (
         "commit/ancestry.py",
         "        if before == current:\n",
         "        if before >= current:\n",
-        ("tests/commit/test_undo.py", "tests/commit/test_ancestry.py"),
+        ("tests/cdclake/commit/test_undo.py", "tests/cdclake/commit/test_ancestry.py"),
     ),
     Fault(
         "undone-changes-still-count",
@@ -414,7 +414,7 @@ _UNDO = (
         "commit/ancestry.py",
         "            change = record.as_of\n",
         "            change -= 1\n",
-        ("tests/lake/operations/test_release.py", "tests/commit/test_ancestry.py"),
+        ("tests/cdclake/lake/operations/test_release.py", "tests/cdclake/commit/test_ancestry.py"),
     ),
     Fault(
         "takeover-counts-as-a-change-to-undo",
@@ -422,7 +422,7 @@ _UNDO = (
         "commit/undo.py",
         "to = current - 1  # the newest",
         "to = head - 1  # the newest",
-        ("tests/commit/test_undo.py",),
+        ("tests/cdclake/commit/test_undo.py",),
     ),
     Fault(
         "rollback-restores-the-content-of-a-rollback",
@@ -430,7 +430,7 @@ _UNDO = (
         "commit/undo.py",
         "return _plan(log, ChangeKind.ROLLBACK, head, to, as_of, undone)",
         "return _plan(log, ChangeKind.ROLLBACK, head, to, to, undone)",
-        ("tests/commit/test_undo.py",),
+        ("tests/cdclake/commit/test_undo.py",),
     ),
     Fault(
         "files-to-restore-not-looked-for",
@@ -438,7 +438,7 @@ _UNDO = (
         "commit/undo.py",
         "    check_files_retained(log, plan, keep_alive)\n    now, then",
         "    now, then",
-        ("tests/commit/test_undo.py",),
+        ("tests/cdclake/commit/test_undo.py",),
     ),
     Fault(
         "watermark-stays-when-rows-go-back",
@@ -446,7 +446,7 @@ _UNDO = (
         "commit/undo.py",
         "after = replace(after, change=head + 1, field_ids=ids, erased=",
         "after = replace(after, change=head + 1, field_ids=ids, watermark=before.watermark, erased=",
-        ("tests/commit/test_undo.py",),
+        ("tests/cdclake/commit/test_undo.py",),
     ),
     Fault(
         "table-turned-off-after-its-rollback",
@@ -478,7 +478,7 @@ _UNDO = (
         "            )\n"
         "            if pause:\n"
         "                self.states.set_attributes(self.state.path, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE})\n",
-        ("tests/control/admin/test_table_admin.py",),
+        ("tests/cdclake/control/admin/test_table_admin.py",),
     ),
     Fault(
         "oldest-retained-change-out-of-reach",
@@ -486,7 +486,7 @@ _UNDO = (
         "commit/log.py",
         "        if change < first:\n",
         "        if change <= first:\n",
-        ("tests/commit/test_clean_up.py",),
+        ("tests/cdclake/commit/test_clean_up.py",),
     ),
     Fault(
         "clean-up-deletes-the-oldest-retained-change",
@@ -494,7 +494,7 @@ _UNDO = (
         "commit/clean_up.py",
         "first = max(log.first_retained(), log.newest_before(now - retention, head), 1)",
         "first = max(log.first_retained(), min(log.newest_before(now - retention, head) + 1, head), 1)",
-        ("tests/commit/test_clean_up.py",),
+        ("tests/cdclake/commit/test_clean_up.py",),
     ),
     Fault(
         "clean-up-deletes-what-a-rollback-restored",
@@ -502,7 +502,7 @@ _UNDO = (
         "commit/clean_up.py",
         "ChangeKind.DIRECT, ChangeKind.RELEASE)\n",
         "ChangeKind.DIRECT, ChangeKind.RELEASE, ChangeKind.ROLLBACK)\n",
-        ("tests/commit/test_clean_up.py",),
+        ("tests/cdclake/commit/test_clean_up.py",),
     ),
 )
 
@@ -569,7 +569,7 @@ _ERASE_FAULTS = (
         "commit/erasure.py",
         "    versions = store.purge(layout.table_prefix, is_protected)\n",
         "    versions = 0\n",
-        ("tests/commit/test_erasure.py",),
+        ("tests/cdclake/commit/test_erasure.py",),
     ),
     Fault(
         "files-of-a-later-run-deleted",
@@ -577,7 +577,7 @@ _ERASE_FAULTS = (
         "commit/erasure.py",
         "            or _change_of(layouts, key) > head\n",
         "",
-        ("tests/commit/test_erasure.py",),
+        ("tests/cdclake/commit/test_erasure.py",),
     ),
     Fault(
         "unfinished-run-not-fenced-off",

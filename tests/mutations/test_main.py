@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from tests.mutations.__main__ import Copy
 
-FAULT = Fault("late-files-lost", "plan", "model/due_files.py", "a", "b", ("tests/model",))
+FAULT = Fault("late-files-lost", "plan", "model/due_files.py", "a", "b", ("tests/cdclake/model",))
 PASSES, NOTHING = Run(0, "9 passed in 0.1s"), Run(5, "9 deselected in 0.1s")
-FAILS = Run(1, "FAILED tests/model/test_due_files.py::test_late[1 - x] - assert 1 == 2\n1 failed in 0.1s")
+FAILS = Run(1, "FAILED tests/cdclake/model/test_due_files.py::test_late[1 - x] - assert 1 == 2\n1 failed in 0.1s")
 STOPPED = Run(2, "FAILED tests/a.py::TestA::test_b\nxdist.dsession.Interrupted: stopping after 1 failures")
 SETUP_FAILS = Run(1, "ERROR tests/a.py::test_c - KeyError: 'x'\n1 error in 0.1s")
-NOT_IMPORTED = Run(1, "ERROR tests/model/test_due_files.py - ImportError: no\n1 error in 0.1s")
+NOT_IMPORTED = Run(1, "ERROR tests/cdclake/model/test_due_files.py - ImportError: no\n1 error in 0.1s")
 WRONG_USE = Run(4, "ERROR: file or directory not found: tests/nowhere")
 
 
@@ -51,7 +51,7 @@ def tried(*runs: Run, **options: Any) -> tuple[Verdict, list[tuple[str, ...]]]:
 @pytest.mark.parametrize(
     ("run", "test"),
     [
-        (FAILS, "tests/model/test_due_files.py::test_late[1 - x]"),
+        (FAILS, "tests/cdclake/model/test_due_files.py::test_late[1 - x]"),
         (STOPPED, "tests/a.py::TestA::test_b"),
         (SETUP_FAILS, "tests/a.py::test_c"),
     ],
@@ -59,13 +59,13 @@ def tried(*runs: Run, **options: Any) -> tuple[Verdict, list[tuple[str, ...]]]:
 def test_a_test_that_fails_with_the_fault_alone_catches_it(run: Run, test: str) -> None:
     verdict, asked = tried(run, PASSES)
     assert (verdict.tier, verdict.test, verdict.caught) == ("quick", test, True)
-    assert asked == [("quick", "tests/model"), ("quick", test)]
+    assert asked == [("quick", "tests/cdclake/model"), ("quick", test)]
 
 
 def test_tests_near_the_fault_run_first_and_the_next_tier_only_if_the_quick_one_passes() -> None:
     verdict, asked = tried(NOTHING, PASSES, PASSES, STOPPED, PASSES)
     assert verdict.tier == "test"
-    near, everything = ("tests/model",), EVERYTHING
+    near, everything = ("tests/cdclake/model",), EVERYTHING
     assert asked[:4] == [("quick", *near), ("quick", *everything), ("test", *near), ("test", *everything)]
 
 
@@ -78,7 +78,7 @@ def test_a_fault_that_no_test_catches_is_not_caught() -> None:
 @pytest.mark.parametrize(
     ("runs", "problem"),
     [
-        ([NOT_IMPORTED], "tests/model/test_due_files.py cannot be imported"),
+        ([NOT_IMPORTED], "tests/cdclake/model/test_due_files.py cannot be imported"),
         ([WRONG_USE], "pytest ended with 4: ERROR: file or directory not found"),
         ([FAILS, FAILS], "test_late[1 - x] does not pass without the fault either"),
         ([FAILS, NOTHING], "does not pass without the fault either"),

@@ -1,0 +1,20 @@
+"""A lake table on each kind of object store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.builders import LakeBuilder
+from tests.cdclake.adapters.conftest import s3, store, suspended_s3, versioned_s3  # noqa: F401 - fixtures
+
+if TYPE_CHECKING:
+    from cdclake.adapters.memory import ManualClock
+    from cdclake.ports import ObjectStore
+
+
+@pytest.fixture
+def lake(store: ObjectStore, clock: ManualClock) -> LakeBuilder:  # noqa: F811 - the fixture
+    """A lake table without changes."""
+    return LakeBuilder(store, clock)

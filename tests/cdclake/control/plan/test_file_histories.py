@@ -1,0 +1,93 @@
+"""Any history of raw files: the lake applies each file once, and the Controller's plan reports what changed since."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdclake.adapters.memory import ManualClock
+from cdclake.control.plan.decision import DecisionKind
+from cdclake.model.rawfiles import file_order
+from tests.cdclake.control.world import World
+from tests.examples import examples
+
+if TYPE_CHECKING:
+    from cdclake.control.plan.decision import Decision
+
+FOLDER = "dms/shop/orders/"
+NAMES = [*(f"20240305-09{minute:02d}00000.csv" for minute in range(3)), "2024/3/5/20240305_090030.csv"]
+LOAD = "LOAD00000001.csv"
+
+STEPS = st.one_of(
+    st.just(("run", "", 0)),
+    st.tuples(st.sampled_from(["write", "copy", "remove"]), st.sampled_from(NAMES), st.integers(0, 1)),
+    st.tuples(st.sampled_from(["write", "copy"]), st.just(LOAD), st.integers(0, 1)),
+)
+
+
+class Model:
+    """What must be true of a table.
+
+    Attributes:
+        stored: Content of the raw files by name.
+        written: The step in which each was last written.
+        known: Content of the change files when they were applied or covered by a full load.
+        loaded: Content of the LOAD file when it was loaded.
+        floor: Order of the last change file that the full load covers.
+    """
+
+    def __init__(self) -> None:
+        self.stored: dict[str, str] = {}
+        self.written: dict[str, int] = {}
+        self.known: dict[str, str] = {}
+        self.loaded = self.floor = ""
+
+    def run(self) -> set[str]:
+        """Bring the table up to date. Returns the change files to apply."""
+        changes = self.stored.keys() - {LOAD}
+        if self.stored[LOAD] != self.loaded:
+            is_reload, self.loaded = bool(self.loaded), self.stored[LOAD]
+            covered = [file_order(name) for name in changes if self.written[name] < self.written[LOAD]]
+            self.floor = max(covered, default="") if is_reload else ""
+            self.known = {name: self.stored[name] for name in changes if file_order(name) <= self.floor}
+        due = {name for name in changes - self.known.keys() if file_order(name) > self.floor}
+        self.known.update({name: self.stored[name] for name in due})
+        return due
+
+    @property
+    def overwritten(self) -> list[str]:
+        return sorted(name for name, then in self.known.items() if self.stored.get(name, then) != then)
+
+
+@examples(thorough=1000, ci=50, test=25)
+@given(st.lists(STEPS, min_size=1, max_size=25))
+def test_each_file_is_applied_once_and_overwritten_ones_are_reported(steps: list[tuple[str, str, int]]):
+    world, model = World(ManualClock()), Model()
+    world.register()
+    for number, (kind, name, version) in enumerate([("write", LOAD, 0), *steps, ("run", "", 0)]):
+        world.clock.advance(60)
+        if kind == "write" or (kind == "copy" and name in model.stored):
+            model.stored[name] = f"rows {version}" if kind == "write" else model.stored[name]
+            model.written[name] = number
+            world.raw.put(FOLDER + name, model.stored[name].encode())
+        elif kind == "remove" and name in model.stored:
+            world.raw.delete([FOLDER + name])
+            del model.stored[name]
+        elif kind == "run":
+            applied = len(world.applied)
+            if world.decision().work:
+                world.process()
+            assert sorted(world.applied[applied:]) == sorted(model.run())
+            check(world.decision(), model.overwritten)
+
+
+def check(decision: Decision, overwritten: list[str]) -> None:
+    """The Controller's plan has no work, and reports exactly the overwritten files."""
+    assert decision.kind is DecisionKind.NOTHING_NEW, decision.reason
+    texts = [text for text in decision.findings if "overwritten" in text]
+    assert len(texts) == bool(overwritten)
+    for text in texts:
+        assert text.startswith(f"{len(overwritten)} change file")
+        assert all(name in text for name in overwritten[:3])

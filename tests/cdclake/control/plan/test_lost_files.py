@@ -1,0 +1,250 @@
+"""Vanished raw files never empty a lake table, and lost changes are always reported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.control.admin.change_settings import change_settings
+from cdclake.control.plan.decision import DecisionKind
+from cdclake.control.plan.lost_files import PendingNote, count_vanished, pending_note
+from cdclake.control.run import metrics
+from cdclake.errors import ConfigurationError, JobRunError, RawFilesLostError
+from cdclake.model.metrics import Measure
+from cdclake.model.names import Attribute
+from cdclake.model.rawfiles import raw_files
+from tests.cdclake.control.world import ORDERS, RAW
+
+if TYPE_CHECKING:
+    from tests.cdclake.control.world import World
+
+PREFIX = ORDERS[len(RAW) + 1 :]
+LOAD = "LOAD00000001.parquet"
+CHANGES = [f"20240305-10000{number}000.parquet" for number in range(9)]
+
+
+def vanish(world: World, *names: str) -> None:
+    world.raw.delete([PREFIX + name for name in names])
+
+
+def with_a_broken_job(world: World) -> None:
+    """A loaded table with five pending changes, recorded by a run whose Spark job failed."""
+    world.add_table(LOAD)
+    world.process()
+    world.put(*CHANGES[:5])
+    world.failures["DMSCDC_LoadIncremental"] = "boom"
+    with pytest.raises(JobRunError):
+        world.process()
+    world.failures.clear()
+
+
+@pytest.mark.parametrize("gone", [[LOAD], CHANGES[:2], [LOAD, *CHANGES[:2]]], ids=["loads", "changes", "all"])
+def test_applied_raw_files_may_vanish(world: World, gone: list[str]):
+    world.add_table(LOAD, *CHANGES[:2])
+    world.clock.advance(60)
+    world.process()
+    before = world.state().item["LastChangeId"]
+    vanish(world, *gone)
+    assert world.decision().kind is (DecisionKind.NOTHING_NEW if gone == [LOAD] else DecisionKind.RESCAN)
+    world.process()
+    assert world.decision().kind is DecisionKind.NOTHING_NEW
+    assert world.state().item["LastChangeId"] == before
+    assert world.log().snapshot(world.log().head()).exists
+
+
+def late_load_file(world: World, **attributes: str) -> None:
+    """A table whose applied change files are gone when a second LOAD file arrives."""
+    world.add_table(LOAD, **attributes)
+    world.clock.advance(60)
+    world.put(*CHANGES[:2])
+    world.process()
+    world.process()  # it saw them
+    vanish(world, CHANGES[0])
+    world.clock.advance(600)
+    world.put(LOAD.replace("1", "2"))
+
+
+@pytest.mark.parametrize("hours", ["72", "0"])
+def test_a_late_load_file_does_not_load_the_table_without_applied_changes(world: World, hours: str):
+    late_load_file(world, LateWindowHours=hours)
+    before = world.state().item["LastChangeId"]
+    with pytest.raises(RawFilesLostError, match="change files that were applied since are gone") as caught:
+        world.process()
+    assert f"AcceptLostChanges={before}'" in caught.value.remedy
+    assert world.state().item["LastChangeId"] == before
+
+
+def test_the_table_is_loaded_again_once_the_applied_changes_are_back_or_not_wanted(world: World):
+    late_load_file(world)
+    with pytest.raises(RawFilesLostError):
+        world.process()
+    world.put(CHANGES[0])
+    assert not world.process().error
+    assert world.applied == [*CHANGES[:2], *CHANGES[:2]]
+    world.clock.advance(60)
+    vanish(world, CHANGES[0])
+    world.put(LOAD.replace("1", "3"))
+    with pytest.raises(RawFilesLostError):
+        world.process()
+    item = world.state().item
+    with pytest.raises(ConfigurationError, match="refused no reload"):
+        change_settings(world.states, world.state(), {"AcceptLostChanges": item["LastChangeId"] + "0"})
+    with pytest.raises(ConfigurationError, match="AcceptLostChanges is 'true'"):
+        change_settings(world.states, world.state(), {"AcceptLostChanges": "true"})
+    change_settings(world.states, world.state(), {"AcceptLostChanges": item["LastChangeId"]})
+    assert not world.process().error
+    assert world.applied[4:] == CHANGES[1:2]
+
+
+def test_a_new_full_load_needs_no_applied_changes(world: World):
+    late_load_file(world)
+    world.put(LOAD, LOAD.replace("1", "2"))
+    assert not world.process().error
+
+
+def test_new_changes_are_applied_after_applied_files_vanished(world: World):
+    world.add_table(LOAD, CHANGES[0])
+    world.process()
+    vanish(world, LOAD, CHANGES[0])
+    world.put(CHANGES[1])
+    world.process()
+    assert world.applied == CHANGES[:2]
+
+
+def test_vanished_pending_files_freeze_the_table_with_a_clear_error(world: World):
+    with_a_broken_job(world)
+    vanish(world, CHANGES[1], CHANGES[3])
+    decision = world.decision()
+    assert decision.kind is DecisionKind.FROZEN
+    assert decision.reason.startswith("change files that vanished from the raw bucket after the full load")
+    assert "before they were applied: 2;" in decision.reason
+    assert "cdclake tables unfreeze shop.orders" in decision.to_do
+    assert not decision.work
+    with pytest.raises(RawFilesLostError, match="before they were applied: 2;"):
+        world.process()
+    assert world.applied == []
+    assert "cdclake tables unfreeze shop.orders" in world.state().item[Attribute.LAST_ERROR]
+
+
+def test_a_frozen_table_leaves_every_pending_file(world: World):
+    with_a_broken_job(world)
+    world.states.set_attributes(ORDERS, {Attribute.MAX_FILES_PER_RUN: "2"})
+    vanish(world, CHANGES[1], CHANGES[3])
+    decision = world.decision()
+    assert (decision.kind, decision.files, decision.left) == (DecisionKind.FROZEN, 0, 3)
+    assert Attribute.LEASE_HOLDER not in world.state().item
+
+
+def test_a_controller_run_reports_a_frozen_table_as_failed_and_starts_nothing_after_a_run_has_confirmed_it(
+    world: World,
+):
+    """Only a run sees in the lake whether the files were applied: the item may be older."""
+    with_a_broken_job(world)
+    vanish(world, CHANGES[1])
+    started = len(world.jobs.started)
+    for starts in (1, 1):
+        summary = world.run_controller()
+        assert len(world.jobs.started) == started + starts
+        assert "before they were applied: 1;" in str(summary.to_json()["error"])
+        assert "cdclake tables unfreeze shop.orders" in str(summary.failed[0].error)
+        with pytest.raises(RawFilesLostError):
+            world.process()
+
+
+def test_the_controller_counts_frozen_tables(world: World):
+    with_a_broken_job(world)
+    vanish(world, CHANGES[1])
+    summary = world.run_controller()
+    measured = metrics.controller_metrics(summary.tables, world.clock())
+    assert [metric.value for metric in measured if metric.measure is Measure.FROZEN_TABLES] == [1]
+
+
+def test_a_frozen_table_stays_frozen_when_new_files_arrive(world: World):
+    with_a_broken_job(world)
+    vanish(world, CHANGES[4])
+    world.put(*CHANGES[5:])
+    for _ in range(2):
+        with pytest.raises(RawFilesLostError):
+            world.process()
+    assert world.decision().kind is DecisionKind.FROZEN
+
+
+def test_a_table_is_no_longer_frozen_once_the_files_are_back(world: World):
+    with_a_broken_job(world)
+    vanish(world, CHANGES[1])
+    assert world.decision().kind is DecisionKind.FROZEN
+    world.put(CHANGES[1])
+    world.process()
+    assert world.applied == CHANGES[:5]
+
+
+def test_an_operator_can_unfreeze_a_table_which_continues_without_the_lost_changes(world: World):
+    with_a_broken_job(world)
+    vanish(world, CHANGES[1])
+    world.states.set_attributes(ORDERS, {Attribute.LAST_PENDING: "null"})
+    assert world.decision().kind is DecisionKind.INCREMENTAL
+    world.process()
+    assert world.applied == [name for name in CHANGES[:5] if name != CHANGES[1]]
+
+
+def test_a_reload_unfreezes_a_table(world: World):
+    with_a_broken_job(world)
+    vanish(world, *CHANGES[:5])
+    assert world.decision().kind is DecisionKind.FROZEN
+    world.clock.advance(60)
+    world.put(LOAD)
+    assert world.decision().kind is DecisionKind.FULL_LOAD
+    world.process()
+    assert world.decision().kind is DecisionKind.NOTHING_NEW
+
+
+def test_a_restarted_task_that_clears_the_folder_and_reloads_freezes_nothing(world: World):
+    with_a_broken_job(world)
+    vanish(world, LOAD, *CHANGES[:5])
+    world.clock.advance(60)
+    world.put(LOAD, CHANGES[6])
+    world.process()
+    assert world.applied == [CHANGES[6]]
+
+
+def test_files_that_vanish_after_the_applied_batch_freeze_the_table(world: World):
+    world.add_table(*CHANGES[:6], MaxFilesPerRun="2")
+
+    world.after_job = lambda: world.failures.update(DMSCDC_LoadIncremental="boom")
+    with pytest.raises(JobRunError):
+        world.process()
+    world.failures.clear()
+    assert world.applied == CHANGES[:2]
+    vanish(world, CHANGES[0])  # applied
+    assert world.decision().kind is DecisionKind.INCREMENTAL
+    vanish(world, CHANGES[5])
+    assert world.decision().kind is DecisionKind.FROZEN
+
+
+def test_a_run_that_died_right_after_its_commit_freezes_nothing(world: World):
+    world.add_table(*CHANGES[:3], MaxFilesPerRun="2")
+    note = pending_note("", *(raw_files(world.raw.list(PREFIX), PREFIX).changes[:n] for n in (2, 3)))
+    world.states.record_run(ORDERS, {Attribute.LAST_PENDING: note})
+    world.load("DMSCDC_LoadIncremental", world.log(), world.state())  # commits, but does not write the item
+    vanish(world, *CHANGES[:2])
+    assert world.process().rounds[0].decision.kind is DecisionKind.INCREMENTAL
+    assert world.applied == CHANGES[:3]
+
+
+def test_the_note_is_small_whatever_the_backlog(world: World):
+    world.put(*(f"20240305-{number:09d}.parquet" for number in range(3000)))
+    changes = raw_files(world.raw.list(PREFIX), PREFIX).changes
+    note = pending_note("", changes[:10], changes)
+    assert len(note) < 300
+    assert PendingNote.parse(note) == PendingNote(10, changes[9].relative, 2990, changes[-1].relative, "")
+    assert count_vanished(note, "", changes) == 0
+    assert count_vanished(note, "", changes[7:]) == 7
+    assert count_vanished(note, changes[9].relative, changes[10:]) == 0
+    assert count_vanished(note, changes[9].relative, changes[12:]) == 2
+    assert count_vanished(note, changes[500].relative, changes[501:]) == 0
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "3", '{"batch_files": 1}', "{"])
+def test_a_cleared_note_counts_no_vanished_files(text: str):
+    assert count_vanished(text, "", []) == 0

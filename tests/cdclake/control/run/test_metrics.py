@@ -1,0 +1,130 @@
+"""The metrics of the jobs."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.adapters.memory import MemoryJobs
+from cdclake.control.controller import execute
+from cdclake.control.plan.decision import Decision, DecisionKind
+from cdclake.control.run import metrics
+from cdclake.errors import JobRunError
+from cdclake.model.change import Books, ChangeRecord
+from cdclake.model.metrics import Measure, Metric
+from cdclake.model.names import JOB_LOAD_INCREMENTAL
+from tests.builders import change_record
+from tests.cdclake.control.world import RAW, World
+
+if TYPE_CHECKING:
+    from cdclake.adapters.memory import ManualClock
+
+NOW = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
+CHANGE = "20240305-100000000.parquet"
+TABLE = "shop.orders"
+
+
+def values(taken: list[Metric]) -> dict[str, list[float]]:
+    """Values by name of the measure, with the operation behind it."""
+    by_name: dict[str, list[float]] = {}
+    for metric in taken:
+        by_name.setdefault(metric.measure.title + metric.op, []).append(metric.value)
+    return by_name
+
+
+def record(number: int, books: Books, retired: int) -> ChangeRecord:
+    files = tuple(f"{number}-{one}.parquet" for one in range(retired))
+    return change_record(number, books=books, retired=files)
+
+
+def test_lag_is_the_age_of_the_oldest_due_file_and_the_number_of_due_files():
+    decision = Decision(DecisionKind.INCREMENTAL, "", files=3, oldest_utc=NOW - timedelta(minutes=2))
+    assert metrics.lag_metrics(TABLE, decision, NOW) == [
+        Metric(Measure.LAG_SECONDS, 120, TABLE),
+        Metric(Measure.LAG_FILES, 3, TABLE),
+    ]
+
+
+def test_a_table_without_due_files_has_no_lag_and_no_metric_of_its_own():
+    assert metrics.lag_metrics(TABLE, Decision(DecisionKind.NOTHING_NEW, ""), NOW) == [
+        Metric(Measure.LAG_SECONDS, 0),
+        Metric(Measure.LAG_FILES, 0),
+    ]
+
+
+def test_a_full_load_that_is_still_arriving_does_not_count_as_lag():
+    decision = Decision(DecisionKind.WAITING, "", left=3, oldest_utc=NOW - timedelta(hours=5))
+    assert [metric.value for metric in metrics.lag_metrics(TABLE, decision, NOW)] == [0, 0]
+
+
+def test_a_clock_behind_s3_makes_no_negative_lag():
+    decision = Decision(DecisionKind.INCREMENTAL, "", files=1, oldest_utc=NOW + timedelta(seconds=1))
+    assert metrics.lag_seconds(decision, NOW) == 0
+
+
+def test_rows_of_changes_are_summed_by_operation():
+    made = [
+        record(1, Books(read_insert=5, read_update=2, read_delete=1, quarantined=1), retired=2),
+        record(2, Books(read_insert=1, quarantined=3), retired=1),
+    ]
+    assert values(metrics.change_metrics(TABLE, made)) == {
+        "RowsI": [6],
+        "RowsU": [2],
+        "RowsD": [1],
+        "FilesRewritten": [3],
+        "QuarantinedRows": [4],
+    }
+    assert metrics.change_metrics(TABLE, []) == []
+
+
+def test_a_successful_run_measures_lag_changes_duration_and_no_failure(clock: ManualClock):
+    world = World(clock)
+    world.add_table("LOAD00000001.parquet", CHANGE)
+    clock.advance(60)
+    world.during_job = lambda: clock.advance(30)
+    world.process()
+    measured = values(world.metrics.metrics)
+    assert (measured["LagSeconds"], measured["LagFiles"]) == ([60], [2])
+    assert len(measured["RowsI"]) == 2  # a full load and an incremental
+    assert measured["Failures"] == [0]
+    assert measured["DurationSeconds"] == [60]
+    assert {metric.table for metric in world.metrics.metrics} == {TABLE}
+
+
+def test_a_failed_run_measures_the_failure_and_the_changes_before_it(clock: ManualClock):
+    world = World(clock)
+    world.add_table("LOAD00000001.parquet", CHANGE)
+    world.failures[JOB_LOAD_INCREMENTAL] = "BadRowError: no such Op"
+    with pytest.raises(JobRunError):
+        world.process()
+    measured = values(world.metrics.metrics)
+    assert measured["Failures"] == [1]
+    assert measured["RowsI"] == [0]
+    world.failures.clear()
+    world.process()
+    assert values(world.metrics.metrics)["Failures"] == [1, 0]
+    assert len(values(world.metrics.metrics)["RowsI"]) == 2  # the full load is not measured of again
+
+
+def test_the_controller_measures_the_lag_of_active_tables_and_failures(clock: ManualClock):
+    world = World(clock)
+    world.register()
+    world.register(f"{RAW}/dms/shop/idle/")
+    world.register(f"{RAW}/dms/shop/off/", ActiveFlag="false")
+    world.register(f"{RAW}/dms/shop/broken/", LateWindowHours="many")
+    world.put(CHANGE)
+    world.put(CHANGE, path=f"{RAW}/dms/shop/off/")
+    clock.advance(3600)
+    todo = world.plan()
+    measured = metrics.controller_metrics(execute(todo, world.states, MemoryJobs(), clock()).tables, clock())
+    assert {(metric.measure.title, metric.value, metric.table) for metric in measured} == {
+        ("Tables", 3, ""),
+        ("FrozenTables", 0, ""),
+        ("LagSeconds", 3600, TABLE),
+        ("LagFiles", 1, TABLE),
+        ("LagSeconds", 0, ""),
+        ("LagFiles", 0, ""),
+        ("Failures", 1, "shop.broken"),
+    }

@@ -1,0 +1,57 @@
+"""ProcessTable's command line: one table, as in the walkthrough, or several."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdclake.control.jobs.arguments import item_json, parse_arguments, paths_json, to_argv
+from cdclake.control.run.process_table import DEFAULT_TIMEOUT_SECONDS
+from cdclake.control.run.process_table_arguments import ProcessTableArguments
+from cdclake.errors import ConfigurationError
+from tests.cdclake.control.world import ORDERS
+
+ITEMS = "raw-bucket/dms/shop/items with spaces/"
+
+
+def parse(**arguments: str):
+    return ProcessTableArguments.parse(["process_table.py", *to_argv({"out_bucket": "lake", **arguments})])
+
+
+def test_a_single_table_is_passed_as_its_item():
+    arguments = parse(item=item_json({"path": ORDERS}))
+    assert (arguments.paths, arguments.out_bucket, arguments.out_prefix) == ([ORDERS], "lake", "")
+    assert arguments.timeout_seconds == DEFAULT_TIMEOUT_SECONDS
+
+
+def test_several_tables_are_passed_as_paths_and_each_counts_once():
+    arguments = parse(paths=paths_json([ORDERS, ITEMS, ORDERS]), item=item_json({"path": "else"}), timeout_minutes="90")
+    assert arguments.paths == [ORDERS, ITEMS]
+    assert arguments.timeout_seconds == 90 * 60
+
+
+@pytest.mark.parametrize("paths", ["[]", "{}", "orders", '["", "a"]', "[1]"])
+def test_an_invalid_list_of_paths_is_refused(paths: str):
+    with pytest.raises(ConfigurationError, match="--paths is not a JSON list"):
+        parse(paths=paths)
+
+
+def test_arguments_without_a_table_are_refused():
+    with pytest.raises(ConfigurationError, match="--item is missing"):
+        parse()
+
+
+@pytest.mark.parametrize("minutes", ["0", "-5", "soon"])
+def test_an_invalid_number_of_minutes_is_refused(minutes: str):
+    with pytest.raises(ConfigurationError, match="--timeout_minutes is"):
+        parse(item=item_json({"path": ORDERS}), timeout_minutes=minutes)
+
+
+def test_formatted_arguments_are_read_back_whatever_their_values():
+    arguments = {"item": '{"a": "--b=c"}', "prefix": "--odd/ name=x/", "out_path": "s3://lake/a=b/"}
+    assert parse_arguments(to_argv(arguments), list(arguments)) == arguments
+
+
+def test_without_a_database_there_is_no_catalog():
+    item = item_json({"path": ORDERS})
+    assert parse(item=item).catalog_database == parse(item=item, catalog_database="").catalog_database == ""
+    assert parse(item=item, catalog_database="cdclake").catalog_database == "cdclake"

@@ -1,0 +1,171 @@
+"""No trigger is lost, and a burst of triggers starts one run."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdclake.adapters.memory import MemoryJobs, MemoryState
+from cdclake.control.run.process_table import process_table
+from cdclake.control.run.trigger import STALE_AFTER_SECONDS, TriggerOutcome, trigger_table
+from cdclake.errors import JobRunError
+from cdclake.model.names import JOB_PROCESS_TABLE, Attribute
+from cdclake.ports import JobState
+from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, raising
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from concurrent.futures import Future
+    from datetime import datetime
+
+    from cdclake.control.run.process_table import TableReport
+    from cdclake.ports import JobRun
+    from tests.cdclake.control.world import World
+
+
+def trigger(world: World) -> TriggerOutcome:
+    return trigger_table(world.states, world.jobs, ORDERS, world.clock()).outcome
+
+
+def change_file(number: int) -> str:
+    return f"20240305-{number:09d}.parquet"
+
+
+def process_starts(world: World) -> int:
+    return sum(1 for start in world.jobs.started if start.job == JOB_PROCESS_TABLE)
+
+
+def test_a_thousand_events_before_the_run_begins_start_one_run(world: World):
+    world.register()
+    assert [trigger(world) for _ in range(1000)] == [TriggerOutcome.STARTED] + [TriggerOutcome.COLLAPSED] * 999
+    assert process_starts(world) == 1
+
+
+def test_a_thousand_events_while_the_run_works_start_none_and_all_files_are_applied(world: World):
+    world.add_table(change_file(0))
+    trigger(world)
+    numbers = iter(range(1, 1001))
+
+    def events() -> None:
+        for number in numbers:
+            world.put(change_file(number))
+            assert trigger(world) in (TriggerOutcome.BUSY, TriggerOutcome.COLLAPSED)
+
+    world.after_job = events
+    report = world.process()
+    assert process_starts(world) == 1
+    assert len(report.rounds) == 2
+    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + change_file(1000)
+
+
+def test_a_trigger_after_the_lease_is_released_starts_a_run(world: World):
+    class HolderEndsBeforeTheMark(MemoryState):
+        def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
+            assert self.release_lease(path, "other", 1, even_if_requested=False)
+            return super().request_work(path, now, stale_after_seconds)
+
+    world.states = HolderEndsBeforeTheMark()
+    world.register()
+    world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
+    assert trigger(world) is TriggerOutcome.STARTED
+
+
+def test_a_trigger_before_the_lease_is_released_leads_to_another_round(world: World):
+    class HolderEndsAfterTheMark(MemoryState):
+        def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
+            marked = super().request_work(path, now, stale_after_seconds)
+            assert not self.release_lease(path, "other", 1, even_if_requested=False)
+            return marked
+
+    world.states = HolderEndsAfterTheMark()
+    world.register()
+    world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
+    assert trigger(world) is TriggerOutcome.BUSY
+
+
+def test_an_event_after_the_run_has_ended_starts_another(world: World):
+    world.add_table(change_file(1))
+    trigger(world)
+    world.process()
+    assert trigger(world) is TriggerOutcome.STARTED
+
+
+def test_the_mark_of_a_run_that_never_began_becomes_stale(world: World):
+    world.register()
+    trigger(world)
+    world.clock.advance(STALE_AFTER_SECONDS - 1)
+    assert trigger(world) is TriggerOutcome.COLLAPSED
+    world.clock.advance(1)
+    assert trigger(world) is TriggerOutcome.STARTED
+
+
+def test_the_expired_lease_of_a_dead_run_does_not_delay_events(world: World):
+    world.register()
+    world.states.acquire_lease(ORDERS, "dead", world.clock(), 300)
+    world.clock.advance(300)
+    assert trigger(world) is TriggerOutcome.STARTED
+
+
+def test_a_run_that_cannot_be_started_leaves_no_mark(world: World):
+    world.register()
+    world.before_start = raising(JobRunError("Glue has no room for another run now"))
+    with pytest.raises(JobRunError):
+        trigger(world)
+    world.before_start = lambda *_: None
+    assert trigger(world) is TriggerOutcome.STARTED
+
+
+def test_a_failed_start_does_not_clear_the_mark_of_another_trigger(world: World):
+    world.register()
+    trigger(world)
+    world.before_start = raising(JobRunError("Glue has no room for another run now"))
+    with pytest.raises(JobRunError):
+        trigger_table(world.states, world.jobs, ORDERS, world.clock(), even_if_requested=True)
+    assert Attribute.WORK_REQUESTED_UTC in world.state().item
+
+
+@pytest.fixture
+def hasty_threads() -> Iterator[None]:
+    """Threads that take turns all the time."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hasty_threads")
+@pytest.mark.parametrize("attempt", range(5))
+def test_no_trigger_is_lost_when_events_and_runs_race(world: World, attempt: int):
+    """Writers deliver files and events while runs come and go in threads of their own.
+
+    The clock stands still, so nothing goes stale, and a trigger that is lost stays lost.
+    """
+    world.register()
+    runs: list[Future[TableReport]] = []
+
+    def start(job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
+        if job != JOB_PROCESS_TABLE:
+            return world.run_job(job, arguments)
+        runs.append(pool.submit(process_table, ORDERS, LAKE, LAKE_PREFIX, f"run-{len(runs)}", ports))
+        return [JobState.ACTIVE]
+
+    jobs = MemoryJobs(start)
+    ports = replace(world.ports, jobs=jobs, sleep=lambda _: None)
+    numbers = iter(range(300))
+
+    def deliver() -> None:
+        for number in numbers:
+            world.put(change_file(number))
+            trigger_table(world.states, jobs, ORDERS, world.clock())
+
+    with ThreadPoolExecutor(12) as pool:
+        for writer in [pool.submit(deliver) for _ in range(4)]:
+            writer.result()
+        for run in runs:  # grows during the loop if a run hands over to another
+            run.result()
+    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + change_file(299)
+    assert Attribute.LEASE_HOLDER not in world.state().item

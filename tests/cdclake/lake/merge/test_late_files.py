@@ -1,0 +1,148 @@
+"""Late and repeated change files, and remembered deletes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from cdclake.errors import RawFilesLostError
+from cdclake.lake.storage.tombstones import plan_tombstones
+from cdclake.model.snapshot import TombstoneFile
+from tests.cdclake.lake.table import Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"})
+    table.load([{"id": 1, "name": "loaded"}])
+    return table
+
+
+def write(table: Table, day: int, hour: int, op: str, name: str = "", number: int = 1) -> str:
+    relative = f"202403{day:02d}-{hour:02d}0000000.parquet"
+    table.write_changes(relative, [(op, {"id": number, "name": name})])
+    return relative
+
+
+def change(table: Table, *file: Any, **more: Any) -> dict[str, Any]:
+    """Write a change file and apply it."""
+    write(table, *file, **more)
+    return table.load_incremental()
+
+
+def names(table: Table) -> dict[int, str]:
+    return {one.row["id"]: one.row["name"] for one in table.rows()}
+
+
+def test_a_late_file_is_applied_but_changes_no_newer_row(table: Table) -> None:
+    change(table, 5, 12, "U", "at noon")
+    write(table, 5, 9, "U", "at nine, late")
+    summary = change(table, 5, 10, "I", "new, late", number=2)
+    assert names(table) == {1: "at noon", 2: "new, late"}
+    assert (summary["books"]["superseded"], summary["books"]["inserted"]) == (1, 1)
+
+
+def test_a_deleted_row_stays_deleted_if_an_older_change_arrives_late(table: Table) -> None:
+    change(table, 5, 12, "D")
+    summary = change(table, 5, 9, "U", "older than the delete")
+    assert names(table) == {}
+    assert summary["books"]["superseded"] == 1
+
+
+def test_a_delete_that_arrives_before_an_older_insert_is_remembered(table: Table) -> None:
+    assert change(table, 5, 12, "D", number=7)["books"]["absent"] == 1
+    change(table, 5, 9, "I", "older than the delete", number=7)
+    assert names(table) == {1: "loaded"}
+
+
+def test_a_row_inserted_again_after_its_delete_is_in_the_table(table: Table) -> None:
+    change(table, 5, 12, "D")
+    change(table, 5, 13, "I", "again")
+    assert names(table) == {1: "again"}
+
+
+def test_a_file_delivered_again_changes_nothing(table: Table) -> None:
+    write(table, 5, 9, "U", "first")
+    change(table, 5, 12, "U", "second")
+    assert change(table, 5, 9, "U", "first")["change"] is None
+    assert names(table) == {1: "second"}
+
+
+def test_a_file_behind_the_late_window_is_reported_and_not_applied(table: Table) -> None:
+    change(table, 20, 12, "U", "newest")
+    stale = write(table, 5, 9, "I", "two weeks late", number=2)
+    summary = table.load_incremental()
+    assert (summary["change"], summary["too_late"]) == (None, [stale])
+    assert names(table) == {1: "newest"}
+
+
+def test_the_late_window_is_a_setting(table: Table) -> None:
+    table.item["LateWindowHours"] = "1000"
+    change(table, 20, 12, "U", "newest")
+    change(table, 5, 9, "I", "two weeks late", number=2)
+    assert names(table) == {1: "newest", 2: "two weeks late"}
+
+
+def test_deletes_behind_the_late_window_are_forgotten(table: Table) -> None:
+    change(table, 1, 9, "D", number=5)
+    assert len(table.log.snapshot(2).tombstones) == 1
+    change(table, 20, 9, "U", "much later")
+    change(table, 20, 10, "U", "and later still")
+    assert table.log.snapshot(4).tombstones == ()
+
+
+def test_a_reload_forgets_deletes_and_late_files_from_before_it(table: Table) -> None:
+    change(table, 5, 9, "D", number=1)
+    table.reload([{"id": 1, "name": "reloaded"}])
+    assert table.log.snapshot(3).tombstones == ()
+    assert names(table) == {1: "reloaded"}
+
+
+def test_one_change_applies_at_most_the_allowed_files_and_late_ones_first(table: Table) -> None:
+    table.item["MaxFilesPerRun"] = "2"
+    change(table, 5, 12, "U", "at noon")
+    late = [write(table, 5, hour, "I", "late", number=hour) for hour in (7, 8, 9)]
+    new = [write(table, 5, hour, "I", "new", number=hour) for hour in (13, 14)]
+    applied = []
+    for _ in range(3):
+        table.load_incremental()
+        applied.append(table.log.record(table.log.head()).raw_files)
+    assert applied == [(late[0], late[1]), (late[2], new[0]), (new[1],)]
+    assert table.load_incremental()["change"] is None
+    assert sorted(names(table)) == [1, 7, 8, 9, 13, 14]
+
+
+def test_files_that_vanish_after_the_listing_stop_the_job_before_it_applies_others(table: Table) -> None:
+    files = [write(table, 5, hour, "U", f"at {hour}") for hour in (9, 10, 11)]
+    (table.raw / "shop/orders" / files[1]).unlink()
+    before = table.log.head()
+    with pytest.raises(RawFilesLostError, match="Only 2 of 3 change files to apply"):
+        table.load_incremental(new=files[2], listed_files=3)
+    assert table.log.head() == before
+    assert table.load_incremental(new=files[2], listed_files=2)["change"] == before + 1
+
+
+def test_the_number_of_tombstone_files_grows_with_the_logarithm_of_the_deletes() -> None:
+    files: tuple[TombstoneFile, ...] = ()
+    written = 0
+    for change_number in range(500):
+        plan = plan_tombstones(files, 10, oldest="")
+        rows = 10 + sum(file.rows for file in plan.merged)
+        written += rows
+        files = (*plan.kept, TombstoneFile(str(change_number), rows, "20240305-000000000.csv", 1, 9, ("int",), "last"))
+        assert len(files) <= 10
+    assert sum(file.rows for file in files) == 5000
+    assert written < 5000 * 10
+
+
+def test_a_change_without_deletes_writes_no_tombstones() -> None:
+    old = TombstoneFile("k", 5, "20240305-000000000.csv", 1, 9, ("int",), "last")
+    plan = plan_tombstones([old], 0, oldest="20240301-000000")
+    assert (plan.kept, plan.merged, plan.needed) == ((old,), (), False)

@@ -1,0 +1,112 @@
+"""Fixtures: a console on a lake in memory, and browsers with access to it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdclake.adapters.memory import ManualClock, MemoryState, MemoryStore
+from cdclake.control.status import LATE_AFTER_MINUTES
+from cdclake.errors import CdclakeError
+from cdclake_cli.console.app import create_app
+from cdclake_cli.console.context import Console
+from cdclake_cli.console.security import FORM_FIELD, Secrets
+from tests.cdclake_cli.console.lake import MemoryLake, fill
+
+if TYPE_CHECKING:
+    from flask.testing import FlaskClient
+    from werkzeug.test import TestResponse
+
+PORT = 5001
+ORIGIN = f"http://127.0.0.1:{PORT}"
+
+
+def expected_error(error: Exception) -> CdclakeError | None:
+    return error if isinstance(error, CdclakeError) else None
+
+
+@dataclass
+class Browser:
+    """Sends requests like a browser that knows the console's address."""
+
+    client: FlaskClient
+    secrets: Secrets
+
+    def enter(self) -> TestResponse:
+        return self.client.get(f"/enter/{self.secrets.address}", base_url=ORIGIN)
+
+    def get(self, path: str) -> TestResponse:
+        return self.client.get(path, base_url=ORIGIN, buffered=True)
+
+    def post(self, path: str, **fields: str) -> TestResponse:
+        """Send a form of the console."""
+        form = {FORM_FIELD: self.secrets.form, **fields}
+        return self.client.post(path, base_url=ORIGIN, headers={"Origin": ORIGIN}, data=form)
+
+    def text(self, path: str, status: int = 200) -> str:
+        """The text of a page without tags, in one line."""
+        response = self.get(path)
+        assert response.status_code == status, response.text
+        return plain_text(response)
+
+
+def plain_text(response: TestResponse) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", response.text.replace("<wbr>", "")).split())
+
+
+@pytest.fixture(scope="session")
+def filled() -> MemoryLake:
+    """Five tables in different states, which no test changes."""
+    clock = ManualClock()
+    lake = MemoryLake(MemoryStore(clock), MemoryStore(clock), MemoryState(), clock)
+    fill(lake.states, lake.raw, lake.log, clock())
+    return lake
+
+
+@pytest.fixture
+def lake(filled: MemoryLake, clock: ManualClock) -> MemoryLake:
+    """The same for one test."""
+    return MemoryLake(_copy(filled.store, clock), _copy(filled.raw, clock), MemoryState(filled.states.all()), clock)
+
+
+def _copy(store: MemoryStore, clock: ManualClock) -> MemoryStore:
+    copy = MemoryStore(clock)
+    for entry in store.list(""):
+        copy.put(entry.key, store.get(entry.key) or b"")
+    return copy
+
+
+def new_browser(console: Console) -> Browser:
+    """A browser that has not entered yet, on a new process of the console."""
+    secrets = Secrets()
+    return Browser(create_app(console, secrets, PORT).test_client(), secrets)
+
+
+@pytest.fixture
+def console(lake: MemoryLake) -> Console:
+    """A console that allows changes."""
+    return Console(
+        lake, "in memory", lake.clock, expected_error, LATE_AFTER_MINUTES, allow_changes=True, made_by="grace"
+    )
+
+
+@pytest.fixture
+def browser(console: Console) -> Browser:
+    """A browser with access to the console."""
+    return browser_of(console)
+
+
+def browser_of(console: Console, **fields: Any) -> Browser:
+    """A browser with access to the console, of which some fields differ."""
+    browser = new_browser(replace(console, **fields))
+    assert browser.enter().status_code == 303
+    return browser
+
+
+@pytest.fixture
+def reader(console: Console) -> Browser:
+    """A browser with access to a read-only console."""
+    return browser_of(console, allow_changes=False)

@@ -1,0 +1,336 @@
+"""The pages of tables, changes and bad rows, and their error pages."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from flask import url_for
+
+from cdclake.adapters.memory import ManualClock, MemoryState, MemoryStore
+from cdclake.control.plan.open_findings import OpenFindings
+from cdclake.errors import CdclakeError, ConfigurationError
+from cdclake.model.table.name import TableName
+from cdclake_cli.errors import explain
+from tests.cdclake_cli.console.conftest import Browser, browser_of, new_browser, plain_text
+from tests.cdclake_cli.console.lake import LONG, WRONG, GrowingTable, MemoryLake
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cdclake_cli.console.context import Console
+
+STORE_PATH = "cdclake-raw/shop/store/"
+
+
+def table_names(html: str) -> list[str]:
+    """The tables of a list, in order."""
+    return re.findall(r'<tbody role="rowgroup" id="([^"]*)"', html)
+
+
+def test_tables_that_need_action_come_first_in_the_list(browser: Browser) -> None:
+    page = browser.get("/").text
+    assert table_names(page) == ["shop.store", "shop.vouchers", str(LONG), "shop.orders", "shop.product"]
+    text = browser.text("/")
+    assert "5 tables, action needed for 2" in text
+    assert "shop.store failed 0 s 120 1 full load 2024-03-05 10:02:11 UTC" in text
+    assert WRONG in text.replace("&#39;", "'")
+    assert "shop.vouchers new" in text
+    assert "not registered" in text
+    assert "shop.orders up to date 0 s 333,078 22 incremental" in text
+
+
+def test_a_finding_makes_a_table_incomplete_and_is_shown_once(browser: Browser, lake: MemoryLake) -> None:
+    lake.states.record_run("cdclake-raw/shop/orders/", {"LastFindings": str(OpenFindings(22, quarantined_rows=3))})
+    for page in ("/?health=incomplete", "/tables/shop.orders"):
+        text = browser.text(page)
+        assert "shop.orders incomplete" in text
+        assert text.count("quarantined rows that the table lacks: 3.") == 1
+
+
+def test_the_list_is_filtered_by_name_and_health(browser: Browser) -> None:
+    assert table_names(browser.get("/?q=ORDER").text) == [str(LONG), "shop.orders"]
+    assert table_names(browser.get("/?health=failed").text) == ["shop.store"]
+    assert table_names(browser.get("/?q=orders&health=failed").text) == []
+    assert "No table matches" in browser.text("/?q=nothing")
+
+
+def test_a_long_list_is_split_into_pages(console: Console) -> None:
+    browser = browser_of(console, tables_per_page=2)
+    pages = [browser.get(f"/?from={start}").text for start in (0, 2, 4)]
+    assert [len(table_names(page)) for page in pages] == [2, 2, 1]
+    assert "3 to 4 of 5" in browser.text("/?from=2")
+    assert 'rel="next" href="/?from=4"' in pages[1]
+    assert 'rel="prev" href="/?from=0"' in pages[1]
+
+
+def test_turning_a_table_off_and_on_changes_nothing_else(browser: Browser, lake: MemoryLake) -> None:
+    path = "cdclake-raw/shop/orders/"
+    before = lake.states.get(path)
+    assert before is not None
+    response = browser.post("/tables/shop.orders/active", active="false", back="list")
+    assert (response.status_code, response.headers["Location"]) == (303, "/#shop.orders")
+    off = lake.states.get(path)
+    assert off is not None
+    assert off.item == {**before.item, "ActiveFlag": "false"}
+    assert "shop.orders inactive" in browser.text("/")
+    response = browser.post("/tables/shop.orders/active", active="true")
+    assert response.headers["Location"] == "/tables/shop.orders"
+    assert lake.states.get(path) == before
+
+
+def test_a_table_with_invalid_settings_is_not_turned_on(browser: Browser, lake: MemoryLake) -> None:
+    path = "cdclake-raw/shop/product/"
+    lake.states.set_attributes(path, {"MaxQuarantinedRows": "many"})
+    response = browser.post("/tables/shop.product/active", active="true")
+    assert response.status_code == 400
+    assert "Set it to a whole number, 0 or more" in plain_text(response)
+    state = lake.states.get(path)
+    assert state is not None
+    assert not state.active
+
+
+@pytest.mark.parametrize("active", ["", "yes", "True"])
+def test_an_invalid_value_of_active_is_refused(browser: Browser, active: str) -> None:
+    assert browser.post("/tables/shop.orders/active", active=active).status_code == 400
+
+
+def test_the_page_of_a_table_shows_its_attributes_changes_and_charts(browser: Browser) -> None:
+    text = browser.text("/tables/shop.orders")
+    assert "Primary key id Partition key –" in text  # noqa: RUF001 - the dash of the page
+    assert "22 2024-03-06 07:02:11 UTC incremental current 3,270 2,540 650 80 0 333,078 2 / 1" in text
+    assert "direct ada: prices of last week, as agreed with sales" in text
+    page = browser.get("/tables/shop.orders").text
+    assert [len(re.findall(f'class="{kind}"', page)) for kind in ("chart", "gap")] == [4, 1]
+    assert "Change 9, incremental, 2024-03-05 18:02:11 UTC: 310 inserted, 180 updated, 22 deleted" in page
+
+
+def test_older_changes_are_on_further_pages(console: Console) -> None:
+    browser = browser_of(console, changes_per_page=10)
+    assert 'rel="next" href="/tables/shop.orders?through=12"' in browser.get("/tables/shop.orders").text
+    assert "3 to 12 of 22" in browser.text("/tables/shop.orders?through=12")
+    last = browser.get("/tables/shop.orders?through=2").text
+    assert 'rel="next"' not in last
+    assert 'rel="prev" href="/tables/shop.orders"' in last
+
+
+def test_tables_without_changes_and_unregistered_tables_have_pages(browser: Browser, lake: MemoryLake) -> None:
+    assert "The table has no changes yet" in browser.text("/tables/shop.product")
+    assert "cdclake tables set shop.vouchers" in browser.text("/tables/shop.vouchers")
+    GrowingTable(lake.log(TableName("old", "left"))).load(10)
+    text = browser.text("/tables/old.left")
+    assert "not registered" in text
+    assert "Undo change" not in text
+    assert "Roll back …" not in text
+
+
+def test_the_page_of_a_change_shows_its_books_phases_and_files(browser: Browser) -> None:
+    text = browser.text("/tables/shop.orders/changes/9")
+    assert "read insert 322 read update 180 read delete 22 read unknown 3 derived 0 total 527" in text
+    assert "applied 512 superseded 12 ignored 0 quarantined 3 suppressed 0 total 527 ✓ balanced" in text
+    assert "rows before 312,010 replaced 0 restored 0 inserted 310 deleted -22 erased 0 total 312,298" in text
+    assert text.count("✓ balanced") == 3
+    assert "rewrite 2.0 s" in text
+    assert "publish 0.4 s" in text
+    assert "Data files added 2 000000000009-00001.parquet 000000000009-00002.parquet" in text
+    direct = browser.text("/tables/shop.orders/changes/15")
+    assert "Made by ada Reason prices of last week" in direct
+    assert "Raw files read" not in direct
+
+
+def test_a_long_list_of_files_is_cut_and_names_the_command_for_the_rest(console: Console) -> None:
+    text = browser_of(console, max_files_listed=1).text("/tables/shop.orders/changes/9")
+    assert "and 1 more: cdclake changes show shop.orders 9 lists all of them" in text
+    assert "000000000009-00002.parquet" not in text
+
+
+def test_bad_rows_are_escaped_and_counted_from_1(browser: Browser) -> None:
+    response = browser.get("/tables/shop.orders/quarantine")
+    assert "&lt;script&gt;document.title = &#39;owned&#39;&lt;/script&gt;" in response.text
+    assert "<script>document" not in response.text
+    text = plain_text(response)
+    assert "20240305-180233117.csv 42 The operation of a change row is not I, U or D Op X id 80412" in text
+    assert "price null" in text
+    assert "U,80471,&#34;Ada &lt;ada@example.com&gt;&#34;" in text
+    assert "1 to 3 of 3 of change 9" in text
+    assert "cdclake quarantine list shop.orders lists those that the table still lacks" in text
+
+
+def test_bad_rows_are_split_by_page_and_change(console: Console) -> None:
+    browser = browser_of(console, rows_per_page=2)
+    page = "/tables/shop.orders/quarantine?change=9"
+    assert 'rel="next" href="/tables/shop.orders/quarantine?change=9&amp;from=2"' in browser.get(page).text
+    assert "3 to 3 of 3" in browser.text(f"{page}&from=2")
+    assert "Change 9 has no more bad rows" in browser.text(f"{page}&from=4")
+    assert "Change 8 has no bad rows" in browser.text("/tables/shop.orders/quarantine?change=8")
+    assert "No change of this table has bad rows" in browser.text("/tables/shop.store/quarantine")
+
+
+def test_only_the_page_of_bad_rows_shows_row_content(browser: Browser) -> None:
+    pages = ["/", "/tables/shop.orders", "/tables/shop.orders/changes/9", "/tables/shop.orders/rollback"]
+    assert not [page for page in pages if "80412" in browser.get(page).text]
+
+
+@pytest.mark.parametrize(
+    ("page", "status", "words"),
+    [
+        ("/tables/shop.nope", 404, "The table does not exist"),
+        ("/tables/nodot", 400, "is not a table name"),
+        ("/tables/shop.orders/changes/23", 404, "has no change 23 What to do: Choose a change from 1 to 22"),
+        ("/tables/shop.orders/changes/0", 404, "has no change 0"),
+        ("/tables/shop.product/changes/1", 404, "Wait for its first change"),
+        ("/tables/shop.orders/quarantine?change=99", 404, "has no change 99"),
+        ("/tables/shop.orders?through=-1", 400, "must be a whole number"),
+        ("/tables/shop.orders/changes/9/nothing", 404, "Not found"),
+    ],
+)
+def test_error_pages_say_what_to_do(browser: Browser, page: str, status: int, words: str) -> None:
+    assert words in browser.text(page, status).replace("&#39;", "'")
+
+
+def test_table_names_are_escaped_everywhere(browser: Browser, lake: MemoryLake) -> None:
+    name = TableName("shop", "<b>&\"'100%?#")
+    lake.raw.put(f"{name.schema}/{name.table}/LOAD00000001.csv", b"id\n1\n")
+    lake.states.register(lake.installation.new_state(name))
+    page = browser.get("/").text
+    assert '<b>&"' not in page
+    (link,) = re.findall(r'href="(/tables/shop\.%3Cb[^"]*)"', page)
+    assert "The table has no changes yet" in browser.text(link.replace("&amp;", "&").replace("&#39;", "'"))
+
+
+ALIKE = (TableName("a.b", "c"), TableName("a", "b.c"), TableName("a%2Eb", "c"))
+
+
+@pytest.fixture
+def alike(lake: MemoryLake) -> list[str]:
+    """The paths of tables whose names differ only in where the schema ends, or after unescaping."""
+    for rows, name in enumerate(ALIKE, 101):
+        lake.raw.put(f"{name.schema}/{name.table}/LOAD00000001.csv", b"id\n1\n")
+        lake.states.register(lake.installation.new_state(name))
+        GrowingTable(lake.log(name)).load(rows, files=1)
+    return [lake.installation.new_state(name).path for name in ALIKE]
+
+
+def test_each_link_leads_to_its_own_table(browser: Browser, lake: MemoryLake, alike: list[str]) -> None:
+    rows_of_list = re.findall(r'<th role="rowheader"[^>]*><a href="([^"]*)">(.*?)</a>', browser.get("/").text)
+    links = {name.replace("<wbr>", ""): link for link, name in rows_of_list}
+    for rows, name in enumerate(ALIKE, 101):
+        link = links[str(name)]
+        for page in (link, f"{link}/changes/1", f"{link}/quarantine", f"{link}/rollback"):
+            assert str(name) in browser.text(page)
+        assert f" {rows} " in browser.text(f"{link}/changes/1")
+
+
+@pytest.mark.parametrize("number", range(len(ALIKE)))
+def test_a_switch_turns_its_own_table_on(browser: Browser, lake: MemoryLake, alike: list[str], number: int) -> None:
+    with browser.client.application.test_request_context():
+        address = url_for("tables.activate", name=ALIKE[number])
+    response = browser.post(address, active="true")
+    assert response.status_code == 303
+    assert str(ALIKE[number]) in browser.text(response.headers["Location"])
+    assert [state.active for state in map(lake.states.get, alike) if state] == [one == number for one in range(3)]
+
+
+def test_an_ambiguous_name_is_refused_with_the_exact_ones(browser: Browser, alike: list[str]) -> None:
+    text = browser.text("/tables/a.b.c", 400)
+    assert "can be the name of 2 tables" in text.replace("&#39;", "'")
+    assert "a/b.c or a.b/c" in text
+    assert browser.post("/tables/a.b.c/active", active="true").status_code == 400
+
+
+def test_a_name_hides_nothing_on_a_page(browser: Browser, lake: MemoryLake) -> None:
+    name = TableName("shop", "a\u202eb\x1b\u200b")
+    lake.raw.put(f"{name.schema}/{name.table}/LOAD00000001.csv", b"id\n1\n")
+    lake.states.register(lake.installation.new_state(name))
+    GrowingTable(lake.log(name)).load(120, files=1)
+    with browser.client.application.test_request_context():
+        pages = [url_for("tables.index"), url_for("tables.table", name=name)]
+        pages += [url_for("changes.change", name=name, number=1), url_for("undo.plan_rollback", name=name)]
+    for page in pages:
+        shown = browser.get(page).text
+        assert r"a\u202eb\x1b\u200b" in shown.replace("<wbr>", "")
+        assert [char for char in shown if not char.isprintable() and char != "\n"] == []
+
+
+@pytest.mark.parametrize("page", ["", "/changes/1", "/quarantine", "/rollback", "/reapply"])
+@pytest.mark.parametrize("part", ["x" * 300, "x" * 3000, "ä" * 700])
+def test_a_name_that_is_too_long_is_that_of_no_table(browser: Browser, page: str, part: str) -> None:
+    assert browser.get(f"/tables/shop.{part}{page}").status_code == 404
+
+
+def test_an_aws_error_has_a_page_with_its_remedy(console: Console, lake: MemoryLake) -> None:
+    class LibraryError(Exception):
+        pass
+
+    class Unreachable(MemoryState):
+        def all(self, path_prefix: str = ""):
+            raise LibraryError
+
+    def explain(error: Exception) -> CdclakeError | None:
+        assert isinstance(error, LibraryError)
+        return ConfigurationError("Nothing responds", remedy="Start it", endpoint="http://127.0.0.1:1")
+
+    browser = new_browser(replace(console, lake=replace(lake, states=Unreachable()), explain=explain))
+    browser.enter()
+    text = browser.text("/", 502)
+    assert "AWS error Nothing responds What to do: Start it. endpoint http://127.0.0.1:1" in text
+
+
+def test_a_full_disk_is_named(console: Console, lake: MemoryLake, tmp_path: Path) -> None:
+    class Full(MemoryState):
+        def all(self, path_prefix: str = ""):
+            raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "file"))
+
+    browser = new_browser(replace(console, lake=replace(lake, states=Full()), explain=explain))
+    browser.enter()
+    text = browser.text("/", 507)
+    assert "A disk is full: No space left on device" in text
+    assert f"on the disk of {tmp_path}" in text
+
+
+def test_an_unexpected_error_is_logged_and_its_page_shows_no_traceback(
+    console: Console, lake: MemoryLake, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(MemoryState):
+        def all(self, path_prefix: str = ""):
+            raise ZeroDivisionError("a secret thing")
+
+    browser = new_browser(replace(console, lake=replace(lake, states=Broken())))
+    browser.enter()
+    with caplog.at_level(logging.ERROR):
+        text = browser.text("/", 500)
+    assert "The console itself failed" in text
+    assert "secret thing" not in text
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_an_empty_raw_bucket_is_an_error_that_says_what_to_check(console: Console, clock: ManualClock) -> None:
+    empty = MemoryLake(MemoryStore(clock), MemoryStore(clock), MemoryState(), clock)
+    browser = new_browser(replace(console, lake=empty))
+    browser.enter()
+    assert "The raw location is empty What to do: Check that the source database has data" in browser.text("/", 400)
+
+
+def test_a_folder_that_cannot_be_listed_is_reported_above_the_tables(console: Console, lake: MemoryLake) -> None:
+    class OneForbidden(MemoryStore):
+        def list_level(self, prefix: str):
+            if prefix == "shop/":
+                raise ConfigurationError("No right to list")
+            return lake.raw.list_level(prefix)
+
+    browser = new_browser(replace(console, lake=replace(lake, raw=OneForbidden())))
+    browser.enter()
+    text = browser.text("/")
+    assert "A folder of the raw bucket could not be listed" in text
+    assert "shop.orders" in text
+
+
+def test_a_missing_change_breaks_only_its_own_table(browser: Browser, lake: MemoryLake) -> None:
+    lake.states.record_run(STORE_PATH, {"LastChangeId": "9"})
+    text = browser.text("/")
+    assert "shop.store broken" in text
+    assert "shop.orders up to date" in text

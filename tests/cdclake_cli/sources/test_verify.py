@@ -1,0 +1,159 @@
+"""Lake tables are compared with a real database, by every value or by row counts."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from cdclake.lake.read.as_of import TableLocation
+from cdclake_cli.main import app
+from cdclake_cli.sources.options import PASSWORD_VARIABLE
+from cdclake_cli.sources.verify import TableVerification, verify
+from tests.cdclake.lake.over_time import TABLE, TableOverTime
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cdclake.model.table.name import TableName
+    from tests.cdclake_cli.sources.source_database import MariadbDatabase, PostgresDatabase
+
+COLUMNS = pa.schema([("id", pa.int32()), ("city", pa.string()), ("price", pa.decimal128(10, 2))])
+ITEM = {"PrimaryKey": "id", "PartitionKey": "city"}
+
+
+def row(number: int, city: str | None = "Ulm", price: str = "1.50") -> dict[str, Any]:
+    return {"id": number, "city": city, "price": pa.scalar(price).cast(pa.decimal128(10, 2)).as_py()}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableOverTime:
+    """The lake table `shop.orders`."""
+    table = TableOverTime(tmp_path, COLUMNS, dict(ITEM))
+    table.load([row(1), row(2, None), row(3, "Köln")])
+    table.apply(("U", row(3, "Bonn", "2.50")), ("D", row(1)))
+    return table
+
+
+@pytest.fixture
+def orders(source: MariadbDatabase) -> MariadbDatabase:
+    """A database with the same rows in its table `orders`."""
+    source.run("create table orders (id int primary key, city varchar(50), price decimal(10,2))")
+    source.run("insert into orders values (2, null, 1.50), (3, 'Bonn', 2.50)")
+    return source
+
+
+def compared(source: MariadbDatabase, table: TableOverTime, **options: Any) -> TableVerification:
+    def location_of(name: TableName) -> TableLocation:
+        assert str(name) == f"{source.schema}.orders"
+        return TableLocation.at(table.location, TABLE)
+
+    (result,) = verify(source.source, location_of, ["orders"], **options)
+    return result
+
+
+def test_equal_tables_are_equal(orders: MariadbDatabase, table: TableOverTime) -> None:
+    result = compared(orders, table)
+    assert (result.equal, result.change, result.lake_rows, result.source_rows) == (True, 2, 2, 2)
+    assert compared(orders, table, counts_only=True).equal
+
+
+def test_each_kind_of_difference_is_found(orders: MariadbDatabase, table: TableOverTime) -> None:
+    orders.run("update orders set price = 2.51 where id = 3")
+    orders.run("insert into orders values (4, 'Rom', 1.00)")
+    result = compared(orders, table)
+    assert not result.equal
+    assert {"1 rows missing", "1 rows different"} <= set(result.differences)
+    assert any("2.51" in difference for difference in result.differences)
+    counted = compared(orders, table, counts_only=True)
+    assert counted.differences == ("2 rows in the lake, 3 in the source",)
+
+
+def test_a_table_of_many_parts_is_compared_part_by_part(
+    orders: MariadbDatabase, table: TableOverTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdclake_cli.sources.verify.number_of_parts", lambda *_: 4)
+    progress: list[tuple[str, int, int]] = []
+    assert compared(orders, table, report=lambda *step: progress.append(step)).equal
+    assert progress[-1] == (f"{orders.schema}.orders", 4, 4)
+    orders.run("update orders set price = 2.51 where id = 3")
+    assert "1 rows different" in compared(orders, table).differences
+
+
+def test_columns_only_in_the_lake_are_listed_but_are_no_difference(
+    orders: MariadbDatabase, table: TableOverTime
+) -> None:
+    orders.run("alter table orders drop column price")
+    result = compared(orders, table)
+    assert (result.equal, result.only_in_lake) == (True, ("price",))
+
+
+def test_soft_deleted_rows_are_not_compared(orders: MariadbDatabase, table: TableOverTime) -> None:
+    table.item["DeleteMode"] = "soft"
+    table.apply(("D", row(2, None)))
+    orders.run("delete from orders where id = 2")
+    assert compared(orders, table).equal
+
+
+def test_a_table_that_is_not_in_the_lake_is_reported(orders: MariadbDatabase, tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    location = TableLocation.at((tmp_path / "nothing").as_uri(), TABLE)
+    (result,) = verify(orders.source, lambda _: location)
+    assert (result.change, result.source_rows, result.differences) == (None, 2, ("there is no lake table",))
+
+
+def test_the_command_exits_with_status_6_if_a_table_differs(orders: MariadbDatabase, table: TableOverTime) -> None:
+    connection_options = orders.connection_options
+    arguments = ["verify", orders.schema, "--user", str(connection_options.user), "--socket", connection_options.socket]
+    arguments += ["--lake-bucket", table.location, "-o", "json"]
+    environment = {PASSWORD_VARIABLE: connection_options.password, "AWS_DEFAULT_REGION": "eu-central-1"}
+    result = CliRunner().invoke(app, arguments, env=environment)
+    assert result.exit_code == 6, result.output
+    (line,) = result.stdout.splitlines()
+    record = json.loads(line)
+    assert (record["table"], record["equal"], record["change"]) == (f"{orders.schema}.orders", False, None)
+    assert "1 of 1 tables differ from their source" in result.stderr
+
+
+def test_expected_counts_need_no_database(table: TableOverTime) -> None:
+    def run(*arguments: str) -> Any:
+        return CliRunner().invoke(app, ["verify", "--lake-bucket", table.location, *arguments])
+
+    assert run("--expect", f"{TABLE}=2").exit_code == 0
+    different = run("--expect", f"{TABLE}=3")
+    assert (different.exit_code, "2 rows in the lake, 3 expected" in different.output) == (6, True)
+    assert run("--expect", TABLE).exit_code == 2
+    assert "no changes of shop.a=b" in run("--expect", "shop.a=b=2").output
+    assert run().exit_code == 2
+
+
+def test_a_table_of_postgresql_is_compared_with_the_types_of_its_settings(
+    postgres: PostgresDatabase, tmp_path: Path
+) -> None:
+    postgres.run("create schema shop", "create table shop.orders (id int primary key, paid boolean)")
+    postgres.run("insert into shop.orders values (1, true), (2, null)")
+    table = TableOverTime(tmp_path, pa.schema([("id", pa.int32()), ("paid", pa.bool_())]), {"PrimaryKey": "id"})
+    table.load([{"id": 1, "paid": True}, {"id": 2, "paid": None}])
+    options = postgres.connection_options
+    arguments = ["verify", postgres.database, "--engine", "postgres", "--user", str(options.user)]
+    arguments += [
+        "--socket",
+        options.socket,
+        "--port",
+        str(options.port),
+        "--lake-bucket",
+        table.location,
+        "-o",
+        "json",
+    ]
+
+    def compare(*more: str) -> dict[str, Any]:
+        result = CliRunner().invoke(app, [*arguments, *more], env={PASSWORD_VARIABLE: options.password})
+        record: dict[str, Any] = json.loads(result.stdout)
+        return record
+
+    assert compare("--set", "MapBooleanAsBoolean=true")["equal"]
+    assert compare()["difference"] == "column paid is boolean in the lake and string in the source"
