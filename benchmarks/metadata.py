@@ -36,7 +36,7 @@ from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.concurrency import in_parallel
-from cdclake.lake.storage.manifests import ManifestWriting
+from cdclake.lake.storage.iceberg_manifests import ManifestWriting
 from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.iceberg.field_ids import FieldIds
 from cdclake.model.iceberg.table import IcebergFiles, Readers

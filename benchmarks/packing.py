@@ -35,8 +35,9 @@ from cdclake.control.run.spark_batch import run_batch
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
 from cdclake.model.due_files import begin_after, mark_applied, pending_changes
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.schema import Column, Schema
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.ports import JobRun, JobState
 from cdclake.raw_listing import list_raw_files

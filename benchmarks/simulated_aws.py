@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.model.times import iso_utc
 

@@ -44,9 +44,9 @@ from cdclake.model.names import (
     JOB_PROCESS_TABLE,
     STATE_TABLE,
     Argument,
-    Attribute,
     Sentinel,
 )
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.ports import JobRun, JobState
 from cdclake_devkit.local.environment import child_environment

@@ -13,7 +13,8 @@ from botocore.exceptions import ClientError
 
 from cdclake.errors import IntegrityError
 from cdclake.model.metrics import namespace
-from cdclake.model.names import Argument, Attribute
+from cdclake.model.names import Argument
+from cdclake.model.table.attributes import Attribute
 from deploy_local.job_run import EXTRA_FILES, EXTRA_MODULES
 
 if TYPE_CHECKING:

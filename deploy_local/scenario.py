@@ -14,14 +14,8 @@ from cdclake.control.catalog.plan import ICEBERG_SUFFIX, table_name
 from cdclake.errors import IntegrityError, JobRunError
 from cdclake.model.iceberg.table import Readers
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import (
-    JOB_CONTROLLER,
-    JOB_LOAD_INCREMENTAL,
-    JOB_LOAD_INITIAL,
-    JOB_PROCESS_TABLE,
-    Attribute,
-    RunState,
-)
+from cdclake.model.names import JOB_CONTROLLER, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, RunState
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake_cli.dms.names import ChangeFileTimes, change_path, table_folder
 from cdclake_devkit.local.jobs import JobRunState

@@ -7,7 +7,7 @@ import inspect
 import itertools
 import textwrap
 
-from cdclake.model.names import ATTRIBUTES, Attribute, SetBy
+from cdclake.model.table.attributes import ATTRIBUTES, Attribute, SetBy
 
 HEAD = """\
 <!-- Written by `make reference` from glue_jobs/cdclake/model: do not edit. -->

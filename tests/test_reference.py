@@ -6,7 +6,7 @@ import pytest
 from docs_build import attributes, command, proofs
 from docs_build.reference import FOLDER, PAGES
 
-from cdclake.model.names import ATTRIBUTES
+from cdclake.model.table.attributes import ATTRIBUTES
 from tests import ROOT
 
 SLOW = {"proofs.md"}

@@ -61,7 +61,7 @@ class Engine:
         self._storage.add_raw(_RAW_PREFIX, (*self._task.load_files, *changes))
         self._backend = SparkBackend(start_session(self._task, _SETTINGS).sparkContext)
         if self._readers.open_iceberg:
-            import_module("cdclake.lake.storage.manifests")
+            import_module("cdclake.lake.storage.iceberg_manifests")
         tasks = self._backend.distribute([[number] for number in range(_WARM_UP_TASKS)])
         tasks.map_partitions(_import_tasks).shuffle(_WARM_UP_TASKS).collect_partitions()
 

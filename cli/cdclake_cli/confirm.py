@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.printable import printable
 from cdclake_cli.printing.output import OutputFormat

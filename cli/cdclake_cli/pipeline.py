@@ -14,7 +14,8 @@ from cdclake.control.jobs.entry import error_line
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.summary import NOT_STARTED
 from cdclake.errors import ConfigurationError, JobRunError, error_of_kind, gravest_kind
-from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute, RunState
+from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, RunState
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.ports import JobRun, JobState
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError, similar_names
-from cdclake.model.names import attributes_that
+from cdclake.model.table.attributes import attributes_that
 from cdclake_cli.json_file import json_object
 
 if TYPE_CHECKING:

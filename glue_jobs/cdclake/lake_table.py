@@ -35,8 +35,9 @@ from cdclake.lake.spark.session import active_session
 from cdclake.lake.spark.spark_backend import SparkBackend
 from cdclake.lake.spark.workers_python import check_python
 from cdclake.lake.storage.shape import TableShape
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Sentinel
 from cdclake.model.schema import DELETE, INSERT, UPDATE
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import Aws
 
-from cdclake.model.names import STATE_TABLE, Attribute
+from cdclake.model.names import STATE_TABLE
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from cdclake_infra.settings import Settings

@@ -12,7 +12,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdclake.model.layout import batches_prefix
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake_infra.resource_names import ResourceNames
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 from cdclake.adapters.aws import server_clock
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 
 PATH = "cdclake-raw/shop/store/"
 SKEWS = [timedelta(minutes=-120), timedelta(minutes=-10), timedelta(minutes=10), timedelta(minutes=120)]

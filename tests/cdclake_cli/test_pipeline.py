@@ -15,7 +15,8 @@ from cdclake.control.plan.planned_table import Action, PlannedTable
 from cdclake.errors import BadRowError, ConfigurationError, JobRunError
 from cdclake.model.change import PHASES
 from cdclake.model.drift import ColumnDrift
-from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
 from cdclake.ports import JobRun, JobState

@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 from cdclake.control.plan.open_findings import OpenFindings
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 
 PATH = "cdclake-raw/shop/store/"

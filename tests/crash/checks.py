@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cdclake.control.run.item_sync import is_emptied, lake_attributes
 from cdclake.model.change import ChangeKind
 from cdclake.model.layout import HISTORY, is_in_history, is_in_iceberg
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.versions import DELETED, OPERATION
 from tests.cdclake.lake.table import by_key
 from tests.crash.connectors import LAKE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import boto3
 
-import cdclake.lake.storage.manifests  # noqa: F401 - imported by the first change of an Iceberg table
+import cdclake.lake.storage.iceberg_manifests  # noqa: F401 - imported by the first change of an Iceberg table
 import tests.crash.children  # noqa: F401 - imports everything that a run needs
 from cdclake_devkit.local.environment import DEFAULT_REGION
 

@@ -15,7 +15,7 @@ from cdclake.adapters.memory import MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.model.layout import is_in_history, is_in_iceberg
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.model.versions import VALIDITY_FLAG
 from tests.cdclake.lake.table import Table, rows_of

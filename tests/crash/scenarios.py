@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdclake.model.change import ChangeKind
 from cdclake.model.iceberg.table import Readers
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.oracle import merge
 from tests.crash.faults import Injector
 from tests.crash.runner import LAYOUT, Runner

@@ -14,7 +14,7 @@ from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.status import LATE_AFTER_MINUTES, TableStatus, table_statuses
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from tests.builders import LAKE, RAW, FolderInstallation
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.model.change import ChangeKind
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from tests.e2e.fleet import Fleet
 
 if TYPE_CHECKING:

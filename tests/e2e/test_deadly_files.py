@@ -14,7 +14,8 @@ from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.status import LATE_AFTER_MINUTES, Health, table_statuses
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.model.names import JOB_PROCESS_TABLE, Argument
+from cdclake.model.table.attributes import Attribute
 from tests.builders import LAKE, RAW, FolderInstallation
 
 if TYPE_CHECKING:

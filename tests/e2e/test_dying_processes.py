@@ -20,7 +20,8 @@ from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.status import LATE_AFTER_MINUTES, Health, TableStatus, table_statuses
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import JOB_LOAD_INITIAL, Attribute
+from cdclake.model.names import JOB_LOAD_INITIAL
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake_cli.aws.services import Services
 from cdclake_cli.pipeline import Pipeline

@@ -20,7 +20,7 @@ from cdclake.lake.read.as_of import TableLocation
 from cdclake.lake.read.key_filter import RowKeys
 from cdclake.model.layout import LakeLayout
 from cdclake.model.metrics import Measure
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from tests.builders import LAKE, RAW, table_run
 from tests.e2e.orders import PATH, PREFIX, Orders, after, change_name
 

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.adapters.dynamodb import DynamoState
-from cdclake.model.names import JOB_CONTROLLER, STATE_TABLE, Attribute, Sentinel
+from cdclake.model.names import JOB_CONTROLLER, STATE_TABLE, Sentinel
+from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.local import EmbeddedAws, deploy
 from cdclake_devkit.local.deploy import LocalDeployment
 

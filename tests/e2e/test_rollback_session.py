@@ -27,7 +27,8 @@ from pyarrow import fs
 
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.errors import ConfigurationError
-from cdclake.model.names import JOB_CONTROLLER, STATE_TABLE, Attribute, Sentinel
+from cdclake.model.names import JOB_CONTROLLER, STATE_TABLE, Sentinel
+from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.local import EmbeddedAws, deploy
 from cdclake_devkit.local.deploy import DEFAULT_DEPLOYMENT, create_role, place_of
 from cdclake_devkit.local.roles import ON_RAW_FILE, policies

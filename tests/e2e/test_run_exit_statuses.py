@@ -9,7 +9,8 @@ import pytest
 from cdclake.adapters.memory import MemoryJobs
 from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.jobs.arguments import parse_item
-from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument
+from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobRun, JobState
 from cdclake_cli.aws.job_history import StartedRun
 from cdclake_cli.pipeline import Pipeline, PipelineOutcome

@@ -16,7 +16,8 @@ from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.memory import MemoryJobs, MemoryState
 from cdclake.control.jobs.arguments import parse_item
 from cdclake.errors import ConfigurationError, JobRunError
-from cdclake.model.names import Argument, Attribute
+from cdclake.model.names import Argument
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.ports import JobState
 from on_raw_file import handler as module

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.jobs.arguments import parse_item, parse_paths
-from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.concurrency import in_parallel
 from cdclake.errors import ConfigurationError, InputError
-from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import RawKind, raw_files
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from cdclake.errors import SchemaMismatchError
 from cdclake.lake.storage.types import from_arrow
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Sentinel
+from cdclake.model.table.attributes import Attribute
 from cdclake_cli.dms.settings import DmsSettings
 
 if TYPE_CHECKING:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Sentinel
 from cdclake.model.schema import ADDED_PREFIXES, DELETE, INSERT, OP_COLUMN, UPDATE
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.type_widening import wider_type
 from cdclake_cli.doctor.findings import Code, Finding, counted
 from cdclake_cli.doctor.fixes import s3_settings, tables_set, task_settings

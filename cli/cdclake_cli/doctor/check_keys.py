@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdclake.model.names import Attribute
 from cdclake.model.schema import DELETE, OP_COLUMN, UPDATE
+from cdclake.model.table.attributes import Attribute
 from cdclake_cli.dms.files import BEFORE_PREFIX
 from cdclake_cli.doctor.findings import Code, Finding, agreeing, counted, some_have
 from cdclake_cli.doctor.fixes import before_image_rule, s3_settings, tables_set

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake_cli.doctor.clocks import find_clock_shift, usual_offset
 from cdclake_cli.doctor.findings import Code, Finding, counted, some_have
 from cdclake_cli.doctor.fixes import change_sequence_rule, s3_settings, tables_set

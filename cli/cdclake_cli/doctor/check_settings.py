@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from cdclake.control.plan.raw_scan import scan_raw
 from cdclake.errors import ConfigurationError, InputError, similar_names
 from cdclake.lake.raw.reader import inspect_raw_file
-from cdclake.model.names import Attribute
 from cdclake.model.schema import OP_COLUMN, Schema
 from cdclake.model.snapshot import RELOAD
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.type_widening import clashes
 from cdclake_cli.doctor.sampling import read_columns
 

@@ -7,15 +7,15 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.errors import InputError, UnknownTableError
-from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import TRANSACTIONS_NAME, is_transactions_key
 from cdclake.model.schema import Column, Schema
+from cdclake.model.table.attributes import Attribute
 from cdclake_cli.doctor.check_columns import check_columns
 from cdclake_cli.doctor.check_dms import check_dms
 from cdclake_cli.doctor.check_files import check_files
 from cdclake_cli.doctor.check_keys import check_keys
 from cdclake_cli.doctor.check_order import check_order
-from cdclake_cli.doctor.csv.guess import guess_csv
+from cdclake_cli.doctor.csv.dialect import guess_csv
 from cdclake_cli.doctor.evidence import Evidence, is_null_declared, schemas_root
 from cdclake_cli.doctor.findings import Finding, Severity, counted, worst_first
 from cdclake_cli.doctor.infer import Inference, infer_settings
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from cdclake.model.table.settings import TableSettings
     from cdclake.model.table.state import TableState
     from cdclake.ports import ObjectReader
-    from cdclake_cli.doctor.csv.guess import CsvGuess
+    from cdclake_cli.doctor.csv.dialect import CsvGuess
 
 DEFAULT_MAX_FILES = 30
 _MAX_FOLDERS = 100

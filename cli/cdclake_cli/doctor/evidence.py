@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import RawKind, missing_loads
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cdclake.model.table.name import TableName
     from cdclake.model.table.settings import TableSettings
     from cdclake.model.table.state import TableState
-    from cdclake_cli.doctor.csv.guess import CsvGuess
+    from cdclake_cli.doctor.csv.dialect import CsvGuess
     from cdclake_cli.doctor.listing import Listing
     from cdclake_cli.doctor.row_statistics import RowStatistics
     from cdclake_cli.doctor.sampling import FileFacts

@@ -17,7 +17,7 @@ from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.rawfiles import RawKind
 from cdclake.model.schema import UNTYPED, Column, Schema
-from cdclake_cli.doctor.csv.guess import Head
+from cdclake_cli.doctor.csv.dialect import Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

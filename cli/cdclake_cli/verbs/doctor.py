@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdclake.errors import AttentionError, CdclakeError, ConfigurationError
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake_cli.doctor.findings import agreeing, counted
 from cdclake_cli.errors import print_error

@@ -9,7 +9,8 @@ import typer
 from cdclake.control.admin.change_settings import change_settings, checked_settings, starts_reload
 from cdclake.errors import ConfigurationError
 from cdclake.model.layout import require_schema_folder
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Sentinel
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import COLUMN_ATTRIBUTES
 from cdclake_cli.confirm import DRY_RUN, confirm, open_table

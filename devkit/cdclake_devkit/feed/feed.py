@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.names import Attribute
 from cdclake.model.schema import OP_COLUMN
+from cdclake.model.table.attributes import Attribute
 from cdclake_cli.dms.attributes import attributes_for
 from cdclake_cli.dms.files import full_load_bytes
 from cdclake_cli.dms.names import full_load_path, table_folder

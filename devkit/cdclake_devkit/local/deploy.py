@@ -21,8 +21,8 @@ from cdclake.model.names import (
     JOB_PROCESS_TABLE,
     STATE_TABLE,
     Argument,
-    Attribute,
 )
+from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.local.roles import ON_RAW_FILE, Place, policies
 
 if TYPE_CHECKING:

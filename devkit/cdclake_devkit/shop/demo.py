@@ -20,7 +20,7 @@ from cdclake.commit.report import ChangeSummary, change_summaries
 from cdclake.control.catalog.plan import table_name
 from cdclake.errors import IntegrityError
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.shop import lake_tables
 from cdclake_devkit.shop.checksum import read_lake
 from cdclake_devkit.shop.data import TABLES

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from cdclake.control.catalog.plan import catalog_entry, table_name
 from cdclake.errors import IntegrityError, JobRunError
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Sentinel
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake_devkit.shop.checksum import ChecksumComparison, compare_checksums
 from cdclake_devkit.shop.data import TABLES

@@ -20,7 +20,8 @@ from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.report import change_summaries
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Sentinel
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import IMMEDIATE
 from cdclake_cli.dms.settings import CHANGE_SEQUENCE
 from cdclake_cli.sources.compare import compare_rows

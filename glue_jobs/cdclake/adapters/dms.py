@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdclake.adapters.aws import Remedies, translated_errors
 from cdclake.errors import ConfigurationError
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -26,7 +26,8 @@ from cdclake.adapters.state_rules import (
     unknown_table,
 )
 from cdclake.errors import RetryableError
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Sentinel
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import LONGEST_LEASE, TableState
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE, iso_utc
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError, LeaseHeldError, UnknownTableError
-from cdclake.model.names import Attribute, SetBy, attributes_that
+from cdclake.model.table.attributes import Attribute, SetBy, attributes_that
 from cdclake.model.times import iso_utc
 from cdclake.ports import AcquiredLease
 

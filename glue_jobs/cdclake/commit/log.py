@@ -13,8 +13,8 @@ from cdclake.concurrency import in_parallel
 from cdclake.errors import CommitConflictError, ConfigurationError, IntegrityError, LeaseLostError, PastRetentionError
 from cdclake.model.change import ChangeRecord
 from cdclake.model.layout import HISTORY_SUFFIX
-from cdclake.model.names import Attribute
 from cdclake.model.snapshot import Snapshot
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE
 

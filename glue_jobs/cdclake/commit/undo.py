@@ -16,7 +16,7 @@ from cdclake.commit.log import require_place_of_history
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake.model.change import Books, ChangeKind, ChangeRecord
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog

@@ -14,7 +14,8 @@ from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.run.item_sync import check_not_ahead
 from cdclake.control.run.metrics import lag_seconds
 from cdclake.errors import CdclakeError
-from cdclake.model.names import Attribute, RunState, Sentinel
+from cdclake.model.names import RunState, Sentinel
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from cdclake.errors import TooLargeError, without_values
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 from cdclake.errors import ConfigurationError
 from cdclake.model.iceberg.field_ids import NO_FIELD_IDS, FieldIds
 from cdclake.model.iceberg.table import IcebergFiles
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Sentinel
 from cdclake.model.rawfiles import RawKind, file_order
 from cdclake.model.schema import Column, Schema
 from cdclake.model.stored_json import FORMAT, check_fields, from_fields, parse_stored, reading
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.model.type_widening import clashes
 from cdclake.printable import shell_word

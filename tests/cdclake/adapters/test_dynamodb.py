@@ -10,7 +10,8 @@ from botocore.errorfactory import ClientExceptionsFactory
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.errors import ConfigurationError, UnknownTableError
-from cdclake.model.names import STATE_TABLE, Attribute
+from cdclake.model.names import STATE_TABLE
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from tests.cdclake.adapters.faults import Faults
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.errors import CdclakeError, ConfigurationError, LeaseHeldError, UnknownTableError
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from cdclake.control.run.process_table import process_table
 from cdclake.control.status import Health, table_statuses
 from cdclake.errors import ConfigurationError, JobRunError, UnknownTableError, UnreadableFileError
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.model.names import JOB_PROCESS_TABLE, Argument
+from cdclake.model.table.attributes import Attribute
 from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, RAW
 
 if TYPE_CHECKING:

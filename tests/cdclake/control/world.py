@@ -31,8 +31,9 @@ from cdclake.model.due_files import (
     with_identities,
 )
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, Attribute
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument
 from cdclake.model.rawfiles import file_order
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
 from cdclake.ports import JobRun, JobState

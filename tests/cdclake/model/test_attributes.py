@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.adapters.state_rules import OUTCOME_PREFIX
-from cdclake.model.names import ATTRIBUTES, Attribute, SetBy, attributes_that
+from cdclake.model.table.attributes import ATTRIBUTES, Attribute, SetBy, attributes_that
 from cdclake.model.table.settings import COLUMN_ATTRIBUTES, CsvDialect, TableSettings
 from cdclake.model.table.values import ATTRIBUTE
 from tests import CODE, ROOT

@@ -9,7 +9,8 @@ import pytest
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
-from cdclake.model.names import STATE_TABLE, Attribute
+from cdclake.model.names import STATE_TABLE
+from cdclake.model.table.attributes import Attribute
 from cdclake_cli.target import Target
 from tests.cdclake.lake.operations.erase.erasable_table import (
     COLUMNS,

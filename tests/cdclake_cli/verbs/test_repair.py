@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 import boto3
 import pytest
 
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 
 PATH = "cdclake-raw/shop/store/"
 FOLDER = "shop/store/"

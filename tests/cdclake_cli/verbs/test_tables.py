@@ -6,7 +6,7 @@ import re
 import boto3
 import pytest
 
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 
 STORE = "cdclake-raw/shop/store/"

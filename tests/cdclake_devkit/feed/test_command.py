@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
-from cdclake.model.names import STATE_TABLE, Attribute, Sentinel
+from cdclake.model.names import STATE_TABLE, Sentinel
+from cdclake.model.table.attributes import Attribute
 from cdclake_cli.main import app
 from cdclake_devkit.local import EmbeddedAws, deploy
 from cdclake_devkit.local.deploy import DEFAULT_DEPLOYMENT

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from cdclake.model.names import Attribute, RunState, Sentinel
+from cdclake.model.names import RunState, Sentinel
+from cdclake.model.table.attributes import Attribute
 from cdclake_cli.main import app
 from tests.builders import LAKE, RAW, FolderInstallation
 from tests.cdclake_devkit.feed.combinations import SMALL

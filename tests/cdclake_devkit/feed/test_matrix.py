@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from cdclake.model.names import Attribute, RunState
+from cdclake.model.names import RunState
+from cdclake.model.table.attributes import Attribute
 from cdclake_cli.main import app
 from tests.builders import LAKE, RAW, FolderInstallation
 from tests.cdclake_devkit.feed.combinations import COMBINATIONS, SMALL, key_of

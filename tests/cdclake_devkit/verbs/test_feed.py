@@ -10,7 +10,7 @@ import boto3
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Callable

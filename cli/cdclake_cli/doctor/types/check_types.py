@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake_cli.doctor.findings import Code, Finding, agreeing, counted
 from cdclake_cli.doctor.fixes import escaped, tables_set
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from cdclake.model.table.name import TableName
     from cdclake.model.table.settings import CsvDialect, TableSettings
-    from cdclake_cli.doctor.csv.guess import CsvGuess
+    from cdclake_cli.doctor.csv.dialect import CsvGuess
     from cdclake_cli.doctor.types.proposal import Proposal, ProposedColumn
 
 _MAX_NULL_TEXTS = 3

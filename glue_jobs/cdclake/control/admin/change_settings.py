@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Sentinel
 from cdclake.model.snapshot import LakeKeys, check_declared_types
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import TableSettings
 
 if TYPE_CHECKING:

@@ -29,7 +29,8 @@ from cdclake.control.run.item_sync import (
 from cdclake.control.run.lease import Lease
 from cdclake.errors import CommitConflictError, LeaseHeldError, RefusedChangeError, RetryableError
 from cdclake.model.catalog import CatalogName
-from cdclake.model.names import Attribute, Sentinel, attributes_that
+from cdclake.model.names import Sentinel
+from cdclake.model.table.attributes import Attribute, attributes_that
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -27,7 +27,7 @@ from cdclake.control.jobs.entry import StoppedError, error_line
 from cdclake.errors import CdclakeError, ConfigurationError, LeaseLostError
 from cdclake.model.catalog import CatalogEntry, CatalogName
 from cdclake.model.layout import HISTORY_SUFFIX
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.versions import history_table
 
 if TYPE_CHECKING:

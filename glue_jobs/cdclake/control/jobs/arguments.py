@@ -9,7 +9,8 @@ import json
 from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.names import Argument, Attribute, attributes_that
+from cdclake.model.names import Argument
+from cdclake.model.table.attributes import Attribute, attributes_that
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.plan.left_out import counted
 from cdclake.control.plan.loaded_files import LoadedFiles
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Sentinel
 from cdclake.model.rawfiles import missing_loads
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.times import display_utc
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from cdclake.model.change import ChangeKind
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import SchemaPolicy
 
 if TYPE_CHECKING:

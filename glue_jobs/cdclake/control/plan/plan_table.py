@@ -23,9 +23,10 @@ from cdclake.control.plan.lost_files import count_vanished, pending_note
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.errors import ConfigurationError, IntegrityError, RawFilesLostError
 from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, pending_changes, window_begin
-from cdclake.model.names import Attribute, RunState, Sentinel
+from cdclake.model.names import RunState, Sentinel
 from cdclake.model.rawfiles import MAX_STAMP_AHEAD, file_order, stamp_time
 from cdclake.model.snapshot import LakeKeys, Snapshot, check_declared_types
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE, display_stored
 

@@ -13,8 +13,9 @@ from cdclake.control.plan.loaded_files import LoadedFiles
 from cdclake.control.plan.open_findings import OpenFindings, can_empty_quarantine
 from cdclake.errors import IntegrityError
 from cdclake.model.change import ChangeKind
-from cdclake.model.names import Attribute, Sentinel, attributes_that
+from cdclake.model.names import Sentinel
 from cdclake.model.snapshot import LakeKeys
+from cdclake.model.table.attributes import Attribute, attributes_that
 from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from cdclake.control.jobs.arguments import folder_prefix, parse_arguments, parse_item, parse_paths
 from cdclake.control.run.process_table import DEFAULT_TIMEOUT_SECONDS
 from cdclake.errors import ConfigurationError
-from cdclake.model.names import STATE_TABLE, Argument, Attribute, Sentinel
+from cdclake.model.names import STATE_TABLE, Argument, Sentinel
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,7 +22,8 @@ from cdclake import logs
 from cdclake.control.jobs.entry import StoppedError, error_line, failures_line
 from cdclake.errors import CdclakeError, ConfigurationError, error_from_json
 from cdclake.model.layout import batches_prefix
-from cdclake.model.names import Argument, Attribute
+from cdclake.model.names import Argument
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:

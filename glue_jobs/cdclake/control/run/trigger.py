@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.jobs.arguments import item_json, paths_json
 from cdclake.errors import CdclakeError, UnknownTableError
-from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.model.names import JOB_PROCESS_TABLE, Argument
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:

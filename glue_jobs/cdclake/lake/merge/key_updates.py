@@ -29,11 +29,11 @@ import pyarrow.compute as pc
 from cdclake.errors import UnsettledKeyError
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
 from cdclake.lake.storage.wide_rows import take
-from cdclake.model.names import Attribute
 from cdclake.model.position import ARRIVED, DEPARTED, DISPLACED, FULL_LOAD_POSITION, SENT, file_and_row
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import UNSENT as UNSENT_MARK
 from cdclake.model.schema import DELETE, OP_COLUMN
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import IMMEDIATE
 
 if TYPE_CHECKING:

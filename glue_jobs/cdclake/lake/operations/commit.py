@@ -189,7 +189,7 @@ def _source_row(lake_fs: FileSystemSpec, staged_key: str) -> dict[str, object]:
 
 def _with_manifests(run: TableRun, before: Snapshot, after: Snapshot, added: Sequence[StagedFile]) -> Snapshot:
     """The table after a change, with manifests of its files and of its history's, if it is kept."""
-    from cdclake.lake.storage.manifests import ManifestWriting  # here: it takes most of a second
+    from cdclake.lake.storage.iceberg_manifests import ManifestWriting  # here: it takes most of a second
 
     sources = {file.path: file.staged_key for file in added}
     in_folder = run.settings.readers.list_folder

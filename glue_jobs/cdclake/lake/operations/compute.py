@@ -39,11 +39,11 @@ from cdclake.lake.storage.partitions import convert_partition
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.change import ChangeKind
 from cdclake.model.drift import drift_text
-from cdclake.model.names import Attribute
 from cdclake.model.position import GREATEST_SEQUENCE, sequence_begin
 from cdclake.model.rawfiles import RawKind, file_order
 from cdclake.model.schema import BEFORE_PREFIX
 from cdclake.model.snapshot import LakeKeys
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import SchemaPolicy, UnknownKeyPolicy
 from cdclake.model.type_widening import merge_schemas
 

@@ -14,9 +14,9 @@ from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.scd2.tasks import HistoryPlan
 from cdclake.lake.scd2.versions import history_field_ids
 from cdclake.lake.storage.key_ranges import without_key_ranges
-from cdclake.model.names import Attribute
 from cdclake.model.schema import Schema
 from cdclake.model.snapshot import History
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.model.type_widening import merge_schemas
 from cdclake.model.versions import OWN_COLUMNS

@@ -15,7 +15,8 @@ from cdclake.control.run.spark_batch import file_note, report_failure, run_batch
 from cdclake.errors import CdclakeError, disk_full
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import Argument, Attribute, Sentinel
+from cdclake.model.names import Argument, Sentinel
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import TableSettings
 
 if TYPE_CHECKING:

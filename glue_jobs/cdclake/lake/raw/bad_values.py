@@ -13,8 +13,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from cdclake.lake.raw.rows import BadRow, BadRowKind
-from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import RawFormat
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

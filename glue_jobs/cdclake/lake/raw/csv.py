@@ -26,8 +26,8 @@ from cdclake.lake.raw.csv_records import (
     records,
 )
 from cdclake.lake.raw.rows import REWRITE_OR_IGNORE, BadRow, BadRowKind, RawRows
-from cdclake.model.names import Attribute
 from cdclake.model.schema import OP_COLUMN
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from cdclake.errors import SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw.rows import REWRITE_OR_IGNORE
-from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import RawKind
 from cdclake.model.schema import ADDED_PREFIXES, DELETE, INSERT, OP_COLUMN, UPDATE
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from cdclake.adapters.filesystem import open_output
 from cdclake.errors import BadRowError
 from cdclake.lake.raw.bad_values import added, faults_of
 from cdclake.lake.raw.rows import BadRowKind
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from cdclake.errors import ConfigurationError
 from cdclake.lake.storage.types import cast_exactly, text_depends_on_type, without_negative_zero
 from cdclake.lake.storage.wide_rows import take
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

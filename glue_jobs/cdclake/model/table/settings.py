@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.iceberg.table import Readers
-from cdclake.model.names import DRIFT_SEPARATOR, Attribute, attributes_that
+from cdclake.model.names import DRIFT_SEPARATOR
 from cdclake.model.schema import Schema, parse_columns
+from cdclake.model.table.attributes import Attribute, attributes_that
 from cdclake.model.table.values import (
     ATTRIBUTE,
     attribute_text,
@@ -179,7 +180,7 @@ class CsvDialect:
 class TableSettings:
     """The operator's settings of a table, parsed.
 
-    Each field holds the attribute that it names, see `cdclake.model.names.Attribute`, and its default is what an item
+    Each field holds the attribute that it names, see `attributes.Attribute`. Its default is what an item
     without attributes means. An empty text or tuple means that the attribute is not set.
 
     Attributes:

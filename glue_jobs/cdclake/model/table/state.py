@@ -9,8 +9,9 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, ClassVar
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.names import Attribute, Sentinel, attributes_that
+from cdclake.model.names import Sentinel
 from cdclake.model.rawfiles import file_order, is_transactions_key, read_time, transactions_prefix
+from cdclake.model.table.attributes import Attribute, attributes_that
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings, cdc_path_of
 from cdclake.model.table.values import attribute_text

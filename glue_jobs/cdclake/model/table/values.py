@@ -8,7 +8,8 @@ from enum import Enum
 from typing import Any, Callable, TypeVar
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.names import ATTRIBUTES, Attribute, Sentinel
+from cdclake.model.names import Sentinel
+from cdclake.model.table.attributes import ATTRIBUTES, Attribute
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)

@@ -25,7 +25,8 @@ from cdclake.errors import (
 )
 from cdclake.model.change import ChangeKind
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import JOB_LOAD_INCREMENTAL, Attribute
+from cdclake.model.names import JOB_LOAD_INCREMENTAL
+from cdclake.model.table.attributes import Attribute
 from tests.builders import eventually
 from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, raising
 

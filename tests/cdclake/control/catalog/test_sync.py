@@ -23,9 +23,10 @@ from cdclake.model.catalog import CatalogName, CatalogTable, Statistics
 from cdclake.model.change import Books, StagedFile
 from cdclake.model.layout import HISTORY
 from cdclake.model.metrics import Measure
-from cdclake.model.names import JOB_PROCESS_TABLE, Attribute, Sentinel
+from cdclake.model.names import JOB_PROCESS_TABLE, Sentinel
 from cdclake.model.schema import HIVE_NULL_PARTITION, Column, Schema
 from cdclake.model.snapshot import DataFile, History
+from cdclake.model.table.attributes import Attribute
 from tests.builders import change_record
 from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS
 

@@ -17,7 +17,8 @@ from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.control.jobs.arguments import parse_item
 from cdclake.control.jobs.entry import JobExit
-from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, STATE_TABLE, Attribute
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, STATE_TABLE
+from cdclake.model.table.attributes import Attribute
 from tests import ROOT
 from tests.cdclake.control.world import LAKE, ORDERS, RAW
 

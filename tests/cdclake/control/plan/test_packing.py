@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from cdclake.control.plan.packing import FULL_SIZE_TABLES_PER_PACK, MAX_PATH_BYTES, DueWork, PackLimits, pack_tables
 from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.errors import ConfigurationError, NoRoomError
-from cdclake.model.names import Argument, Attribute
+from cdclake.model.names import Argument
+from cdclake.model.table.attributes import Attribute
 from tests.cdclake.control.world import RAW
 
 if TYPE_CHECKING:

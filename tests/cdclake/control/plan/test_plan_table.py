@@ -8,10 +8,10 @@ from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.errors import ConfigurationError
 from cdclake.model.due_files import mark_applied
-from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject, raw_files
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 
 T0 = datetime(2024, 3, 5, 10, 0, 0, tzinfo=timezone.utc)

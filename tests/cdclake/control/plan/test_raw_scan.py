@@ -22,8 +22,8 @@ from cdclake.control.run.metrics import controller_metrics
 from cdclake.control.status import Health, table_status
 from cdclake.errors import NoRoomError, RetryableError, UnknownTableError
 from cdclake.model.metrics import Measure
-from cdclake.model.names import Attribute
 from cdclake.model.rawfiles import ListedObject, raw_files, start_after
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from tests.cdclake.control.world import ORDERS, RAW
 from tests.examples import examples

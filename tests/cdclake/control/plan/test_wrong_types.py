@@ -9,7 +9,7 @@ import pytest
 from cdclake.adapters.dynamodb import _to_text
 from cdclake.adapters.memory import MemoryState
 from cdclake.control.status import Health, table_statuses
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from tests.cdclake.control.world import RAW, World
 

@@ -10,7 +10,7 @@ from cdclake.adapters.memory import MemoryState
 from cdclake.commit.undo import plan_rollback
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.errors import PastRetentionError
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from tests.cdclake.control.world import ORDERS
 

@@ -13,7 +13,8 @@ from cdclake.control.jobs.entry import StoppedError
 from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.control.run.spark_batch import report_failure, run_batch
 from cdclake.errors import BadRowError, RetryableError
-from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument
+from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobRun, JobState
 from tests.builders import ended
 from tests.cdclake.control.world import LAKE, LAKE_PREFIX, RAW, raising

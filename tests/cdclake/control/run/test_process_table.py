@@ -21,7 +21,8 @@ from cdclake.errors import (
     UnreadableFileError,
 )
 from cdclake.model.change import ChangeKind
-from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Attribute
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument
+from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobState
 from tests.cdclake.control.world import ORDERS, RAW, raising
 

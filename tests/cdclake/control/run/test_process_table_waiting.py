@@ -9,7 +9,8 @@ import pytest
 from cdclake.control.run.job_polling import LONGEST_PAUSE_SECONDS, MAX_UNANSWERED_POLLS, OutOfTimeError
 from cdclake.control.run.process_table import MAX_SPARK_RUNS
 from cdclake.errors import BadRowError, JobRunError, NoRoomError, RetryableError
-from cdclake.model.names import JOB_LOAD_INITIAL, Argument, Attribute
+from cdclake.model.names import JOB_LOAD_INITIAL, Argument
+from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobRun, JobState
 from tests.cdclake.control.world import ORDERS, raising
 

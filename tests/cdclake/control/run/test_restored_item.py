@@ -14,7 +14,8 @@ from cdclake.control.run.lease import RENEW_AFTER_SECONDS, Lease
 from cdclake.control.status import Health, table_statuses
 from cdclake.errors import CommitConflictError, ConfigurationError, LeaseLostError
 from cdclake.model.change import ChangeKind
-from cdclake.model.names import JOB_PROCESS_TABLE, Attribute
+from cdclake.model.names import JOB_PROCESS_TABLE
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from tests.builders import change_record
 from tests.cdclake.control.world import ORDERS, World

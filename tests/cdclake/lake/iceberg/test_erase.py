@@ -19,7 +19,7 @@ from cdclake.commit.table_files import check_files
 from cdclake.errors import PastRetentionError, RetryableError
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.erase.erase import erase, preview
-from cdclake.lake.storage import manifests
+from cdclake.lake.storage import iceberg_manifests
 from tests.cdclake.lake.iceberg.readers import IcebergReaders
 from tests.cdclake.lake.operations.erase.erasable_table import (
     COLUMNS,
@@ -205,8 +205,8 @@ def test_uncompressed_files_have_no_value_either(tmp_path: Path, readers: str, m
     """The search decompresses what it knows. Here it must not."""
     disable_compression(monkeypatch)
     for name in ("CopyingManifestWriter", "write_manifest_list"):
-        write = getattr(manifests, name)
-        monkeypatch.setattr(manifests, name, lambda *arguments, write=write: write(*arguments[:-1], "null"))
+        write = getattr(iceberg_manifests, name)
+        monkeypatch.setattr(iceberg_manifests, name, lambda *arguments, write=write: write(*arguments[:-1], "null"))
     table = ErasableTable(tmp_path, COLUMNS)
     table.item |= {"Readers": readers, "PartitionKey": "city"}
     fill(table)

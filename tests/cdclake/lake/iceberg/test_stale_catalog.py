@@ -16,7 +16,7 @@ from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.run.process_table import Ports, process_table
 from cdclake.errors import RetryableError
 from cdclake.lake.operations.erase.erase import erase
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from tests.cdclake.lake.iceberg.readers import glue_reader
 from tests.cdclake.lake.operations.erase.erasable_table import ErasableTable, objects_containing

@@ -14,7 +14,7 @@ from cdclake.lake.read.change_feed import read_changes
 from cdclake.lake.read.dataframe import read_table
 from cdclake.lake.read.diff import read_diff
 from cdclake.lake_table import LakeTable
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from tests.cdclake.lake.over_time import TABLE, TableOverTime, digest
 
 if TYPE_CHECKING:

@@ -22,9 +22,10 @@ from cdclake.lake.raw import reader
 from cdclake.lake.storage.partitions import partition_column, partition_text
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.due_files import begin_after, pending_changes
-from cdclake.model.names import Attribute, Sentinel
+from cdclake.model.names import Sentinel
 from cdclake.model.schema import UNTYPED, Column, Schema, partition_folder
 from cdclake.model.snapshot import DataFile, Snapshot
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.raw_listing import list_raw_files
 

@@ -18,10 +18,10 @@ from cdclake.lake.raw.reader import Slice
 from cdclake.model.change import ChangeKind
 from cdclake.model.direct import call_stamp, direct_file
 from cdclake.model.due_files import begin_after
-from cdclake.model.names import Attribute
 from cdclake.model.position import file_and_row
 from cdclake.model.rawfiles import file_order
 from cdclake.model.schema import DELETE, INSERT, UPDATE, Schema
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.times import display_utc
 
 if TYPE_CHECKING:

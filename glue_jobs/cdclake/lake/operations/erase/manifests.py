@@ -39,7 +39,7 @@ def search(log: ChangeLog, head: int, keys: RowKeys) -> list[str]:
                     found[manifest.key] = table, manifest
     if not found:
         return []
-    from cdclake.lake.storage.manifests import removed_files_may_match  # here: it takes most of a second
+    from cdclake.lake.storage.iceberg_manifests import removed_files_may_match  # here: it takes most of a second
 
     return [
         key
@@ -60,7 +60,7 @@ def rewrite(
     """
     if not _has_iceberg(log):
         return replacement
-    from cdclake.lake.storage.manifests import ManifestErasure, ManifestWriting
+    from cdclake.lake.storage.iceberg_manifests import ManifestErasure, ManifestWriting
 
     layout = log.layout
     sources = {

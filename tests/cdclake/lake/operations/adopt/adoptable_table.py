@@ -18,7 +18,7 @@ from cdclake.adapters.memory import ManualClock, MemoryState
 from cdclake.adapters.stores import open_store
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.lake.operations.adopt.adopt import Adoption, AdoptionSource, plan_adoption
-from cdclake.model.names import Attribute
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from tests.cdclake.lake.table import RAW_PREFIX, Table
 

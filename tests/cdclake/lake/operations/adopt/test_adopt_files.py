@@ -22,9 +22,9 @@ from cdclake.errors import (
 )
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.storage.keys import row_keys
-from cdclake.model.names import Attribute
 from cdclake.model.schema import parse_partition_folder, partition_folder
 from cdclake.model.snapshot import LakeKeys
+from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.oracle import merge
 from tests.builders import LAKE, FolderInstallation
 from tests.cdclake.lake.operations.adopt.adoptable_table import APPLIED, LOADED_UTC, RAW_PATH, AdoptableTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdclake.model.table.settings import CsvDialect
-from cdclake_cli.doctor.csv.guess import CsvGuess, Head, guess_csv
+from cdclake_cli.doctor.csv.dialect import CsvGuess, Head, guess_csv
 
 
 def guess(*texts: str, change: bool = True, known: CsvDialect | None = None) -> CsvGuess:
