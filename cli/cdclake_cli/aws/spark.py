@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError
-from cdclake_cli.aws.java_classes import QUICK_JAVA, class_archive_option
+from cdclake_cli.aws.java_classes import QUICK_JAVA, class_archive_option, spark_home
 from cdclake_cli.loopback import HOST
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def spark_environment(run_folder: Path, python: str, *java_options: str) -> dict
         "JAVA_HOME": str(JAVA_HOME),
         "PYSPARK_PYTHON": python,
         "SPARK_CONF_DIR": str(run_folder / "no-spark-conf"),  # not that of another Spark on this machine
+        "SPARK_HOME": str(spark_home()),
         "SPARK_LAUNCHER_OPTS": java,
         "SPARK_LOCAL_DIRS": str(local_dirs),
         "SPARK_LOCAL_IP": HOST,
