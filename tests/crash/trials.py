@@ -210,8 +210,7 @@ class _Trial:
         if not tidy:
             return
         self._check_idle_run(scenario.idle_run)
-        sandbox.environment.age_files()
-        sandbox.runner().clean_up()
+        self._clean_up()
         checks.check_clean(sandbox.view())
         self._check_table()
         if not scenario.deactivates:
@@ -230,6 +229,18 @@ class _Trial:
         before = self._sandbox.view()
         run(self._sandbox.runner())
         assert self._sandbox.view().objects == before.objects, "an idle run changed something"
+
+    def _clean_up(self) -> None:
+        """Clean up, long after the last change.
+
+        The first clean-up may commit a takeover, to fence off a run that was paused. Then it leaves the Iceberg
+        metadata that readers may still open.
+        """
+        head, newest = -1, self._sandbox.view().log.head()
+        while newest != head:
+            self._sandbox.environment.age_files()
+            self._sandbox.runner().clean_up()
+            head, newest = newest, self._sandbox.view().log.head()
 
     def _undo_and_reapply(self) -> None:
         """The last change can be undone and reapplied. What the run itself undid comes back unchanged."""
