@@ -56,7 +56,7 @@ os.environ["SPARK_SUBMIT_OPTS"] = QUICK_JAVA
 use_memory()
 
 # The time of an example depends more on the machine than on the code. Only thorough runs draw new examples each time.
-EXAMPLES = {Tier.QUICK: 20, Tier.TEST: 50, Tier.ALL: 100, Tier.THOROUGH: 1_000}
+EXAMPLES = {Tier.QUICK: 20, Tier.TEST: 50, Tier.ALL: 60, Tier.THOROUGH: 1_000}
 settings.register_profile("cdclake", deadline=None, max_examples=EXAMPLES[TIER], derandomize=TIER is not Tier.THOROUGH)
 settings.load_profile("cdclake")
 
