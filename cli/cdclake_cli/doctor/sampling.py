@@ -12,7 +12,8 @@ from cdclake.errors import CdclakeError, ConfigurationError, InputError
 from cdclake.lake.raw import csv as raw_csv
 from cdclake.lake.raw.normalize import normalize
 from cdclake.lake.raw.parquet import schema_and_footer
-from cdclake.lake.raw.reader import Inspection, Slice, inspect_raw_file, read_errors_reported, read_raw
+from cdclake.lake.raw.reader import Inspection, inspect_raw_file, read_errors_reported, read_raw
+from cdclake.lake.raw.rows import Slice
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.rawfiles import RawKind

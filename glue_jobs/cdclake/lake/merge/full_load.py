@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.limits import EngineLimits
     from cdclake.lake.merge.read_changes import Reading
-    from cdclake.lake.raw.reader import Slice
+    from cdclake.lake.raw.rows import Slice
     from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile, KeyValue

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from cdclake.adapters.filesystem import FileSystemSpec
-    from cdclake.lake.raw.reader import Slice
-    from cdclake.lake.raw.rows import ReadBatch
+    from cdclake.lake.raw.rows import ReadBatch, Slice
     from cdclake.lake.raw.suppression import Suppression
     from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.shape import TableShape

@@ -55,7 +55,8 @@ if TYPE_CHECKING:
 
     from cdclake.lake.operations.request import Result
     from cdclake.lake.operations.table_run import TableRun
-    from cdclake.lake.raw.reader import Inspection, Slice
+    from cdclake.lake.raw.reader import Inspection
+    from cdclake.lake.raw.rows import Slice
     from cdclake.lake.spark.backend import Backend
     from cdclake.model.change import ChangeRecord
     from cdclake.model.drift import ColumnDrift

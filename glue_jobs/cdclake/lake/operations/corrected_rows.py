@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from cdclake.lake.operations.table_run import TableRun
-    from cdclake.lake.raw.reader import Slice
+    from cdclake.lake.raw.rows import Slice
     from cdclake.model.table.settings import CsvDialect
 
 Content = Union[dict[str, Union[str, None]], str]

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from cdclake.lake.merge.in_place import InPlacePlan, Merged
     from cdclake.lake.merge.messages import Batch, BatchByRange
     from cdclake.lake.operations.request import Request
-    from cdclake.lake.raw.reader import Slice
+    from cdclake.lake.raw.rows import Slice
     from cdclake.lake.spark.backend import Backend, Partitions, Task
 
 NOTHING = Resolution(Counts())

@@ -13,7 +13,7 @@ from cdclake.lake.operations.commit import commit
 from cdclake.lake.operations.compute import compute, inspect_changes, require_known_keys
 from cdclake.lake.operations.corrected_rows import require_corrected
 from cdclake.lake.operations.history import last_full_load_utc
-from cdclake.lake.raw.reader import Slice
+from cdclake.lake.raw.rows import Slice
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.change import ChangeKind
 from cdclake.model.due_files import with_identities

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cdclake.lake.merge.tasks.resolution import Resolution
     from cdclake.lake.merge.tasks.write_file import WriteResult
     from cdclake.lake.raw.quarantine import Quarantine
-    from cdclake.lake.raw.reader import Slice
+    from cdclake.lake.raw.rows import Slice
     from cdclake.lake.raw.suppression import Suppression
     from cdclake.lake.scd2.tasks import HistoryPlan
     from cdclake.lake.storage.shape import TableShape

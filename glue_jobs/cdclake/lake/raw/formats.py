@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from cdclake.lake.raw import csv, parquet
 from cdclake.lake.raw.csv_layout import may_be_row
-from cdclake.lake.raw.rows import FilePart
+from cdclake.lake.raw.rows import Slice
 from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Format(Protocol):
 
     def inspect(
         self, fs: FileSystem, file: RawFile, settings: TableSettings, limits: EngineLimits
-    ) -> tuple[pa.Schema, tuple[FilePart, ...]]:
+    ) -> tuple[pa.Schema, tuple[Slice, ...]]:
         """Read a file's columns, including `Op`, and the parts that tasks can read, but no rows.
 
         Raises:
@@ -41,24 +41,12 @@ class Format(Protocol):
         """
 
     def batches(
-        self,
-        fs: FileSystem,
-        file: RawFile,
-        settings: TableSettings,
-        table: TableName | None,
-        row_groups: Sequence[int] | None,
-        first_row: int,
-        *,
-        encoded: bool,
-        limits: EngineLimits,
+        self, fs: FileSystem, part: Slice, settings: TableSettings, table: TableName | None, limits: EngineLimits
     ) -> Iterator[RawRows]:
         """Read the rows of a part in order, in bounded memory.
 
         Args:
             table: The table whose rows to read from a transaction file, which contains rows of many tables.
-            row_groups: See `FilePart`.
-            first_row: Index of the part's first row in the file.
-            encoded: Whether repeated texts may stay dictionary-encoded.
         """
 
     def without_rows(self, fs: FileSystem, file: RawFile, settings: TableSettings, excluded: Container[int]) -> bytes:
@@ -93,23 +81,15 @@ class _Parquet:
 
     def inspect(
         self, fs: FileSystem, file: RawFile, settings: TableSettings, limits: EngineLimits
-    ) -> tuple[pa.Schema, tuple[FilePart, ...]]:
+    ) -> tuple[pa.Schema, tuple[Slice, ...]]:
         key_columns = settings.primary_key if file.kind is RawKind.FULL_LOAD else ()
-        return parquet.read_footer(fs, file.key, key_columns)
+        return parquet.read_footer(fs, file, key_columns)
 
     def batches(
-        self,
-        fs: FileSystem,
-        file: RawFile,
-        settings: TableSettings,
-        table: TableName | None,
-        row_groups: Sequence[int] | None,
-        first_row: int,
-        *,
-        encoded: bool,
-        limits: EngineLimits,
+        self, fs: FileSystem, part: Slice, settings: TableSettings, table: TableName | None, limits: EngineLimits
     ) -> Iterator[RawRows]:
-        return parquet.batches(fs, file.key, row_groups, first_row, encoded=encoded, limits=limits)
+        groups = part.row_groups
+        return parquet.batches(fs, part.file.key, groups, part.first_row, encoded=part.encoded, limits=limits)
 
     def without_rows(self, fs: FileSystem, file: RawFile, settings: TableSettings, excluded: Container[int]) -> bytes:
         return parquet.without_rows(fs, file.key, excluded)
@@ -135,23 +115,14 @@ class _Csv:
 
     def inspect(
         self, fs: FileSystem, file: RawFile, settings: TableSettings, limits: EngineLimits
-    ) -> tuple[pa.Schema, tuple[FilePart, ...]]:
+    ) -> tuple[pa.Schema, tuple[Slice, ...]]:
         names = csv.column_names(fs, file, settings, limits)
-        return pa.schema([(name, pa.string()) for name in names]), (FilePart(file.size_bytes),)
+        return pa.schema([(name, pa.string()) for name in names]), (Slice(file, file.size_bytes),)
 
     def batches(
-        self,
-        fs: FileSystem,
-        file: RawFile,
-        settings: TableSettings,
-        table: TableName | None,
-        row_groups: Sequence[int] | None,
-        first_row: int,
-        *,
-        encoded: bool,
-        limits: EngineLimits,
+        self, fs: FileSystem, part: Slice, settings: TableSettings, table: TableName | None, limits: EngineLimits
     ) -> Iterator[RawRows]:
-        return csv.batches(fs, file, settings, table, limits)
+        return csv.batches(fs, part.file, settings, table, limits)
 
     def without_rows(self, fs: FileSystem, file: RawFile, settings: TableSettings, excluded: Container[int]) -> bytes:
         rest = csv.without_rows(fs, file, settings, excluded)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import ParquetFile, is_on_disk, open_input
 from cdclake.lake.limits import DEFAULT_LIMITS
-from cdclake.lake.raw.rows import FilePart, RawRows
+from cdclake.lake.raw.rows import RawRows, Slice
 from cdclake.lake.storage.keys import comparable, key_range, key_range_of_columns
 from cdclake.lake.storage.parquet.decoding import decoded, plan_step
 from cdclake.lake.storage.parquet.footer import footer_of, from_plain
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.limits import EngineLimits
     from cdclake.lake.storage.parquet import footer
+    from cdclake.model.rawfiles import RawFile
     from cdclake.model.snapshot import KeyValue
 
 _LARGE_GROUP_BYTES = 512 << 20
@@ -38,8 +39,8 @@ _ORDERED_TYPES = (pa.types.is_integer, pa.types.is_string, pa.types.is_date32)
 """Types whose minimum and maximum in a footer follow the order of leading keys."""
 
 
-def read_footer(fs: FileSystem, key: str, key_columns: Sequence[str] = ()) -> tuple[pa.Schema, tuple[FilePart, ...]]:
-    """Read a file's columns, and a part for each row group.
+def read_footer(fs: FileSystem, file: RawFile, key_columns: Sequence[str] = ()) -> tuple[pa.Schema, tuple[Slice, ...]]:
+    """Read a file's columns, and a slice for each row group.
 
     Args:
         key_columns: The table's key columns, if the key ranges are needed.
@@ -47,12 +48,13 @@ def read_footer(fs: FileSystem, key: str, key_columns: Sequence[str] = ()) -> tu
     Raises:
         As `schema_and_footer`.
     """
-    with open_input(fs, key) as source:
-        schema, file = schema_and_footer(source)
-        starts = accumulate((group.rows for group in file.row_groups), initial=0)
+    with open_input(fs, file.key) as source:
+        schema, found = schema_and_footer(source)
+        starts = accumulate((group.rows for group in found.row_groups), initial=0)
+        ranges = [_key_range(found, group, schema, key_columns) for group in found.row_groups]
         return schema, tuple(
-            FilePart(group.size_bytes, (i,), start, _key_range(file, group, schema, key_columns), group.memory_bytes)
-            for i, (group, start) in enumerate(zip(file.row_groups, starts, strict=False))
+            Slice(file, group.size_bytes, (i,), start, ranges[i], memory_bytes=group.memory_bytes)
+            for i, (group, start) in enumerate(zip(found.row_groups, starts, strict=False))
         )
 
 

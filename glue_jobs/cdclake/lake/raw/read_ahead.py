@@ -11,7 +11,6 @@ from cdclake.adapters.filesystem import FetchedFile, calls_at_once
 from cdclake.concurrency import executor
 from cdclake.errors import CdclakeError
 from cdclake.lake.raw.reader import (
-    Slice,
     convert_together,
     is_convertible_with,
     joined,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.limits import EngineLimits
-    from cdclake.lake.raw.rows import RawRows, ReadBatch
+    from cdclake.lake.raw.rows import RawRows, ReadBatch, Slice
     from cdclake.lake.raw.suppression import Suppression
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.rawfiles import RawFile

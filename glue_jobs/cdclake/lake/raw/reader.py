@@ -6,7 +6,7 @@ import errno
 import os
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.limits import EngineLimits
-    from cdclake.lake.raw.rows import RawRows, ReadBatch
+    from cdclake.lake.raw.rows import RawRows, ReadBatch, Slice
     from cdclake.lake.storage.shape import TableShape
-    from cdclake.model.snapshot import KeyValue
     from cdclake.model.table.name import TableName
     from cdclake.model.table.settings import TableSettings
     from cdclake.ports import ObjectStore
@@ -46,44 +45,6 @@ RESERVED_COLUMNS = frozenset({OP_COLUMN.lower(), LEADING_KEY, KEY, UNSEEN, UNSEN
 RESERVED_PREFIX = "_cdc_"
 """Names, in lower case, that no source column may have, and the prefix of others."""
 _CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f]")
-
-
-@dataclass(frozen=True)
-class Slice:
-    """A part of a raw file that one task reads.
-
-    Attributes:
-        size_bytes: Size of the part in the file.
-        row_groups: Parquet row groups to read; None for the whole file.
-        first_row: Index of the first row in the file.
-        key_range: Smallest and largest leading key of rows of a full load; two None if unknown.
-        only_rows: Indices of the rows to read later than the rest of their file; None for all rows.
-        memory_bytes: Uncompressed size; 0 if unknown.
-        later_columns: Columns, in lower case, that the table had only after the file was written.
-        unnumbered: Whether full-load rows get no file and row in their positions, as if already written to the lake.
-        encoded: Whether repeated texts, other than in keys, may stay dictionary-encoded.
-        erasures: See `Suppression.later_than`.
-        fetched: The file in memory, if it was fetched already.
-    """
-
-    file: RawFile
-    size_bytes: int
-    row_groups: tuple[int, ...] | None = None
-    first_row: int = 0
-    key_range: tuple[KeyValue, KeyValue] = (None, None)
-    only_rows: frozenset[int] | None = None
-    memory_bytes: int = 0
-    later_columns: frozenset[str] = frozenset()
-    unnumbered: bool = False
-    encoded: bool = False
-    erasures: tuple[int, ...] = ()
-    fetched: FetchedFile | None = field(default=None, compare=False)
-
-    def ends_before(self, other: Slice) -> bool:
-        """Whether the other slice has the next row groups of the same file."""
-        if self.row_groups is None or other.row_groups is None or self.file != other.file:
-            return False
-        return self.row_groups[-1] + 1 == other.row_groups[0] and self.only_rows == other.only_rows
 
 
 @dataclass(frozen=True)
@@ -156,18 +117,7 @@ def inspect_raw_file(
     with read_errors_reported(file):
         source = fetched or fs
         raw_schema, parts = format_of(file).inspect(source, file, settings, limits)
-        slices = tuple(
-            Slice(
-                file,
-                part.size_bytes,
-                part.row_groups,
-                part.first_row,
-                part.key_range,
-                memory_bytes=part.memory_bytes,
-                fetched=fetched,
-            )
-            for part in parts
-        )
+        slices = tuple(replace(part, fetched=fetched) for part in parts)
         ordering = _ordering(raw_schema, settings) if file.kind is RawKind.CHANGE else ""
         schema = _source_columns(raw_schema, file, settings)
         return Inspection(schema, slices, ordering, format_of(file).may_be_row(raw_schema.names, settings))
@@ -273,9 +223,7 @@ def read_raw(
         InputError: The file is missing.
     """
     file = part.file
-    batches = format_of(file).batches(
-        fs, file, settings, table, part.row_groups, part.first_row, encoded=part.encoded, limits=limits
-    )
+    batches = format_of(file).batches(fs, part, settings, table, limits)
     while (raw := _next(batches, part)) is not None:
         yield raw
 

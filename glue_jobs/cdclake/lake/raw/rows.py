@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,8 @@ import pyarrow as pa
 from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
+    from cdclake.adapters.filesystem import FetchedFile
+    from cdclake.model.rawfiles import RawFile
     from cdclake.model.snapshot import KeyValue
 
 REWRITE_OR_IGNORE = (
@@ -61,22 +63,42 @@ class BadRow:
     columns: tuple[str, ...] = ()
 
 
-class FilePart(NamedTuple):
-    """A part of a raw file that can be read by itself.
+@dataclass(frozen=True)
+class Slice:
+    """A part of a raw file that one task reads.
 
     Attributes:
         size_bytes: Size of the part in the file.
-        row_groups: Numbers of its Parquet row groups; None for the whole file.
-        first_row: Index of its first row in the file.
-        key_range: Smallest and largest leading key; two None if unknown.
+        row_groups: Parquet row groups to read; None for the whole file.
+        first_row: Index of the first row in the file.
+        key_range: Smallest and largest leading key of rows of a full load; two None if unknown.
+        only_rows: Indices of the rows to read later than the rest of their file; None for all rows.
         memory_bytes: Uncompressed size; 0 if unknown.
+        later_columns: Columns, in lower case, that the table had only after the file was written.
+        unnumbered: Whether full-load rows get no file and row in their positions, as if already written to the lake.
+        encoded: Whether repeated texts, other than in keys, may stay dictionary-encoded.
+        erasures: See `Suppression.later_than`.
+        fetched: The file in memory, if it was fetched already.
     """
 
+    file: RawFile
     size_bytes: int
     row_groups: tuple[int, ...] | None = None
     first_row: int = 0
     key_range: tuple[KeyValue, KeyValue] = (None, None)
+    only_rows: frozenset[int] | None = None
     memory_bytes: int = 0
+    later_columns: frozenset[str] = frozenset()
+    unnumbered: bool = False
+    encoded: bool = False
+    erasures: tuple[int, ...] = ()
+    fetched: FetchedFile | None = field(default=None, compare=False)
+
+    def ends_before(self, other: Slice) -> bool:
+        """Whether the other slice has the next row groups of the same file."""
+        if self.row_groups is None or other.row_groups is None or self.file != other.file:
+            return False
+        return self.row_groups[-1] + 1 == other.row_groups[0] and self.only_rows == other.only_rows
 
 
 @dataclass(frozen=True)

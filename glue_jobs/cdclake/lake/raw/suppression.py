@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from cdclake.lake.raw.reader import Slice
-    from cdclake.lake.raw.rows import BadRow, ReadBatch
+    from cdclake.lake.raw.rows import BadRow, ReadBatch, Slice
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.schema import Schema
     from cdclake.model.snapshot import ErasedKeys

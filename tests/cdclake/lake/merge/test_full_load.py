@@ -15,7 +15,8 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.errors import BadRowError
 from cdclake.lake.limits import DEFAULT_LIMITS
 from cdclake.lake.merge.full_load import key_ranges_are_disjoint, sorted_groups
-from cdclake.lake.raw.reader import Slice, inspect_raw_file
+from cdclake.lake.raw.reader import inspect_raw_file
+from cdclake.lake.raw.rows import Slice
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.snapshot import DataFile
 from cdclake.model.table.settings import TableSettings

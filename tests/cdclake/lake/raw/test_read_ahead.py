@@ -21,7 +21,8 @@ from cdclake.errors import SchemaMismatchError, UnreadableFileError
 from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
 from cdclake.lake.raw import parquet, read_ahead
 from cdclake.lake.raw.read_ahead import read_all
-from cdclake.lake.raw.reader import Slice, fetch_raw_file, inspect_raw_file, read, read_raw
+from cdclake.lake.raw.reader import fetch_raw_file, inspect_raw_file, read, read_raw
+from cdclake.lake.raw.rows import Slice
 from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.schema import Column, Schema

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.merge.messages import Batch
     from cdclake.lake.merge.read_changes import Locations, Reading, ReadStats
-    from cdclake.lake.raw.reader import Slice
+    from cdclake.lake.raw.rows import Slice
     from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import TombstoneFile

@@ -21,7 +21,8 @@ from cdclake.commit.erasure import overtaken, replace_object
 from cdclake.errors import InputError
 from cdclake.lake.operations.erase.quarantine import has_key
 from cdclake.lake.raw.formats import format_of
-from cdclake.lake.raw.reader import Slice, read, read_errors_reported
+from cdclake.lake.raw.reader import read, read_errors_reported
+from cdclake.lake.raw.rows import Slice
 from cdclake.lake.storage.keys import KEY, row_keys
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.due_files import is_loaded, pending_changes
