@@ -6,6 +6,7 @@ import re
 import boto3
 import pytest
 
+from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 
@@ -188,7 +189,7 @@ def test_a_file_without_settings_is_refused(cdclake, state, tmp_path, text, word
 
 
 def test_acknowledge_shows_what_it_acknowledges_and_asks(cdclake, store, state):
-    findings = '{"through": 3, "quarantined_rows": 2, "drift": []}'
+    findings = str(OpenFindings(3, quarantined_rows=2))
     state.record_run(STORE, {"LastFindings": findings, "LastDrift": "note string added"})
     dry = cdclake("tables", "acknowledge", "shop.store", "--dry-run")
     assert dry.exit_code == 0, dry.output

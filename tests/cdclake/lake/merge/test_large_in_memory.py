@@ -20,6 +20,7 @@ from cdclake.lake.memory_errors import memory_errors_reported
 from cdclake.lake.merge.sorted_rows import SortedRows
 from cdclake.lake.storage.arrow_ipc import from_ipc, to_ipc
 from cdclake.lake.storage.keys import LEADING_KEY
+from tests import ROOT
 from tests.cdclake.lake.table import Table
 
 ROWS, LENGTH = 70_000, 32_000
@@ -74,7 +75,7 @@ def peak_bytes() -> int:
 
 def run_in_child(folder: Path, *arguments: Any) -> dict[str, int]:
     command = [sys.executable, "-m", __name__, str(folder), json.dumps(arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3])
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     peaks: dict[str, int] = json.loads(done.stdout)
     return peaks

@@ -55,7 +55,8 @@ types = st.fixed_dictionaries({name: st.sampled_from(kinds) for name, kinds in T
     types=st.tuples(*[types] * FILES),
     arrivals=st.permutations(range(FILES)),
     in_place=st.sampled_from([IN_PLACE, IN_STAGES]),
-    tiny=st.sets(st.sampled_from(range(len(TINY)))),
+    tiny=st.sets(st.sampled_from(sorted(TINY))),
+    pieces=st.booleans(),
 )
 def test_any_widening_equals_the_oracle(order: str | None, in_order: bool, **feed: Any) -> None:
     feed["arrivals"] = sorted(feed["arrivals"]) if in_order else feed["arrivals"]
