@@ -77,6 +77,7 @@ def test_the_commit_of_a_checkout_is_named_and_whether_files_differ(tmp_path: Pa
     assert commit_of_checkout(folder) == f"{commit}-dirty"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("built")
 def test_a_wheel_has_the_commit_the_pages_and_nothing_else_than_the_command(tmp_path: Path):

@@ -248,6 +248,7 @@ def check_type_of_n(table: Table, feed: dict[str, Any], initial: int | None) -> 
         assert stored.field("n").type == WIDER[widest]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize("part", SPARK_PARTS)
 @examples(thorough=250, ci=10, test=6)

@@ -76,6 +76,7 @@ def test_a_partition_value_that_is_not_text_is_refused(tmp_path: Path) -> None:
         table.load([{"id": 1, "zip": "02134", "place": b"\xff"}])
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_spark_reads_odd_partition_values(table: Table, spark: SparkContext) -> None:
     session = SparkSession(spark)

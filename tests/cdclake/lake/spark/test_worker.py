@@ -350,6 +350,7 @@ def write_modules(archive: str, names: Iterable[str]) -> None:
             opened.writestr(f"{name}.py", "")
 
 
+@pytest.mark.long
 def test_spark_computes_the_same_with_and_without(
     tmp_path: Path, spark: SparkContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
