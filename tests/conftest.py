@@ -19,7 +19,7 @@ from moto.core.botocore_stubber import BotocoreStubber
 from xdist.scheduler import LoadFileScheduling
 
 from cdclake.adapters.memory import ManualClock
-from cdclake_cli.aws.java_classes import QUICK_JAVA, class_archive_option
+from cdclake_cli.aws.java_classes import QUICK_JAVA
 from cdclake_devkit.strict_aws import strict
 from cdclake_devkit.strict_aws.s3_conditions import note_arrival
 from tests.in_memory import use_memory
@@ -52,7 +52,7 @@ LONGEST = (
 gc.disable()
 
 # Spark's JVM uses only its quick compiler, also in commands that tests start: no test runs long enough for the other.
-os.environ["SPARK_SUBMIT_OPTS"] = QUICK_JAVA if TIER is Tier.QUICK else f"{QUICK_JAVA} {class_archive_option()}"
+os.environ["SPARK_SUBMIT_OPTS"] = QUICK_JAVA
 use_memory()
 
 # The time of an example depends more on the machine than on the code. Only thorough runs draw new examples each time.
