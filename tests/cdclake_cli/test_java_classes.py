@@ -147,4 +147,4 @@ def test_the_archive_does_not_depend_on_the_callers_java(folder: Path, monkeypat
     assert len(environments) == 2
     for variables in environments:
         assert {"PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS"}.isdisjoint(variables)
-        assert variables.get("SPARK_HOME") in (None, str(java_classes.spark_home()))
+        assert variables.get("SPARK_HOME") in (None, str(java_classes._spark_home()))

