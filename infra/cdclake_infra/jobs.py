@@ -18,9 +18,10 @@ from cdclake.model.names import (
     Argument,
     Sentinel,
 )
-from cdclake_infra import grants
+from cdclake_infra import statements
 from cdclake_infra.network import Network
 from cdclake_infra.resource_names import new_table
+from cdclake_infra.roles import create_role
 from cdclake_infra.uploads import Uploads
 from cdclake_infra.wheels import GLUE_VERSIONS
 
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
     from aws_cdk import aws_iam as iam
 
-    from cdclake_infra.grants import Grant
     from cdclake_infra.resource_names import ResourceNames
+    from cdclake_infra.roles import Statement
     from cdclake_infra.settings import Settings
     from cdclake_infra.uploads import Upload
 
@@ -84,11 +85,11 @@ class Jobs(Construct):
                 Argument.NAME_PREFIX: names.prefix,
             },
             permissions=[
-                grants.put_metrics(namespace(names.prefix)),
-                grants.list_raw(names),
-                grants.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
-                grants.start_jobs(names, JOB_PROCESS_TABLE),
-                grants.read_task_statistics(),
+                statements.put_metrics(namespace(names.prefix)),
+                statements.list_raw(names),
+                statements.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
+                statements.start_jobs(names, JOB_PROCESS_TABLE),
+                statements.read_task_statistics(),
             ],
             timeout_minutes=CONTROLLER_TIMEOUT_MINUTES,
             concurrent_runs=1,
@@ -111,17 +112,17 @@ class Jobs(Construct):
                 Argument.NAME_PREFIX: names.prefix,
             },
             permissions=[
-                grants.put_metrics(namespace(names.prefix)),
-                grants.list_raw(names),
-                grants.list_lake(names),
-                grants.write_lake(names),
-                *grants.use_key(names),
-                grants.use_state(names, "GetItem", "UpdateItem"),
+                statements.put_metrics(namespace(names.prefix)),
+                statements.list_raw(names),
+                statements.list_lake(names),
+                statements.write_lake(names),
+                *statements.use_key(names),
+                statements.use_state(names, "GetItem", "UpdateItem"),
                 # A table with more files is passed on to a new run.
-                grants.start_jobs(names, *LOADS, JOB_PROCESS_TABLE),
-                grants.follow_jobs(names, *LOADS),
-                grants.read_task_statistics(),
-                *([grants.maintain_catalog(names)] if names.catalog_database else []),
+                statements.start_jobs(names, *LOADS, JOB_PROCESS_TABLE),
+                statements.follow_jobs(names, *LOADS),
+                statements.read_task_statistics(),
+                *([statements.maintain_catalog(names)] if names.catalog_database else []),
             ],
             timeout_minutes=timeout_minutes,
             concurrent_runs=settings.concurrent_tables,
@@ -134,7 +135,7 @@ class Jobs(Construct):
         *,
         description: str,
         arguments: Mapping[str, str],
-        permissions: Sequence[Grant],
+        permissions: Sequence[Statement],
         timeout_minutes: int,
         concurrent_runs: int,
     ) -> glue.IJob:
@@ -145,7 +146,7 @@ class Jobs(Construct):
             job,
             job_name=f"{self._names.prefix}{job}",
             description=description,
-            role=self._role(job, [script, *libraries], [grants.write_job_logs(PYTHON_SHELL_LOGS), *permissions]),
+            role=self._role(job, [script, *libraries], [statements.write_job_logs(PYTHON_SHELL_LOGS), *permissions]),
             script=script.code,
             python_version=glue.PythonVersion.THREE_NINE,
             max_capacity=glue.MaxCapacity.DPU_1_16TH,
@@ -167,13 +168,13 @@ class Jobs(Construct):
         uploads = self._uploads
         script, package, libraries = uploads.script(file), uploads.spark_package, uploads.spark_libraries
         permissions = [
-            grants.write_job_logs(SPARK_LOGS),
-            grants.put_metrics(GLUE_NAMESPACE),
-            grants.list_raw(names),
-            grants.read_raw(names),
-            grants.list_lake(names),
-            grants.write_lake(names),
-            *grants.use_key(names),
+            statements.write_job_logs(SPARK_LOGS),
+            statements.put_metrics(GLUE_NAMESPACE),
+            statements.list_raw(names),
+            statements.read_raw(names),
+            statements.list_lake(names),
+            statements.write_lake(names),
+            *statements.use_key(names),
         ]
         created = glue.PySparkEtlJob(
             self,
@@ -206,10 +207,10 @@ class Jobs(Construct):
         _acknowledge(created)
         return created
 
-    def _role(self, job: str, code: Sequence[Upload], permissions: Sequence[Grant]) -> iam.IRole:
-        read = grants.read_code(*(upload.arn for upload in code), kms_key_arn=self._settings.bootstrap_kms_key_arn)
-        join = self._network.join_grants() if self._network else []
-        return grants.role(self, f"{job}Role", service=GLUE, grants=[*read, *permissions, *join])
+    def _role(self, job: str, code: Sequence[Upload], permissions: Sequence[Statement]) -> iam.IRole:
+        read = statements.read_code(*(upload.arn for upload in code), kms_key_arn=self._settings.bootstrap_kms_key_arn)
+        join = self._network.join_statements() if self._network else []
+        return create_role(self, f"{job}Role", service=GLUE, statements=[*read, *permissions, *join])
 
     def _connections(self) -> list[glue.IConnection] | None:
         return [self._network.connection] if self._network else None

@@ -13,8 +13,8 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_glue as glue
 from constructs import Construct
 
-from cdclake_infra.grants import Grant
 from cdclake_infra.resource_names import regional_arn
+from cdclake_infra.roles import Statement
 
 if TYPE_CHECKING:
     from constructs import IConstruct
@@ -60,7 +60,7 @@ class Network(Construct):
         _acknowledge(self.connection, "CloudFormation-Validate::W3010", reason)
         self.connection.node.default_child.add_metadata("cfn-lint", {"config": {"ignore_checks": ["W3010"]}})
 
-    def join_grants(self) -> list[Grant]:
+    def join_statements(self) -> list[Statement]:
         """The permissions that a job's role needs for the network.
 
         The actions come from the managed policy AWSGlueServiceRole, restricted to the resources they need.
@@ -72,26 +72,26 @@ class Network(Construct):
         described = ("NetworkInterfaces", "RouteTables", "SecurityGroups", "Subnets", "VpcAttribute", "VpcEndpoints")
         reason = "Glue creates network interfaces for each run, and EC2 chooses their ids"
         return [
-            Grant(
+            Statement(
                 "ReadConnection",
                 ("glue:GetConnection",),
                 (regional_arn("glue", "catalog"), regional_arn("glue", f"connection/{self._name}")),
             ),
-            Grant(
+            Statement(
                 "LookAtNetwork",
                 tuple(f"ec2:Describe{kind}" for kind in described),
                 ("*",),
                 "EC2's Describe actions do not support resources",
             ),
-            Grant("JoinSubnet", ("ec2:CreateNetworkInterface",), (subnet, group, interfaces), reason),
-            Grant(
+            Statement("JoinSubnet", ("ec2:CreateNetworkInterface",), (subnet, group, interfaces), reason),
+            Statement(
                 "LeaveSubnet",
                 ("ec2:DeleteNetworkInterface",),
                 (interfaces,),
                 reason,
                 {"ArnEquals": {"ec2:Subnet": subnet}},
             ),
-            Grant(
+            Statement(
                 "MarkInterfaces",
                 ("ec2:CreateTags", "ec2:DeleteTags"),
                 (interfaces,),

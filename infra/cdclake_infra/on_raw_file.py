@@ -15,10 +15,10 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from cdclake.model.names import JOB_PROCESS_TABLE
-from cdclake_infra import grants
-from cdclake_infra.grants import Grant
+from cdclake_infra import statements
 from cdclake_infra.library import build_function
 from cdclake_infra.resource_names import bucket_arn, new_table, regional_arn
+from cdclake_infra.roles import Statement, create_role
 
 if TYPE_CHECKING:
     from aws_cdk import aws_iam as iam
@@ -66,15 +66,15 @@ class OnRawFile(Construct):
             self._notify(self.function, names)
 
     def _function(self, names: ResourceNames, undelivered: sqs.Queue, log: logs.LogGroup) -> lambda_.Function:
-        role = grants.role(
+        role = create_role(
             self,
             "Role",
             service=LAMBDA,
-            grants=[
-                Grant("WriteLogs", ("logs:CreateLogStream", "logs:PutLogEvents"), (log.log_group_arn,)),
-                Grant("KeepUndelivered", ("sqs:SendMessage",), (undelivered.queue_arn,)),
-                grants.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
-                grants.start_jobs(names, JOB_PROCESS_TABLE),
+            statements=[
+                Statement("WriteLogs", ("logs:CreateLogStream", "logs:PutLogEvents"), (log.log_group_arn,)),
+                Statement("KeepUndelivered", ("sqs:SendMessage",), (undelivered.queue_arn,)),
+                statements.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
+                statements.start_jobs(names, JOB_PROCESS_TABLE),
             ],
         )
         with TemporaryDirectory() as folder:
@@ -117,18 +117,18 @@ class OnRawFile(Construct):
         bucket.add_event_notification(s3.EventType.OBJECT_CREATED, notifications.LambdaDestination(function), *filters)
 
     def _notifier_role(self, names: ResourceNames) -> iam.IRole:
-        return grants.role(
+        return create_role(
             self,
             "NotifierRole",
             service=LAMBDA,
-            grants=[
-                Grant(
+            statements=[
+                Statement(
                     "WriteLogs",
                     ("logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"),
                     (regional_arn("logs", f"log-group:/aws/lambda/{Stack.of(self).stack_name}-BucketNotif*"),),
                     "CloudFormation chooses the end of the function's name",
                 ),
-                Grant(
+                Statement(
                     "SetNotifications",
                     ("s3:GetBucketNotification", "s3:PutBucketNotification"),
                     (bucket_arn(names.raw_bucket),),

@@ -15,9 +15,9 @@ from constructs import Construct
 from cdclake_cli.doctor.dms.recommended import RawLocation, s3_settings, table_mappings, task_settings
 from cdclake_cli.doctor.dms.setting import Source, by_name, by_section
 from cdclake_cli.doctor.dms.templates import snake_case
-from cdclake_infra import grants
-from cdclake_infra.grants import Grant
+from cdclake_infra import statements
 from cdclake_infra.resource_names import SAMPLE_TASK, bucket_arn
+from cdclake_infra.roles import Statement, create_role
 from cdclake_infra.sample_source import MYSQL_PORT
 
 if TYPE_CHECKING:
@@ -133,14 +133,14 @@ class SampleReplication(Construct):
         """See https://docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.S3.html#CHAP_Target.S3.Prerequisites."""
         files = f"{bucket_arn(names.raw_bucket)}/{names.raw_prefix}*"
         write = ("s3:PutObject", "s3:PutObjectTagging", "s3:DeleteObject")
-        return grants.role(
+        return create_role(
             self,
             "Writer",
             service=DMS,
-            grants=[
-                Grant("FindRawBucket", ("s3:ListBucket",), (bucket_arn(names.raw_bucket),)),
-                Grant("WriteRaw", write, (files,), "DMS chooses the names of raw files"),
-                *grants.use_key(names),
+            statements=[
+                Statement("FindRawBucket", ("s3:ListBucket",), (bucket_arn(names.raw_bucket),)),
+                Statement("WriteRaw", write, (files,), "DMS chooses the names of raw files"),
+                *statements.use_key(names),
             ],
         )
 
