@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 CONDITION_FAILED = "ConditionalCheckFailedException"
 """The error code. botocore's class of that name does not do: threads that share a new client may each create one."""
-MAX_KEY_BYTES = 2048
-"""Of a partition key. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
+MAX_PARTITION_KEY_BYTES = 2048
+"""Of DynamoDB, in UTF-8. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
 _NAME = re.compile(r"#(\w+)")
 _NUMBERS = frozenset({Attribute.FENCING_TOKEN})
 """Attributes stored as numbers."""
@@ -159,7 +159,7 @@ class DynamoState:
 
     def get(self, path: str) -> TableState | None:
         """See `StateStore.get`."""
-        if len(path.encode()) > MAX_KEY_BYTES:
+        if len(path.encode()) > MAX_PARTITION_KEY_BYTES:
             return None
         with self._errors(path):
             response = self._client.get_item(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.errors import ConfigurationError
+from cdclake.model.names import MAX_S3_KEY_BYTES
 from cdclake.model.schema import partition_folder
 from cdclake.model.table.name import TableName
 
@@ -21,8 +22,6 @@ relative to the history's folder. No file of the table itself has such a path, a
 underscore."""
 HISTORY_SUFFIX = "_history"
 """Suffix of the history's folder, next to the table's folder."""
-MAX_KEY_BYTES = 1024
-"""Of S3. https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 ICEBERG = "_iceberg/"
 """Prefix of the paths of data files that only the Iceberg table has, after `HISTORY` if it is that of the history. Also
 the folder, beside the schemas, of all Iceberg tables: no pattern of a reader of a table's folder reaches it."""
@@ -69,7 +68,7 @@ def is_in_iceberg(path: str) -> bool:
 def s3_key_fault(key: str) -> str:
     """Why S3 can hold no object of that key; empty if it can."""
     size_bytes = len(key.encode())
-    return f"a key of {size_bytes} bytes, of at most {MAX_KEY_BYTES} in S3" if size_bytes > MAX_KEY_BYTES else ""
+    return f"a key of {size_bytes} bytes, of at most {MAX_S3_KEY_BYTES} in S3" if size_bytes > MAX_S3_KEY_BYTES else ""
 
 
 def batches_prefix(lake_prefix: str) -> str:

@@ -1,4 +1,4 @@
-"""Names that operators, jobs and stored state share; those of attributes are in `table/attributes.py`.
+"""Names that operators, jobs and stored state share, and S3's limit of names. Attributes: `table/attributes.py`.
 
 The state table, its first eight attributes, their sentinels, the four job names and the job arguments come from AWS's
 walkthrough "Load ongoing data lake changes with AWS DMS and AWS Glue". So an existing state table works, and operators
@@ -13,6 +13,9 @@ JOB_CONTROLLER = "DMSCDC_Controller"
 JOB_PROCESS_TABLE = "DMSCDC_ProcessTable"
 JOB_LOAD_INITIAL = "DMSCDC_LoadInitial"
 JOB_LOAD_INCREMENTAL = "DMSCDC_LoadIncremental"
+
+MAX_S3_KEY_BYTES = 1024
+"""Of an object's key in UTF-8. https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 
 
 class Sentinel:

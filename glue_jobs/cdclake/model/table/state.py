@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, ClassVar
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.names import Sentinel
+from cdclake.model.names import MAX_S3_KEY_BYTES, Sentinel
 from cdclake.model.rawfiles import file_order, is_transactions_key, read_time, transactions_prefix
 from cdclake.model.table.attributes import Attribute, attributes_that
 from cdclake.model.table.name import TableName
@@ -31,8 +31,6 @@ _TYPES = {"L": "a list", "M": "a map", "SS": "a set", "NS": "a set", "BS": "a se
 _NO_TEXT = re.compile(rf'{{"({"|".join(_TYPES)})": ')
 """Begins the text of a value that is none, see `cdclake.adapters.dynamodb`."""
 _READ_AS_TEXT = frozenset(attributes_that(lambda declared: not declared.any_type))
-MAX_KEY_BYTES = 1024
-"""Maximum length of an S3 key, in UTF-8. https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 
 
 @dataclass(frozen=True)
@@ -323,4 +321,4 @@ class TableState:
     def last_page_end(self) -> str:
         """Key within the raw folder after which the next page begins; empty if absent or invalid."""
         text = self.item.get(Attribute.LAST_PAGE_END, "")
-        return text if len((self.raw_prefix + text).encode()) <= MAX_KEY_BYTES else ""
+        return text if len((self.raw_prefix + text).encode()) <= MAX_S3_KEY_BYTES else ""
