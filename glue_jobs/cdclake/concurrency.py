@@ -46,7 +46,7 @@ def executor(at_once: int) -> Executor:
 
 class _Direct(Executor):
     def submit(self, call: Callable[..., Result], /, *arguments: Any, **named: Any) -> Future[Result]:  # noqa: ANN401 - forwards
-        """See `Executor.submit`."""
+        """Make the call, and return its finished future."""
         future: Future[Result] = Future()
         try:
             future.set_result(call(*arguments, **named))

@@ -43,7 +43,7 @@ class ObjectReader(Protocol):
         ...
 
     def list_level(self, prefix: str) -> Iterator[str]:
-        """These folders, and the keys of objects `prefix` + `<name>` without a slash in the name, in any order."""
+        """The folders of `list_folders`, and objects' keys `prefix` + `<name>` without another slash, in any order."""
         ...
 
 
@@ -154,7 +154,7 @@ class ObjectStore(ObjectReader, Protocol):
         ...
 
     def not_retained(self, files: Sequence[FileKeys]) -> Sequence[FileKeys]:
-        """Those data files that are neither live, nor retired so that `restore` would succeed."""
+        """The data files that are neither live, nor retired so that `restore` would succeed."""
         ...
 
     def copy_retained(self, key: str, retired_key: str, target: str) -> None:

@@ -130,7 +130,10 @@ class SampleReplication(Construct):
         )
 
     def _writer(self, names: ResourceNames) -> iam.IRole:
-        """See https://docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.S3.html#CHAP_Target.S3.Prerequisites."""
+        """The role with which DMS writes raw files.
+
+        https://docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.S3.html#CHAP_Target.S3.Prerequisites
+        """
         files = f"{bucket_arn(names.raw_bucket)}/{names.raw_prefix}*"
         write = ("s3:PutObject", "s3:PutObjectTagging", "s3:DeleteObject")
         return create_role(

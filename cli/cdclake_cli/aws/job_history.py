@@ -36,7 +36,7 @@ class GlueJobHistory:
         self._controller, self._process_table = f"{name_prefix}{JOB_CONTROLLER}", f"{name_prefix}{JOB_PROCESS_TABLE}"
 
     def since(self, controller_run_id: str) -> list[StartedRun]:
-        """See `JobHistory.since`."""
+        """Runs that started since a Controller run started, or are still active; newest first."""
         controller = self._client.get_job_run(JobName=self._controller, RunId=controller_run_id)["JobRun"]
         runs = sorted(self._runs(controller["StartedOn"]), key=lambda run: run["StartedOn"], reverse=True)
         return [StartedRun(path, run["Id"]) for run in runs for path in _paths(run.get("Arguments", {}))]

@@ -116,7 +116,7 @@ class TextOutput:
             self._console = Console(highlight=False, width=_PIPED_WIDTH)
 
     def records(self, title: str, columns: Sequence[OutputColumn], records: Sequence[Record]) -> None:
-        """See `Output.records`."""
+        """Print the given columns of records, in a table or in paragraphs."""
         heading = Text(printable(title), style="table.title")
         table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         rows = [[printable(column.text(record)) for column in columns] for record in records]
@@ -145,14 +145,14 @@ class TextOutput:
         self._console.print()
 
     def json_record(self, record: Record) -> None:
-        """See `Output.json_record`: prints nothing."""
+        """Print nothing, because the record is for JSON only."""
 
     def remark(self, text: str) -> None:
-        """See `Output.remark`."""
+        """Print text that is not part of the result."""
         self._console.print(printable(text), markup=False)
 
     def verbatim(self, text: str) -> None:
-        """See `Output.verbatim`: does not wrap lines."""
+        """Print text for the user to copy, without wrapping lines."""
         self._console.print(printable(text, _LINES), markup=False, soft_wrap=True)
 
 
@@ -160,21 +160,21 @@ class JsonOutput:
     """Prints one JSON object per line."""
 
     def records(self, title: str, columns: Sequence[OutputColumn], records: Sequence[Record]) -> None:  # noqa: ARG002
-        """See `Output.records`."""
+        """Print all values of records, whatever the columns."""
         for record in records:
             self.json_record(record)
 
     def json_record(self, record: Record) -> None:
-        """See `Output.json_record`."""
+        """Print all values of a record."""
         line = json.dumps(record, ensure_ascii=False, default=str)
         typer.echo(line if line.isprintable() else "".join(map(_in_json, line)))
 
     def remark(self, text: str) -> None:
-        """See `Output.remark`: prints to stderr."""
+        """Print to stderr text that is not part of the result."""
         typer.echo(printable(text), err=True)
 
     def verbatim(self, text: str) -> None:
-        """See `Output.verbatim`: prints to stderr."""
+        """Print to stderr text for the user to copy."""
         typer.echo(printable(text, _LINES), err=True)
 
 

@@ -114,7 +114,7 @@ class IcebergReader:
         return self._catalog.load_table(self._table).scan().to_arrow()
 
     def report(self, rows_after: Mapping[int, int]) -> CountReport:
-        """See `compare_counts`, for all counts so far."""
+        """Compare all counts so far with what they should be, see `compare_counts`."""
         return compare_counts(self._table, tuple(self._counts), tuple(self._errors), rows_after)
 
     def _count_until_done(self) -> None:

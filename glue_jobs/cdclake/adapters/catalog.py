@@ -70,12 +70,12 @@ class GlueCatalog:
         self.database = database
 
     def table(self, name: str) -> CatalogTable | None:
-        """See `Catalog.table`."""
+        """A table; None if it does not exist."""
         table = self._get(name)
         return _read_table(table) if table else None
 
     def partitions(self, name: str) -> Iterator[CatalogPartition]:
-        """See `Catalog.partitions`."""
+        """All partitions of an existing table, through all pages, in any order."""
         with self._errors(name):
             pages = self._client.get_paginator("get_partitions").paginate(
                 DatabaseName=self.database, TableName=name, PaginationConfig={"PageSize": PAGE_SIZE}
@@ -84,15 +84,16 @@ class GlueCatalog:
                 yield from map(_read_partition, page["Partitions"])
 
     def create_table(self, name: str, table: CatalogTable) -> None:
-        """See `Catalog.create_table`."""
+        """Create a table that does not exist."""
         with self._errors(name):
             self._client.create_table(DatabaseName=self.database, TableInput=self._input(name, table, {}))
 
     def update_table(self, name: str, table: CatalogTable) -> None:
-        """See `Catalog.update_table`. Skips Glue's archive of table versions, which would grow with every change.
+        """Update an existing table. What users added to it, such as column comments, stays.
 
-        Updates only the version that it read, so that it never reverts what a user or a later run changes meanwhile.
-        https://docs.aws.amazon.com/glue/latest/webapi/API_UpdateTable.html
+        An Iceberg table that shows a later change stays as it is. Skips Glue's archive of table versions, which would
+        grow with every change. Updates only the version that it read, so that it never reverts what a user or a later
+        run changes meanwhile. https://docs.aws.amazon.com/glue/latest/webapi/API_UpdateTable.html
         """
         for tries_left in reversed(range(_UPDATE_TRIES)):
             before = self._get(name) or {}
@@ -112,7 +113,7 @@ class GlueCatalog:
                     return
 
     def drop_table(self, name: str) -> None:
-        """See `Catalog.drop_table`."""
+        """Drop a table and its partitions; an absent table is no error. Data is not touched."""
         with self._errors(name):
             try:
                 self._client.delete_table(DatabaseName=self.database, Name=name)
@@ -121,13 +122,13 @@ class GlueCatalog:
                     raise
 
     def create_partitions(self, name: str, partitions: Sequence[CatalogPartition]) -> None:
-        """See `Catalog.create_partitions`."""
+        """Create any number of partitions that do not exist."""
         for batch in _batches(partitions, MAX_WRITTEN_PER_REQUEST):
             inputs = [_partition_input(partition) for partition in batch]
             self._call("batch_create_partition", name, PartitionInputList=inputs)
 
     def update_partitions(self, name: str, partitions: Sequence[CatalogPartition]) -> None:
-        """See `Catalog.update_partitions`."""
+        """Update any number of existing partitions."""
         for batch in _batches(partitions, MAX_WRITTEN_PER_REQUEST):
             entries = [
                 {"PartitionValueList": list(partition.values), "PartitionInput": _partition_input(partition)}
@@ -136,7 +137,7 @@ class GlueCatalog:
             self._call("batch_update_partition", name, Entries=entries)
 
     def drop_partitions(self, name: str, partitions: Sequence[PartitionValues]) -> None:
-        """See `Catalog.drop_partitions`."""
+        """Drop any number of partitions; an absent partition is no error. Data is not touched."""
         for batch in _batches(partitions, MAX_DROPPED_PER_REQUEST):
             values = [{"Values": list(one)} for one in batch]
             self._call("batch_delete_partition", name, PartitionsToDelete=values, ignored=_MISSING)

@@ -65,7 +65,7 @@ class CloudWatchMetrics:
         self._per_table = per_table
 
     def put(self, metrics: Sequence[Metric]) -> None:
-        """See `MetricSink.put`."""
+        """Store any number of metrics, in any order. Never raises; logs what could not be stored."""
         data = list(metric_data(metrics, per_table=self._per_table))
         for start in range(0, len(data), MAX_PER_REQUEST):
             try:

@@ -79,7 +79,7 @@ class DmsStatistics:
         self._lock = Lock()
 
     def table_state(self, task: str, name: TableName) -> str | None:
-        """See `TaskStatistics.table_state`."""
+        """The state of a table in a task: `Full load`, `Table completed`, ...; None if the task lacks the table."""
         with self._lock:
             if task not in self._tasks:
                 self._tasks[task] = self._read(task)

@@ -147,7 +147,7 @@ class DynamoState:
         self._table = table
 
     def all(self, path_prefix: str = "") -> Iterator[TableState]:
-        """See `StateStore.all`."""
+        """The state of all tables whose path begins with `path_prefix`, through all pages, in any order."""
         request: ScanInputPaginateTypeDef = {"TableName": self._table, "ConsistentRead": True}
         if path_prefix:
             request["FilterExpression"] = "begins_with(#path, :prefix)"
@@ -158,7 +158,7 @@ class DynamoState:
                 yield from (TableState(_to_item(attributes)) for attributes in page["Items"])
 
     def get(self, path: str) -> TableState | None:
-        """See `StateStore.get`."""
+        """The state of one table; None if it is not registered. A failed read is an error, never None."""
         if len(path.encode()) > MAX_PARTITION_KEY_BYTES:
             return None
         with self._errors(path):
@@ -168,7 +168,7 @@ class DynamoState:
         return TableState(_to_item(response["Item"])) if "Item" in response else None
 
     def register(self, state: TableState) -> bool:
-        """See `StateStore.register`."""
+        """Add a table if it is not registered yet, and return whether this call added it."""
         with self._errors(state.path):
             try:
                 self._client.put_item(
@@ -184,24 +184,24 @@ class DynamoState:
         return True
 
     def set_attributes(self, path: str, attributes: Mapping[str, str]) -> None:
-        """See `StateStore.set_attributes`."""
+        """Change the settings of a registered table, on behalf of an operator."""
         check_settings(attributes)
         self._set(path, attributes)
 
     def record_run(self, path: str, attributes: Mapping[str, str]) -> None:
-        """See `StateStore.record_run`."""
+        """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item."""
         check_outcome(attributes)
         self._set(path, attributes)
 
     def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
-        """See `StateStore.request_work`."""
+        """Record a request to process a table, and return whether the caller should start a run."""
         stale, latest = (iso_utc(now - timedelta(seconds=stale_after_seconds)), iso_utc(now + MAX_CLOCK_DIFFERENCE))
         values: dict[str, UniversalAttributeValueTypeDef] = {":now": {"S": iso_utc(now)}}
         condition = no_request_pending_since(stale, latest)
         return self._update(path, "SET #WorkRequestedUtc = :now", values, condition).applied
 
     def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> AcquiredLease:
-        """See `StateStore.acquire_lease`."""
+        """Acquire the right to write a table for `seconds`."""
         outcome = self._update(
             path,
             "SET #LeaseHolder = :holder, #LeaseExpiresUtc = :end,"
@@ -224,24 +224,24 @@ class DynamoState:
         raise before.invalid_token()
 
     def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
-        """See `StateStore.renew_lease`."""
+        """Extend the lease; False if this holder no longer has it."""
         end: dict[str, UniversalAttributeValueTypeDef] = {":end": {"S": expiry_text(now, seconds)}}
         conditions = (lease_has(token), lease_is_held_by(holder))
         return self._update(path, "SET #LeaseExpiresUtc = :end", end, *conditions).applied
 
     def raise_token(self, path: str, holder: str, token: int, raised: int) -> bool:
-        """See `StateStore.raise_token`."""
+        """Give the lease a greater fencing token; False if this holder no longer has it."""
         greater: dict[str, UniversalAttributeValueTypeDef] = {":raised": {"N": str(raised)}}
         conditions = (lease_has(token), lease_is_held_by(holder))
         outcome = self._update(path, "SET #FencingToken = :raised", greater, *conditions)
         return outcome.applied or has_lease(outcome.item, holder, raised)  # the first response may have been lost
 
     def clear_request(self, path: str) -> None:
-        """See `StateStore.clear_request`."""
+        """Remove the pending request before listing the raw files. A file that arrives later records a new one."""
         self._update(path, "REMOVE #WorkRequestedUtc", {})
 
     def release_lease(self, path: str, holder: str, token: int, *, even_if_requested: bool) -> bool:
-        """See `StateStore.release_lease`.
+        """Release the lease. False if the holder keeps it: a request is pending, and `even_if_requested` is false.
 
         One update releases the lease and checks for a pending request: either this update sees the request, or the
         requester finds the lease free.

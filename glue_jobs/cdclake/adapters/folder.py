@@ -65,30 +65,33 @@ class FolderStore:
         self._remove_leftovers(clock() - TEMPORARY_LIFETIME)
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
-        """See `ObjectReader.list`. Sorted by the bytes of the whole key, as on S3."""
+        """All objects whose keys begin with `prefix` and sort after `start_after`, by the bytes of keys, as on S3."""
         return iter(sorted(self._entries(prefix, start_after)))
 
     def list_folders(self, prefix: str) -> Iterator[str]:
-        """See `ObjectReader.list_folders`. Skips folders without any object below them, as on S3."""
+        """All distinct `prefix` + `<segment>/` below `prefix`, by name. Skips folders without any object, as on S3."""
         return (key for key in self.list_level(prefix) if key.endswith("/"))
 
     def list_level(self, prefix: str) -> Iterator[str]:
-        """See `ObjectReader.list_level`."""
+        """The folders of `list_folders`, and objects' keys `prefix` + `<name>` without another slash, in any order."""
         return one_level(prefix, (entry.key for entry in self._entries(prefix)))
 
     def url(self, key: str) -> str:
-        """See `ObjectStore.url`."""
+        """The URL by which readers find an object."""
         return f"file://{self.root}/{key}"
 
     def key_fault(self, key: str) -> str:
-        """See `ObjectStore.key_fault`. File systems limit each name; a whole key has S3's limit."""
+        """Why the folder can hold no object of that key; empty if it can. Such an object counts as absent.
+
+        File systems limit each name; a whole key has S3's limit.
+        """
         longest = max(len(os.fsencode(name)) for name in key.split("/"))
         if longest > MAX_NAME_BYTES:
             return f"a name of {longest} bytes, of at most {MAX_NAME_BYTES} in a file system"
         return s3_key_fault(key)
 
     def get(self, key: str) -> bytes | None:
-        """See `ObjectStore.get`."""
+        """The content of an object; None if it does not exist."""
         if self.key_fault(key):
             return None
         path = self._path(key)
@@ -99,15 +102,21 @@ class FolderStore:
                 return None
 
     def put(self, key: str, data: bytes) -> None:
-        """See `ObjectStore.put`."""
+        """Write an object, replacing an existing one."""
         self._place(key, lambda temporary: temporary.write_bytes(data), Path.replace, len(data))
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        """See `ObjectStore.put_if_absent`. Linking fails if the name is taken, so one of several callers succeeds."""
+        """Write an object if none exists, and return whether this call wrote it.
+
+        Linking fails if the name is taken, so one of several callers succeeds.
+        """
         return self._place(key, lambda temporary: temporary.write_bytes(data), _link_if_absent, len(data))
 
     def put_if_unchanged(self, key: str, data: bytes, old: bytes) -> bool:
-        """See `ObjectStore.put_if_unchanged`. A lock on a file of the folder keeps other callers out."""
+        """Replace an object whose content is still `old`, and return whether it has the new content.
+
+        A lock on a file of the folder keeps other callers out.
+        """
 
         def replace(temporary: Path, path: Path) -> bool:
             with (temporary.parent / _LOCK).open("w") as lock:
@@ -120,7 +129,10 @@ class FolderStore:
         return self._place(key, lambda temporary: temporary.write_bytes(data), replace, len(data))
 
     def copy(self, source: str, target: str, size_bytes: int | None = None) -> None:  # noqa: ARG002 - the disk knows it
-        """See `ObjectStore.copy`. Links the file where the file system can, because its source is to be deleted."""
+        """Copy an object of any size within the folder. The target appears complete or not at all.
+
+        Links the file where the file system can, because its source is to be deleted.
+        """
         origin, path = self._path(source), self._path(target)
         with self._usable(target):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,7 +147,7 @@ class FolderStore:
         self._place(target, link, Path.replace)
 
     def delete(self, keys: Sequence[str]) -> None:
-        """See `ObjectStore.delete`."""
+        """Delete objects; an absent object is no error."""
         for key in keys:
             path = self._path(key)
             with self._usable(key):
@@ -143,7 +155,7 @@ class FolderStore:
                     path.unlink(missing_ok=True)
 
     def remove(self, prefix: str, is_protected: Callable[[str], bool]) -> None:
-        """See `ObjectStore.remove`. Also removes empty folders, of which thousands would slow down every listing."""
+        """Permanently delete objects. Also removes empty folders, of which thousands would slow down every listing."""
         self.delete([entry.key for entry in self.list(prefix) if not is_protected(entry.key)])
         folder = prefix.rpartition("/")[0]
         if not _is_plain(folder):
@@ -156,7 +168,7 @@ class FolderStore:
                     path.rmdir()
 
     def retire(self, key: str, retired_key: str) -> None:
-        """See `ObjectStore.retire`. Renames the file."""
+        """Retire a data file by renaming it; no error if it is retired already."""
         if self.key_fault(key):
             return
         path, retired = self._path(key), self._path(retired_key)
@@ -168,11 +180,11 @@ class FolderStore:
                 path.replace(retired)
 
     def begin_retiring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
-        """See `ObjectStore.begin_retiring`."""
+        """Find out how to `retire` data files, which changes nothing. Each returned function retires some of them."""
         return [partial(self.retire, file.key, file.retired_key) for file in files]
 
     def restore(self, key: str, retired_key: str) -> None:
-        """See `ObjectStore.restore`. Renames the file back."""
+        """Make a retired data file live again by renaming it back; no error if it is live already."""
         path, retired = self._path(key), self._path(retired_key)
         with self._usable(key):
             if not path.is_file() and retired.is_file():
@@ -183,19 +195,19 @@ class FolderStore:
                 raise file_not_retained(key, folder=self.root)
 
     def begin_restoring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
-        """See `ObjectStore.begin_restoring`."""
+        """Find out how to `restore` data files, which changes nothing. Each returned function restores some of them."""
         return [partial(self.restore, file.key, file.retired_key) for file in files]
 
     def is_retained(self, key: str, retired_key: str) -> bool:
-        """See `ObjectStore.is_retained`."""
+        """Whether a data file is live, or retired so that `restore` would succeed."""
         return not self.key_fault(key) and any(path.is_file() for path in self._candidates(key, retired_key))
 
     def not_retained(self, files: Sequence[FileKeys]) -> Sequence[FileKeys]:
-        """See `ObjectStore.not_retained`."""
+        """The data files that are neither live, nor retired so that `restore` would succeed."""
         return [file for file in files if not self.is_retained(file.key, file.retired_key)]
 
     def copy_retained(self, key: str, retired_key: str, target: str) -> None:
-        """See `ObjectStore.copy_retained`."""
+        """Copy a live or retired data file of any size. The target appears complete or not at all."""
         with self._usable(target):
             content = _open_first(self._candidates(key, retired_key))
         if content is None:
@@ -204,31 +216,34 @@ class FolderStore:
             self._place(target, partial(_write, content), Path.replace, os.fstat(content.fileno()).st_size)
 
     def discard(self, key: str, retired_key: str) -> None:
-        """See `ObjectStore.discard`."""
+        """Permanently delete a retired data file. A live one is left alone; an absent one is no error."""
         if not self.key_fault(key) and not self._path(key).is_file():
             self.delete([retired_key])
 
     def begin_discarding(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
-        """See `ObjectStore.begin_discarding`."""
+        """Prepare to `discard` data files, which changes nothing. Each returned function discards some of them."""
         return [partial(self.discard, file.key, file.retired_key) for file in files]
 
     def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:  # noqa: ARG002 - there are no versions
-        """See `ObjectStore.purge`."""
+        """Delete nothing, because there are no versions."""
         return 0
 
     def old_versions(self, prefix: str) -> Iterator[OldVersion]:  # noqa: ARG002 - there are no versions
-        """See `ObjectStore.old_versions`."""
+        """None, because there are no versions."""
         return iter(())
 
     def get_version(self, version: OldVersion) -> bytes | None:  # noqa: ARG002 - there are no versions
-        """See `ObjectStore.get_version`."""
+        """None, because there are no versions."""
         return None
 
     def delete_versions(self, versions: Sequence[OldVersion]) -> None:
-        """See `ObjectStore.delete_versions`."""
+        """Delete nothing, because there are no versions."""
 
     def remove_leftovers(self) -> None:
-        """See `ObjectStore.remove_leftovers`. A process that is writing a file meanwhile writes it again."""
+        """Permanently delete what killed processes left of objects that they were writing.
+
+        A process that is writing a file meanwhile writes it again.
+        """
         for path in (self.root / TEMPORARY_FOLDER).glob("*"):
             if path.name != _LOCK:  # which another process may hold
                 path.unlink(missing_ok=True)

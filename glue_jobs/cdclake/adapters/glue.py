@@ -53,7 +53,7 @@ class GlueJobs:
         self._name_prefix = name_prefix
 
     def start(self, job: str, arguments: Mapping[str, str]) -> str:
-        """See `JobRunner.start`.
+        """Start a run and return its id. Argument names have no dashes.
 
         Raises:
             NoRoomError: The job or the account has its maximum of active runs, or Glue throttles.
@@ -71,7 +71,7 @@ class GlueJobs:
                 raise NoRoomError("Glue has no room for another run now", remedy=remedy, job=job) from error
 
     def get(self, job: str, run_id: str) -> JobRun:
-        """See `JobRunner.get`."""
+        """The state of a run."""
         job = self._deployed(job)
         with _errors(job, run_id):
             run = self._client.get_job_run(JobName=job, RunId=run_id)["JobRun"]
@@ -82,7 +82,7 @@ class GlueJobs:
         return JobRun(run_id, _STATES[state], state, run.get("ErrorMessage", ""))
 
     def stop(self, job: str, run_id: str) -> JobRun:
-        """See `JobRunner.stop`."""
+        """Stop a run unless it has ended; returns its state right afterwards. Stopping may take a while."""
         deployed = self._deployed(job)
         with _errors(deployed, run_id):
             # The response lists runs that cannot be stopped; `get` returns their state.

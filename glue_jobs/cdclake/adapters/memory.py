@@ -73,15 +73,15 @@ class MemoryStore:
         self._lock = Lock()
 
     def url(self, key: str) -> str:
-        """See `ObjectStore.url`."""
+        """The URL by which readers find an object."""
         return f"memory://{key}"
 
     def key_fault(self, key: str) -> str:
-        """See `ObjectStore.key_fault`. As on S3."""
+        """Why the store can hold no object of that key; empty if it can. Keys have S3's limit."""
         return s3_key_fault(key)
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
-        """See `ObjectReader.list`. The listing reflects the moment of the call."""
+        """All objects at the moment of the call whose keys begin with `prefix` and sort after `start_after`, by key."""
         with self._lock:
             entries = [
                 ListedObject(key, len(stored.data), stored.modified_utc, stored.etag)
@@ -91,28 +91,28 @@ class MemoryStore:
         return iter(sorted(entries))
 
     def list_folders(self, prefix: str) -> Iterator[str]:
-        """See `ObjectReader.list_folders`."""
+        """All distinct `prefix` + `<segment>/` below `prefix`, by name."""
         return (key for key in self.list_level(prefix) if key.endswith("/"))
 
     def list_level(self, prefix: str) -> Iterator[str]:
-        """See `ObjectReader.list_level`."""
+        """The folders of `list_folders`, and objects' keys `prefix` + `<name>` without another slash, in any order."""
         with self._lock:
             below = [key for key in self._objects if key.startswith(prefix)]
         return one_level(prefix, below)
 
     def get(self, key: str) -> bytes | None:
-        """See `ObjectStore.get`."""
+        """The content of an object; None if it does not exist."""
         with self._lock:
             stored = self._objects.get(key)
         return stored.data if stored else None
 
     def put(self, key: str, data: bytes) -> None:
-        """See `ObjectStore.put`."""
+        """Write an object, replacing an existing one."""
         with self._lock:
             self._objects[key] = _Stored(data, self._clock())
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        """See `ObjectStore.put_if_absent`."""
+        """Write an object if none exists, and return whether this call wrote it."""
         with self._lock:
             if key in self._objects:
                 return False
@@ -120,7 +120,7 @@ class MemoryStore:
             return True
 
     def put_if_unchanged(self, key: str, data: bytes, old: bytes) -> bool:
-        """See `ObjectStore.put_if_unchanged`."""
+        """Replace an object whose content is still `old`, and return whether it has the new content."""
         with self._lock:
             stored = self._objects.get(key)
             if stored is not None and stored.data == old:
@@ -128,84 +128,84 @@ class MemoryStore:
             return stored is not None and stored.data in (old, data)
 
     def copy(self, source: str, target: str, size_bytes: int | None = None) -> None:  # noqa: ARG002 - not needed
-        """See `ObjectStore.copy`."""
+        """Copy an object of any size within the store. The target appears complete or not at all."""
         with self._lock:
             if source not in self._objects:
                 raise IntegrityError("An object to copy is missing", file=source)
             self._objects[target] = _Stored(self._objects[source].data, self._clock())
 
     def delete(self, keys: Sequence[str]) -> None:
-        """See `ObjectStore.delete`."""
+        """Delete objects; an absent object is no error."""
         with self._lock:
             for key in keys:
                 self._objects.pop(key, None)
 
     def remove(self, prefix: str, is_protected: Callable[[str], bool]) -> None:
-        """See `ObjectStore.remove`."""
+        """Permanently delete objects."""
         self.delete([entry.key for entry in self.list(prefix) if not is_protected(entry.key)])
 
     def retire(self, key: str, retired_key: str) -> None:
-        """See `ObjectStore.retire`."""
+        """Retire a data file; no error if it is retired already."""
         with self._lock:
             stored = self._objects.pop(key, None)
             if stored:
                 self._objects[retired_key] = stored
 
     def begin_retiring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
-        """See `ObjectStore.begin_retiring`."""
+        """Find out how to `retire` data files, which changes nothing. Each returned function retires some of them."""
         return [partial(self.retire, file.key, file.retired_key) for file in files]
 
     def restore(self, key: str, retired_key: str) -> None:
-        """See `ObjectStore.restore`."""
+        """Make a retired data file live again, byte for byte; no error if it is live already."""
         with self._lock:
             self._objects[key] = self._retained(key, retired_key)
             self._objects.pop(retired_key, None)
 
     def begin_restoring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
-        """See `ObjectStore.begin_restoring`."""
+        """Find out how to `restore` data files, which changes nothing. Each returned function restores some of them."""
         return [partial(self.restore, file.key, file.retired_key) for file in files]
 
     def is_retained(self, key: str, retired_key: str) -> bool:
-        """See `ObjectStore.is_retained`."""
+        """Whether a data file is live, or retired so that `restore` would succeed."""
         with self._lock:
             return key in self._objects or retired_key in self._objects
 
     def not_retained(self, files: Sequence[FileKeys]) -> Sequence[FileKeys]:
-        """See `ObjectStore.not_retained`."""
+        """The data files that are neither live, nor retired so that `restore` would succeed."""
         return [file for file in files if not self.is_retained(file.key, file.retired_key)]
 
     def copy_retained(self, key: str, retired_key: str, target: str) -> None:
-        """See `ObjectStore.copy_retained`."""
+        """Copy a live or retired data file of any size. The target appears complete or not at all."""
         with self._lock:
             self._objects[target] = _Stored(self._retained(key, retired_key).data, self._clock())
 
     def discard(self, key: str, retired_key: str) -> None:
-        """See `ObjectStore.discard`."""
+        """Permanently delete a retired data file. A live one is left alone; an absent one is no error."""
         with self._lock:
             if key not in self._objects:
                 self._objects.pop(retired_key, None)
 
     def begin_discarding(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
-        """See `ObjectStore.begin_discarding`."""
+        """Prepare to `discard` data files, which changes nothing. Each returned function discards some of them."""
         return [partial(self.discard, file.key, file.retired_key) for file in files]
 
     def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:  # noqa: ARG002 - there are no versions
-        """See `ObjectStore.purge`."""
+        """Delete nothing, because there are no versions."""
         return 0
 
     def old_versions(self, prefix: str) -> Iterator[OldVersion]:  # noqa: ARG002 - there are no versions
-        """See `ObjectStore.old_versions`."""
+        """None, because there are no versions."""
         return iter(())
 
     def get_version(self, version: OldVersion) -> bytes | None:  # noqa: ARG002 - there are no versions
-        """See `ObjectStore.get_version`."""
+        """None, because there are no versions."""
         return None
 
     def delete_versions(self, versions: Sequence[OldVersion]) -> None:
-        """See `ObjectStore.delete_versions`."""
+        """Delete nothing, because there are no versions."""
 
     def remove_leftovers(self) -> None:
-        """See `ObjectStore.remove_leftovers`."""
+        """Delete nothing, because killed processes leave nothing in memory."""
 
     def _retained(self, key: str, retired_key: str) -> _Stored:
         stored = self._objects.get(key) or self._objects.get(retired_key)
@@ -226,17 +226,17 @@ class MemoryState:
         self._lock = Lock()
 
     def all(self, path_prefix: str = "") -> Iterator[TableState]:
-        """See `StateStore.all`."""
+        """The state of all tables whose path begins with `path_prefix`, in any order."""
         with self._lock:
             return iter([TableState(dict(item)) for path, item in self._items.items() if path.startswith(path_prefix)])
 
     def get(self, path: str) -> TableState | None:
-        """See `StateStore.get`."""
+        """The state of one table; None if it is not registered."""
         with self._lock:
             return TableState(dict(self._items[path])) if path in self._items else None
 
     def register(self, state: TableState) -> bool:
-        """See `StateStore.register`."""
+        """Add a table if it is not registered yet, and return whether this call added it."""
         with self._lock:
             if state.path in self._items:
                 return False
@@ -244,19 +244,19 @@ class MemoryState:
             return True
 
     def set_attributes(self, path: str, attributes: Mapping[str, str]) -> None:
-        """See `StateStore.set_attributes`."""
+        """Change the settings of a registered table, on behalf of an operator."""
         check_settings(attributes)
         with self._lock:
             self._registered(path).update(attributes)
 
     def record_run(self, path: str, attributes: Mapping[str, str]) -> None:
-        """See `StateStore.record_run`."""
+        """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item."""
         check_outcome(attributes)
         with self._lock:
             self._registered(path).update(attributes)
 
     def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
-        """See `StateStore.request_work`."""
+        """Record a request to process a table, and return whether the caller should start a run."""
         stale = iso_utc(now - timedelta(seconds=stale_after_seconds))
         with self._lock:
             item = self._registered(path)
@@ -266,7 +266,7 @@ class MemoryState:
             return True
 
     def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> AcquiredLease:
-        """See `StateStore.acquire_lease`."""
+        """Acquire the right to write a table for `seconds`."""
         with self._lock:
             item = self._registered(path)
             before = TableState(dict(item))
@@ -279,7 +279,7 @@ class MemoryState:
             return acquired_lease(before, now)
 
     def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
-        """See `StateStore.renew_lease`."""
+        """Extend the lease; False if this holder no longer has it."""
         with self._lock:
             item = self._registered(path)
             if not has_lease(item, holder, token):
@@ -288,7 +288,7 @@ class MemoryState:
             return True
 
     def raise_token(self, path: str, holder: str, token: int, raised: int) -> bool:
-        """See `StateStore.raise_token`."""
+        """Give the lease a greater fencing token; False if this holder no longer has it."""
         with self._lock:
             item = self._registered(path)
             if not has_lease(item, holder, token):
@@ -297,12 +297,12 @@ class MemoryState:
             return True
 
     def clear_request(self, path: str) -> None:
-        """See `StateStore.clear_request`."""
+        """Remove the pending request before listing the raw files. A file that arrives later records a new one."""
         with self._lock:
             self._registered(path).pop(Attribute.WORK_REQUESTED_UTC, None)
 
     def release_lease(self, path: str, holder: str, token: int, *, even_if_requested: bool) -> bool:
-        """See `StateStore.release_lease`."""
+        """Release the lease. False if the holder keeps it: a request is pending, and `even_if_requested` is false."""
         with self._lock:
             item = self._registered(path)
             if not has_lease(item, holder, token):
@@ -357,7 +357,7 @@ class MemoryJobs:
         self.started: list[JobStart] = []
 
     def start(self, job: str, arguments: Mapping[str, str]) -> str:
-        """See `JobRunner.start`."""
+        """Start a run and return its id. Argument names have no dashes."""
         with self._lock:
             self._count += 1
             run_id = f"jr_{self._count:06d}"
@@ -369,7 +369,7 @@ class MemoryJobs:
         return run_id
 
     def get(self, job: str, run_id: str) -> JobRun:
-        """See `JobRunner.get`."""
+        """The state of a run."""
         with self._lock:
             runs = self._runs.get((job, run_id))
             if not runs:
@@ -377,7 +377,7 @@ class MemoryJobs:
             return runs.pop(0) if len(runs) > 1 else runs[0]
 
     def stop(self, job: str, run_id: str) -> JobRun:
-        """See `JobRunner.stop`. Drops the remaining states of an active run."""
+        """Stop a run unless it has ended; returns its state. Drops the remaining states of an active run."""
         run = self.get(job, run_id)
         with self._lock:
             if run.state is JobState.ACTIVE:
@@ -401,5 +401,5 @@ class MemoryMetrics:
         self.metrics: list[Metric] = []
 
     def put(self, metrics: Sequence[Metric]) -> None:
-        """See `MetricSink.put`."""
+        """Store any number of metrics, in any order."""
         self.metrics += metrics

@@ -32,43 +32,43 @@ class MemoryCatalog:
         return CatalogEntry(self._tables[name], tuple(partitions[values] for values in sorted(partitions)))
 
     def table(self, name: str) -> CatalogTable | None:
-        """See `Catalog.table`."""
+        """A table; None if it does not exist."""
         return self._tables.get(name)
 
     def partitions(self, name: str) -> Iterator[CatalogPartition]:
-        """See `Catalog.partitions`."""
+        """All partitions of an existing table, in any order."""
         return iter(list(self._partitions[name].values()))
 
     def create_table(self, name: str, table: CatalogTable) -> None:
-        """See `Catalog.create_table`."""
+        """Create a table that does not exist."""
         _require(name not in self._tables, "The table already exists", name)
         self._tables[name], self._partitions[name] = table, {}
 
     def update_table(self, name: str, table: CatalogTable) -> None:
-        """See `Catalog.update_table`."""
+        """Update an existing table. An Iceberg table that shows a later change stays as it is."""
         _require(name in self._tables, "The table does not exist", name)
         if not self._tables[name].is_ahead_of(table):
             self._tables[name] = table
 
     def drop_table(self, name: str) -> None:
-        """See `Catalog.drop_table`."""
+        """Drop a table and its partitions; an absent table is no error. Data is not touched."""
         self._tables.pop(name, None)
         self._partitions.pop(name, None)
 
     def create_partitions(self, name: str, partitions: Sequence[CatalogPartition]) -> None:
-        """See `Catalog.create_partitions`."""
+        """Create any number of partitions that do not exist."""
         for partition in partitions:
             _require(partition.values not in self._partitions[name], "The partition already exists", name)
             self._partitions[name][partition.values] = partition
 
     def update_partitions(self, name: str, partitions: Sequence[CatalogPartition]) -> None:
-        """See `Catalog.update_partitions`."""
+        """Update any number of existing partitions."""
         for partition in partitions:
             _require(partition.values in self._partitions[name], "The partition does not exist", name)
             self._partitions[name][partition.values] = partition
 
     def drop_partitions(self, name: str, partitions: Sequence[PartitionValues]) -> None:
-        """See `Catalog.drop_partitions`."""
+        """Drop any number of partitions; an absent partition is no error. Data is not touched."""
         for values in partitions:
             self._partitions[name].pop(values, None)
 

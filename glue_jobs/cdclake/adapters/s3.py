@@ -99,7 +99,7 @@ class S3Store:
         self._sleep = sleep
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
-        """See `ObjectReader.list`. S3 sorts keys by their UTF-8 bytes."""
+        """All objects whose keys begin with `prefix` and sort after `start_after`, sorted by UTF-8 bytes."""
         if self.key_fault(prefix):
             return  # no key has such a prefix
         request: ListObjectsV2RequestPaginateTypeDef = {"Bucket": self.bucket, "Prefix": prefix}
@@ -112,11 +112,14 @@ class S3Store:
                     yield ListedObject(entry["Key"], entry["Size"], modified_utc, entry["ETag"].strip('"'))
 
     def list_folders(self, prefix: str) -> Iterator[str]:
-        """See `ObjectReader.list_folders`."""
+        """All distinct `prefix` + `<segment>/` below `prefix`, by name, through all pages."""
         return (key for key in self.list_level(prefix) if key.endswith("/"))
 
     def list_level(self, prefix: str) -> Iterator[str]:
-        """See `ObjectReader.list_level`. One request per 1,000 folders and objects."""
+        """The folders of `list_folders`, and objects' keys `prefix` + `<name>` without another slash, in any order.
+
+        It takes one request per 1,000 folders and objects.
+        """
         if self.key_fault(prefix):
             return  # no key has such a prefix
         pages = self._client.get_paginator("list_objects_v2")
@@ -139,15 +142,15 @@ class S3Store:
                 raise
 
     def url(self, key: str) -> str:
-        """See `ObjectStore.url`."""
+        """The URL by which readers find an object."""
         return f"s3://{self.bucket}/{key}"
 
     def key_fault(self, key: str) -> str:
-        """See `ObjectStore.key_fault`."""
+        """Why the store can hold no object of that key; empty if it can. Such an object counts as absent."""
         return s3_key_fault(key)
 
     def get(self, key: str) -> bytes | None:
-        """See `ObjectStore.get`."""
+        """The content of an object; None if it does not exist."""
         if self.key_fault(key):
             return None
         return self._get_repeatedly({"Bucket": self.bucket, "Key": key})
@@ -177,12 +180,12 @@ class S3Store:
             raise
 
     def put(self, key: str, data: bytes) -> None:
-        """See `ObjectStore.put`."""
+        """Write an object, replacing an existing one."""
         with self._errors(key):
             self._client.put_object(Bucket=self.bucket, Key=key, Body=data)
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        """See `ObjectStore.put_if_absent`.
+        """Write an object if none exists, and return whether this call wrote it.
 
         S3 responds 412 if the object exists, and 409 if another write is in progress. Neither identifies the writer:
         botocore repeats a request whose response was lost, and then meets its own object. So each call stores its own
@@ -207,7 +210,7 @@ class S3Store:
         raise _unknown_outcome(self.bucket, key)
 
     def put_if_unchanged(self, key: str, data: bytes, old: bytes) -> bool:
-        """See `ObjectStore.put_if_unchanged`.
+        """Replace an object whose content is still `old`, and return whether it has the new content.
 
         S3 responds 412 if the object has another ETag, also to a repeated request whose first response was lost. It
         responds 409 if another operation on the object is in progress: the object may still be the same.
@@ -234,30 +237,31 @@ class S3Store:
         return self.get(key) == data
 
     def copy(self, source: str, target: str, size_bytes: int | None = None) -> None:
-        """See `ObjectStore.copy`."""
+        """Copy an object of any size within the store. The target appears complete or not at all."""
         self._copy({"Bucket": self.bucket, "Key": source}, target, size_bytes)
 
     def delete(self, keys: Sequence[str]) -> None:
-        """See `ObjectStore.delete`."""
+        """Delete objects; an absent object is no error."""
         self._delete([{"Key": key} for key in keys])
 
     def remove(self, prefix: str, is_protected: Callable[[str], bool]) -> None:
-        """See `ObjectStore.remove`. Takes as many requests as listing and deleting objects."""
+        """Permanently delete objects and their earlier versions, by as many requests as listing and deleting takes."""
         with self._errors(prefix):
             for ids in all_versions(self._client, self.bucket, prefix):
                 self._delete([one for one in ids if not is_protected(one["Key"])])
 
     def retire(self, key: str, retired_key: str) -> None:
-        """See `ObjectStore.retire`."""
+        """Retire a data file; no error if it is retired already."""
         for move in self.begin_retiring([FileKeys(key, retired_key)]):
             move()
 
     def begin_retiring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
-        """See `ObjectStore.begin_retiring`. A delete marker hides an object's version; without one, it is copied first.
+        """Find out how to `retire` data files, which changes nothing. Each returned function retires some of them.
 
-        A DELETE never removes a version with its own id, whatever the state of the bucket's versioning. It removes the
-        version `null` unless versioning is on at that moment. So the object's version id decides, not the bucket's
-        state. https://docs.aws.amazon.com/AmazonS3/latest/userguide/DeletingObjectsfromVersioningSuspendedBuckets.html
+        A delete marker hides an object's version; without one, it is copied first. A DELETE never removes a version
+        with its own id, whatever the state of the bucket's versioning. It removes the version `null` unless versioning
+        is on at that moment. So the object's version id decides, not the bucket's state.
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/DeletingObjectsfromVersioningSuspendedBuckets.html
         """
         found = self._newest([file for file in files if not self.key_fault(file.key)])
         moves: _Moves = []
@@ -293,14 +297,15 @@ class S3Store:
         self.delete([file.key])
 
     def restore(self, key: str, retired_key: str) -> None:
-        """See `ObjectStore.restore`."""
+        """Make a retired data file live again, byte for byte; no error if it is live already."""
         for move in self.begin_restoring([FileKeys(key, retired_key)]):
             move()
 
     def begin_restoring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
-        """See `ObjectStore.begin_restoring`. Finds the delete markers that hide the newest versions.
+        """Find out how to `restore` data files, which changes nothing. Each returned function restores some of them.
 
-        A marker that another caller adds later is not among them, so the version stays hidden.
+        Finds the delete markers that hide the newest versions. A marker that another caller adds later is not among
+        them, so the version stays hidden.
         """
         return self._in_batches(self._begin_restoring, files)
 
@@ -318,11 +323,11 @@ class S3Store:
         return [partial(self._uncover, hidden), *moves] if hidden else moves
 
     def is_retained(self, key: str, retired_key: str) -> bool:
-        """See `ObjectStore.is_retained`."""
+        """Whether a data file is live, or retired so that `restore` would succeed."""
         return not self.key_fault(key) and self._find(key, retired_key) is not None
 
     def not_retained(self, files: Sequence[FileKeys]) -> Sequence[FileKeys]:
-        """See `ObjectStore.not_retained`."""
+        """The data files that are neither live, nor retired so that `restore` would succeed."""
         return self._in_batches(self._not_retained, files)
 
     def _not_retained(self, files: Sequence[FileKeys]) -> Sequence[FileKeys]:
@@ -333,7 +338,7 @@ class S3Store:
         return [file for file in left if not self.is_retained(file.key, file.retired_key)]
 
     def copy_retained(self, key: str, retired_key: str, target: str) -> None:
-        """See `ObjectStore.copy_retained`."""
+        """Copy a live or retired data file of any size. The target appears complete or not at all."""
         for tries_left in reversed(range(_COPY_TRIES)):
             source = self._find(key, retired_key)
             if source is None:
@@ -346,11 +351,11 @@ class S3Store:
         return None
 
     def discard(self, key: str, retired_key: str) -> None:
-        """See `ObjectStore.discard`."""
+        """Permanently delete a retired data file. A live one is left alone; an absent one is no error."""
         self._discard([FileKeys(key, retired_key)])
 
     def begin_discarding(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
-        """See `ObjectStore.begin_discarding`."""
+        """Prepare to `discard` data files, which changes nothing. Each returned function discards some of them."""
         return [partial(self._discard, batch) for batch in batches(files, self.calls_at_once)]
 
     def _discard(self, files: Sequence[FileKeys]) -> None:
@@ -360,7 +365,10 @@ class S3Store:
         self._delete_all(self._versions(file.retired_key for file in retired).values())
 
     def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:
-        """See `ObjectStore.purge`. Deletes markers after the data that they hide, so that no old data reappears."""
+        """Permanently delete what readers do not see: earlier versions of objects, and deleted objects.
+
+        Deletes markers after the data that they hide, so that no old data reappears.
+        """
         hidden = [one for one in self.old_versions(prefix) if not is_protected(one.key)]
         self.delete_versions(hidden)
         with self._errors(prefix):
@@ -369,20 +377,20 @@ class S3Store:
         return len(hidden)
 
     def old_versions(self, prefix: str) -> Iterator[OldVersion]:
-        """See `ObjectStore.old_versions`."""
+        """What `purge` would delete, through all pages; nothing in a store without versions."""
         with self._errors(prefix):
             yield from hidden_versions(self._client, self.bucket, prefix)
 
     def get_version(self, version: OldVersion) -> bytes | None:
-        """See `ObjectStore.get_version`."""
+        """The content of an old version; None if it does not exist."""
         return self._get_repeatedly({"Bucket": self.bucket, "Key": version.key, "VersionId": version.id})
 
     def delete_versions(self, versions: Sequence[OldVersion]) -> None:
-        """See `ObjectStore.delete_versions`."""
+        """Permanently delete old versions; an absent one is no error."""
         self._delete([{"Key": version.key, "VersionId": version.id} for version in versions])
 
     def remove_leftovers(self) -> None:
-        """See `ObjectStore.remove_leftovers`. A rule of the bucket removes the parts of incomplete uploads."""
+        """Delete nothing, because a rule of the bucket removes the parts of incomplete uploads."""
 
     def _in_batches(
         self, call: Callable[[Sequence[FileKeys]], Iterable[Result]], files: Sequence[FileKeys]

@@ -32,11 +32,11 @@ class SharedListings:
 
     @property
     def calls_at_once(self) -> int:
-        """See `ObjectReader.calls_at_once`."""
+        """How many calls at a time save time; 1 if a call takes no longer than starting a thread for it."""
         return self._raw.calls_at_once
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
-        """See `ObjectReader.list`."""
+        """All objects whose keys begin with `prefix` and sort after `start_after`, by key, through all pages."""
         begin = self._begins.get(prefix, "")
         if not prefix.endswith(f"/{TRANSACTIONS_NAME}") or start_after < begin:
             return self._raw.list(prefix, start_after)
@@ -47,9 +47,9 @@ class SharedListings:
         return (entry for entry in cached if entry.key > start_after)
 
     def list_folders(self, prefix: str) -> Iterator[str]:
-        """See `ObjectReader.list_folders`."""
+        """All distinct `prefix` + `<segment>/` below `prefix`, by name, through all pages."""
         return self._raw.list_folders(prefix)
 
     def list_level(self, prefix: str) -> Iterator[str]:
-        """See `ObjectReader.list_level`."""
+        """The folders of `list_folders`, and objects' keys `prefix` + `<name>` without another slash, in any order."""
         return self._raw.list_level(prefix)
