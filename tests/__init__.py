@@ -1,4 +1,4 @@
-"""Tests of cdclake. The folders are those of the code."""
+"""Tests of cdclake. The folders mirror the code."""
 
 import os
 from pathlib import Path

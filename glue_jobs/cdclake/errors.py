@@ -241,7 +241,7 @@ def disk_full_error(
     among = "" if folder else "one of these: "
     remedy = f"Free{needed} space or raise the quota on the disk of {among}{where}; then run again"
     if not folder:
-        remedy += f". {_TEMPORARY_FOLDER} names another temporary folder, and {SPARK_FOLDERS} those of Spark"
+        remedy += f". {_TEMPORARY_FOLDER} names another temporary folder, and {SPARK_FOLDERS} other folders of Spark"
     known = {"folder": ", ".join(full), "file": file and str(file)}
     return DiskFullError(f"A disk is full: {reason}", remedy=remedy, **known)
 
@@ -285,7 +285,8 @@ def _room(folder: Path) -> tuple[str, bool]:
 def text_to_store(error: BaseException) -> str:
     """The text of an error for logs and items: `<kind>: <what happened, and what to do>`.
 
-    That of an unexpected error may contain values of rows, as Arrow's does. Instead it says where the error occurred.
+    An unexpected error's own text may contain values of rows, as Arrow's does, so it is left out: the text says where
+    the error occurred instead.
     """
     kind = type(error).__name__
     if _has_no_values(error):
@@ -296,7 +297,7 @@ def text_to_store(error: BaseException) -> str:
 
 
 def traceback_to_store(error: BaseException | None) -> str:
-    """The traceback of an error for logs, with those of its causes, and with texts as `text_to_store` has them."""
+    """The tracebacks of an error and its causes for logs, with texts as `text_to_store` has them."""
     if error is None:
         return ""
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -347,7 +348,7 @@ _GRAVEST_FIRST = (IntegrityError, ConfigurationError, InputError, CdclakeError, 
 
 
 def gravest_kind(errors: Iterable[BaseException]) -> type[CdclakeError]:
-    """The kind of an error that reports several: that of the gravest.
+    """The kind of an error that reports several: the gravest error's kind.
 
     Args:
         errors: At least one.

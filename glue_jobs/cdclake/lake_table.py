@@ -90,7 +90,7 @@ class LakeTable:
             this machine.
         user: Author of changes, for the change records; by default `CDCLAKE_USER`, else the identity that AWS reports.
         states: State store to use instead of a DynamoDB table.
-        clock: Returns the current time in UTC; by default that of AWS, or of this machine if nothing is on AWS.
+        clock: Returns the current time in UTC; by default AWS's time, or this machine's if nothing is on AWS.
 
     Raises:
         ConfigurationError: The table name or the lake is not valid.

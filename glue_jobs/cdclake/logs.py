@@ -64,7 +64,7 @@ class BoundLogger(_Adapter):
     """A logger that adds fields to all its lines."""
 
     def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
-        """Merge the bound fields with those of the call, which win."""
+        """Merge the bound fields with the call's fields, which win."""
         return msg, {**kwargs, "extra": {**(self.extra or {}), **kwargs.get("extra", {})}}
 
 

@@ -108,7 +108,7 @@ class OnRawFile(Construct):
         """Send events of new raw files to the function.
 
         The bucket belongs to another stack or existed before. So the CDK deploys a function that adds the notification
-        to those of the bucket, and removes it with this stack.
+        to the bucket's others, and removes it with this stack.
         """
         bucket = s3.Bucket.from_bucket_attributes(
             self, "RawBucket", bucket_name=names.raw_bucket, notifications_handler_role=self._notifier_role(names)

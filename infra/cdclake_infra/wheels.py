@@ -30,7 +30,7 @@ class Runtime(NamedTuple):
 
     Attributes:
         name: Name of its folder in the cache.
-        lock: Name of its lock. The hashes in a lock are those of wheels for all versions of Python.
+        lock: Name of its lock. A lock has the hashes of wheels for all versions of Python.
         python: Version of Python.
         platforms: Platform tags of the wheels that it can install, the best first.
     """
@@ -47,8 +47,8 @@ PYTHON_SHELL = Runtime("python-shell", "python-shell", "3.9", ("any",))
 SPARK = Runtime("spark", "spark", "3.11", _AMAZON_LINUX_2023)
 """Glue 5.1: https://docs.aws.amazon.com/glue/latest/dg/aws-glue-programming-python-libraries.html, appendix B."""
 SPARK_4 = SPARK._replace(name="spark-4", python="3.13")
-"""Glue 6.0: https://docs.aws.amazon.com/glue/latest/dg/migrating-version-60.html. Its platform is assumed to be that of
-5.1; of the locked libraries, none needs a newer one than Amazon Linux 2 has.
+"""Glue 6.0: https://docs.aws.amazon.com/glue/latest/dg/migrating-version-60.html. Its platform is assumed to be
+the same as of 5.1; of the locked libraries, none needs a newer one than Amazon Linux 2 has.
 """
 GLUE_VERSIONS = {"5.1": SPARK, "6.0": SPARK_4}
 

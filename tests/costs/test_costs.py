@@ -1,4 +1,4 @@
-"""The cost estimate: its arithmetic, its copy in docs/deploy.md, and that the recording is that of today's code."""
+"""The cost estimate: its arithmetic, its copy in docs/deploy.md, and that the recording fits today's code."""
 
 from __future__ import annotations
 

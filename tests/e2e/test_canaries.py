@@ -1,7 +1,7 @@
 """No value of a row is in an error, a log line, an item or a record: canaries in every kind of bad input tell.
 
 A canary is a value that occurs nowhere else. Each kind of bad input has one in every column. Then everything that the
-pipeline wrote is searched for them. Only the quarantine may have them, and the data files those of good rows.
+pipeline wrote is searched for them. Only the quarantine may have them, and the data files may have those in good rows.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def spark_variables(folder: Path, python: str, java_options: str) -> dict[str, s
     return {
         "JAVA_HOME": str(_java_home()),
         "PYSPARK_PYTHON": python,
-        "SPARK_CONF_DIR": str(folder / "no-spark-conf"),  # not that of another Spark on this machine
+        "SPARK_CONF_DIR": str(folder / "no-spark-conf"),  # not the configuration of another Spark on this machine
         "SPARK_HOME": str(_spark_home()),
         "SPARK_LOCAL_DIRS": str(local_dirs),
         "SPARK_LOCAL_IP": HOST,

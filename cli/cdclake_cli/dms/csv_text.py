@@ -42,7 +42,7 @@ def csv_text(table: pa.Table, settings: DmsSettings, unsent: Mapping[str, pa.Arr
 def csv_lines(
     table: pa.Table, settings: DmsSettings, unsent: Mapping[str, pa.Array] | None = None
 ) -> Iterator[pa.Array]:
-    """Rows as strings without row delimiters, in batches; the arguments are those of `csv_text`."""
+    """Rows as strings without row delimiters, in batches; the arguments are as for `csv_text`."""
     for start in range(0, table.num_rows, _BATCH_ROWS):
         part = table.slice(start, _BATCH_ROWS)
         masks = {name: mask.slice(start, _BATCH_ROWS) for name, mask in (unsent or {}).items()}

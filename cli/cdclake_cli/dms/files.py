@@ -140,7 +140,7 @@ def _transaction_lines(name: TableName, changes: ChangeRows, settings: DmsSettin
     table = change_table(changes, settings)
     values = table.drop_columns([OP_COLUMN]) if settings.op_in_changes else table
     names = [pa.repeat(text, table.num_rows) for text in (name.table, name.schema)]
-    # These columns have no names, because any name could be that of a source column.
+    # These columns have no names, because any name could be a source column's.
     prefix = pa.table([changes.operations, *names], ["", "", ""])
     return csv_lines(_concat_columns([prefix, values]), settings, changes.unsent)
 

@@ -1,9 +1,9 @@
 """Settings of a DMS task and its S3 endpoint that affect the files.
 
-Names and defaults are those of `S3Settings` in the DMS API
+Names and defaults come from `S3Settings` in the DMS API
 (https://docs.aws.amazon.com/dms/latest/APIReference/API_S3Settings.html), in snake case; the two that begin with `map`
-are those of `PostgreSQLSettings`. The last three are not
-endpoint settings: they represent table-mapping rules of the task.
+come from `PostgreSQLSettings`. The last three are not endpoint settings: they represent table-mapping rules of the
+task.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OutputError(Exception):
-    """Standard output cannot be written. No `OSError`: those of files have other remedies, and libraries catch some."""
+    """Standard output cannot be written. No `OSError`: file errors have other remedies, and libraries catch some."""
 
 
 class _Stdout:

@@ -174,7 +174,7 @@ class ChangeFileGenerator:
             raise ConfigurationError(message, remedy=remedy)
         self._names.add(relative)
         if self._options.in_order_by_name and name <= self._last_name:
-            message = f"The name of the change file {relative} would sort before that of an earlier file"
+            message = f"The name of the change file {relative} would sort before the name of an earlier file"
             remedy = "Change the start time, or add AR_H_CHANGE_SEQ to HeaderColumns"
             raise ConfigurationError(message, remedy=remedy)
         self._last_name = name

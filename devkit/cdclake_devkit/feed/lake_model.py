@@ -1,7 +1,7 @@
 """Models a lake table as numbers: the last change of each key in the delivered files.
 
-The result is that of `cdclake_devkit.oracle`, but computed a file at a time and in a few bytes per key. A property test
-checks that both are equal.
+The result equals the oracle's (`cdclake_devkit.oracle`), but is computed a file at a time and in a few bytes per key.
+A property test checks that both are equal.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class LocalJobRun(FakeJobRun):
 
     @status.setter
     def status(self, value: str) -> None:
-        raise NotImplementedError(value)  # the state is that of the process
+        raise NotImplementedError(value)  # the process determines the state
 
     def as_dict(self) -> dict[str, Any]:
         """The API's `JobRun` structure."""

@@ -4,7 +4,7 @@ It is run by path in a separate process: `python launcher.py <descriptor> <comma
 of a pipe. Only the parent holds the write end, and never writes to it. So the pipe closes when the parent closes it,
 exits or is killed. This module imports nothing of the package, so that it starts fast.
 
-Exit code: that of the command; 128 + n if signal n ended it.
+Exit code: the command's; 128 + n if signal n ended it.
 """
 
 from __future__ import annotations

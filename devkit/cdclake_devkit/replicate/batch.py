@@ -86,7 +86,7 @@ class Batch:
 def change_sequence(committed_utc: datetime, number: int) -> str:
     """`AR_H_CHANGE_SEQ`: the commit time in hundredths of a second as 16 digits, and a counter of 19 digits.
 
-    The format is that of the DMS user guide ("Transformation rules and actions", headers). It increases with every row.
+    The format comes from the DMS user guide ("Transformation rules and actions", headers). It increases with every row.
     """
     return f"{committed_utc:%Y%m%d%H%M%S}{committed_utc.microsecond // 10_000:02d}{number:019d}"
 

@@ -1,6 +1,6 @@
 """The sample shop's tables before the first change: columns, and rows generated from a seed.
 
-The tables are those of AWS's walkthrough "Load ongoing data lake changes with AWS DMS and AWS Glue", with more columns,
+The tables come from AWS's walkthrough "Load ongoing data lake changes with AWS DMS and AWS Glue", with more columns,
 so that every type and every kind of text that tends to break a pipeline occurs.
 """
 

@@ -77,4 +77,4 @@ def catalog_differences(log: ChangeLog, catalog: Catalog) -> Iterator[str]:
     if catalog.table(name) != expected.table:
         yield f"the catalog's table {name} differs from the lake table"
     elif set(catalog.partitions(name)) != set(expected.partitions):
-        yield f"the partitions of the catalog's table {name} differ from those of the lake table"
+        yield f"the partitions of the catalog's table {name} differ from the lake table's"

@@ -77,7 +77,7 @@ class PrivateMariadb(PrivateServer):
     def _program(self, name: str) -> list[str]:
         # The server refuses to run as root without this option.
         user = [f"--user={_user_name()}"] if os.geteuid() == 0 else []
-        # At start, a server deletes all temporary tables in its temporary folder, even those of other servers.
+        # At start, a server deletes all temporary tables in its temporary folder, even tables of other servers.
         folders = [f"--datadir={self._folder / 'data'}", f"--tmpdir={self._temporary}"]
         return [str(program(name, _FOLDERS)), "--no-defaults", *folders, *user]
 

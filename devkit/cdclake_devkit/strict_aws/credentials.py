@@ -1,4 +1,4 @@
-"""Credentials that expire, as those of every role do."""
+"""Credentials that expire, as every role's credentials do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def utc_now() -> datetime:
 
 
 class ExpiringCredentials:
-    """Issues credentials, and refuses calls that are signed with expired ones. It does not refuse those of others.
+    """Issues credentials, and refuses calls that are signed with expired ones. Other issuers' credentials pass.
 
     Args:
         lifetime_seconds: How long credentials are valid.

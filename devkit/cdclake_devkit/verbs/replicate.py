@@ -34,7 +34,7 @@ SETTINGS = {
     # in KB; each file is built in memory
     "MaxFileSize": "65536",
 }
-"""Defaults of `--set`. The first three equal those of the sample's DMS task; see docs/deploy.md."""
+"""Defaults of `--set`. The first three equal the settings of the sample's DMS task; see docs/deploy.md."""
 
 
 @with_target

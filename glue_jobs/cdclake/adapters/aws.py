@@ -102,7 +102,7 @@ def machine_time() -> datetime:
 
 
 class ServerClock:
-    """A `Clock`: that of this machine, corrected by the times in responses. Safe to share between threads.
+    """A `Clock`: this machine's, corrected by the times in responses. Safe to share between threads.
 
     Args:
         machine: The clock of this machine.

@@ -56,7 +56,7 @@ class CloudWatchMetrics:
 
     Args:
         namespace: The metrics' namespace.
-        per_table: Whether to send metrics per table, in addition to those of all tables together.
+        per_table: Whether to send metrics per table, in addition to metrics of all tables together.
     """
 
     def __init__(self, client: CloudWatchClient, namespace: str, *, per_table: bool) -> None:

@@ -132,8 +132,8 @@ def calls_at_once(filesystem: fs.FileSystem) -> int:
 class _RenewingS3(fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
     """S3 with temporary credentials that are renewed while a task runs.
 
-    pyarrow takes credentials once, and those of a role may have ten minutes left. botocore renews them in time, so each
-    operation asks botocore for the current ones. A file keeps those with which it was opened.
+    pyarrow takes credentials once, and a role's credentials may have ten minutes left. botocore renews them in time, so
+    each operation asks botocore for the current ones. A file keeps the credentials with which it was opened.
 
     Args:
         credentials: botocore's credentials.

@@ -66,7 +66,7 @@ class CleanUpPlan:
 
     @property
     def objects(self) -> tuple[str, ...]:
-        """Keys of all objects but the data files and those of the Iceberg tables."""
+        """Keys of all objects except data files and files of the Iceberg tables."""
         return (
             *self.snapshots,
             *self.tombstones,

@@ -77,9 +77,7 @@ def clock_text(record: ChangeRecord) -> str:
     """That the clock of a change's writer was behind the change before; empty if it was not."""
     if not record.clock_utc:
         return ""
-    return (
-        f"the writer's clock showed {display_utc(record.clock_utc)}, so the time is that of change {record.change - 1}"
-    )
+    return f"the writer's clock showed {display_utc(record.clock_utc)}, so the time is from change {record.change - 1}"
 
 
 def effect_text(record: ChangeRecord) -> str:

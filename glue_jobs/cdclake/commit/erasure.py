@@ -40,7 +40,7 @@ class Replacement:
             that no longer exists keeps its path; only what snapshots record of it changes.
         tombstones: New tombstone file by the key of the old one; None as in `files`.
         staged: Staged key by the path of the new file, for replacements of live files. All other new files are
-            already in the folder of retired files, and those of an Iceberg table where they stay.
+            already in the folder of retired files, or in the folder of an Iceberg table, where they stay.
         iceberg: Manifests of the new files by the key of the old manifest list. They list the files in the same order.
     """
 

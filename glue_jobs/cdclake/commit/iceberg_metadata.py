@@ -97,8 +97,8 @@ def table_metadata(
 ) -> Json:
     """The metadata after a change.
 
-    It offers the snapshots of earlier changes too, unless their data files, or those of this change, are in the folder
-    of other readers, or the change erased rows: then their files are about to be deleted.
+    It offers the snapshots of earlier changes too, unless their data files, or this change's data files, are in the
+    folder of other readers, or the change erased rows: then their files are about to be deleted.
 
     Args:
         snapshot: The table or history after the change, with its `iceberg`.
@@ -163,7 +163,7 @@ def table_metadata(
 
 
 def _with_known_columns(snapshots: Sequence[Json], schemas: Sequence[Json], specs: Sequence[Json]) -> list[Json]:
-    """The snapshots after the last one whose columns cannot be read as those of their name in the newest schema.
+    """The snapshots after the last one with columns that cannot be read as the newest schema's columns of that name.
 
     Some readers look up a filter's columns in the newest schema, whichever snapshot they read (pyiceberg 0.12 does). In
     other snapshots, such a filter would find nothing, or fail. Iceberg's Java library reads the values of partition

@@ -139,7 +139,7 @@ class ChangeLog:
         return self.record(change).fencing_token if change else 0
 
     def check_fence(self, change: int, token: int) -> None:
-        """Refuse a run whose fencing token is older than that of the change from which it continues.
+        """Refuse a run whose fencing token is older than the token of the change from which it continues.
 
         Raises:
             LeaseLostError: The run's lease expired, and another run took over the table.

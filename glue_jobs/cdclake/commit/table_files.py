@@ -221,7 +221,7 @@ def check_files(
         log: The table's change log, rolled forward.
         snapshot: The table after its newest change.
         listing: As for `compare`.
-        reloads: All files of the table are about to be replaced, so only those of its history matter.
+        reloads: All files of the table are about to be replaced, so only the files of its history matter.
 
     Raises:
         LakeFilesError: Files are foreign, vanished or overwritten.

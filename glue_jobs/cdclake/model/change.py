@@ -168,7 +168,7 @@ class ChangeRecord:
     Attributes:
         change: 1, 2, 3, ...
         kind: Its kind.
-        created_utc: When it was made, ISO 8601 to the second. Never before that of the change before.
+        created_utc: When it was made, ISO 8601 to the second. Never before the time of the change before.
         run_id: The job run that made it.
         fencing_token: The token of the lease under which it was made; without a lease, the greatest token before it.
         raw_files: Relative keys of the raw files read.

@@ -116,7 +116,7 @@ def mark_applied(snapshot: Snapshot, files: Sequence[RawFile], late_window_hours
 
 
 def with_identities(snapshot: Snapshot, files: Iterable[RawFile]) -> Snapshot:
-    """The snapshot with the identities of these files, and without those of files that it no longer lists.
+    """The snapshot with the identities of these files, and without identities of files that it no longer lists.
 
     Args:
         files: Raw files that were just applied, loaded or covered by a full load.

@@ -23,8 +23,8 @@ underscore."""
 HISTORY_SUFFIX = "_history"
 """Suffix of the history's folder, next to the table's folder."""
 ICEBERG = "_iceberg/"
-"""Prefix of the paths of data files that only the Iceberg table has, after `HISTORY` if it is that of the history. Also
-the folder, beside the schemas, of all Iceberg tables: no pattern of a reader of a table's folder reaches it."""
+"""Prefix of the paths of data files that only an Iceberg table has; for the history's Iceberg table, after `HISTORY`.
+Also the folder, beside the schemas, of all Iceberg tables: no pattern of a reader of a table's folder reaches it."""
 _METADATA_NAME = re.compile(r"v(\d+)\.metadata\.json")
 _DATA_NAME = re.compile(r"\d{12,}-\d{5,}\.parquet")
 
@@ -289,7 +289,7 @@ class LakeLayout:
         return self.as_of_folder + path
 
     def data_key(self, path: str) -> str:
-        """Key of a data file, of the table or its history, in the folder of either or in that of the Iceberg table."""
+        """Key of a data file of the table or its history, in its folder or in the folder of its Iceberg table."""
         if is_in_history(path):
             return self.history.data_key(path[len(HISTORY) :])
         if path.startswith(ICEBERG):

@@ -113,7 +113,7 @@ class RawFile:
         no ETag. S3 gives a copy another ETag if its parts or its KMS key differ.
         https://docs.aws.amazon.com/AmazonS3/latest/API/API_Object.html
 
-        Computed once. Before Python 3.12, `cached_property` would compute those of all files one after the other.
+        Computed once. Before Python 3.12, `cached_property` would compute identities of all files one after the other.
         """
         known: str | None = vars(self).get("_identity")
         if known is None:
@@ -202,7 +202,7 @@ def read_time(text: str) -> datetime | None:
 
 
 def start_after(relative: str, stamp: str) -> str:
-    """A key before every change file written at a given time or later, in date folders like those of a change file.
+    """A key before every change file written at a given time or later, in date folders like a change file's.
 
     Folders without leading zeros do not sort by time: `2024/10/` comes before `2024/9/`. The key has leading zeros in
     any case, as `2024/09/` comes before both.
@@ -379,7 +379,7 @@ def one_level(prefix: str, keys: Iterable[str]) -> Iterator[str]:
 
 
 def is_raw_name(name: str) -> bool:
-    """Whether a name without folders is that of a full-load or change file."""
+    """Whether a full-load or change file may have this name, and it names no folder."""
     return "/" not in name and bool(_FULL_LOAD.fullmatch(name) or _CHANGE.fullmatch(name))
 
 

@@ -132,7 +132,7 @@ class History:
         loads: Numbers of the changes that are full loads, ascending. Positions are comparable from one to the next.
         since: Number of the change since which it contains every change; None while it is not kept.
         field_ids: Of the columns in its files.
-        iceberg: The manifests of its files, those of open versions first; None if it is no Iceberg table.
+        iceberg: The manifests of its files, open versions first; None if it is no Iceberg table.
     """
 
     schema: Schema
@@ -151,7 +151,7 @@ class History:
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """All its data files, those of open versions first."""
+        """All its data files, open versions first."""
         return (*self.open, *self.closed)
 
     @classmethod
@@ -247,13 +247,13 @@ class Snapshot:
         forgotten: Greatest position of a tombstone that was dropped since the full load; empty if none was.
         load_in_quarantine: Whether rows of the full load are in quarantine, from where they may still be released.
         identities: `RawFile.identity` by relative key, for the files in `applied_files` and `full_load_files`, and for
-            those of the late window up to the floor. Rewritten files are missing.
+            files of the late window up to the floor. Rewritten files are missing.
         full_load_files: Relative keys of the files of the last full load.
         full_load_utc: When the newest of them was written, `yyyy-mm-dd HH:MM:SS`; empty if none.
         files: The live data files.
         history: The history; None if the table never had one.
         source: Columns of the newest raw file applied; None if unknown, as after an adoption.
-        added: By column that a change added since the full load, a `file_order`: that of the watermark before the
+        added: By column that a change added since the full load, a `file_order`: of the watermark before the
             change, or of the change's first file with the column if that is later. Updates of files up to it did not
             send the column, unless their positions show that they did. Columns are missing that changes added while
             `MissingColumns` was `null`.
@@ -433,10 +433,10 @@ class LakeKeys(NamedTuple):
 
 
 def check_declared_types(lake: Snapshot, settings: TableSettings, name: TableName, *, reloads: bool = False) -> None:
-    """Refuse a Schema with a type that has no common type with that of the lake table, whose columns never narrow.
+    """Refuse a Schema with a type that has no common type with the lake table's, whose columns never narrow.
 
     Args:
-        reloads: Whether the table is loaded again, which replaces the types of the table, but not those of its history.
+        reloads: Whether the table is loaded again, which replaces the table's types, but not its history's.
 
     Raises:
         ConfigurationError: Names the first such column.

@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 
 MAX_CLOCK_DIFFERENCE = timedelta(minutes=1)
-"""A clock that differs by more from that of other writers is reported, and a time that is further to come is wrong."""
+"""A clock that differs by more from other writers' clocks is reported, and a time further in the future is wrong."""
 _ISO_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 _DISPLAY_FORMAT = "%Y-%m-%d %H:%M:%S UTC"
 

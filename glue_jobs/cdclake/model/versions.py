@@ -23,7 +23,7 @@ OWN_COLUMNS = (
     Column(YEAR, "string"),
     Column(MONTH, "string"),
 )
-"""Columns of a history in addition to the source's. `year` and `month` are those of `valid_from`, and partition it."""
+"""Columns of a history in addition to the source's. `year` and `month` come from `valid_from`, and partition it."""
 
 
 def history_table(lake: Snapshot, layout: LakeLayout) -> tuple[Snapshot, LakeLayout]:

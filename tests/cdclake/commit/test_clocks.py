@@ -114,7 +114,7 @@ def test_a_change_says_that_its_writers_clock_was_behind(lake: LakeBuilder, cloc
     clock.advance(-3600)
     take_over(lake.log, "run", 1, "test", clock)
     record = lake.log.record(2)
-    text = "the writer's clock showed 2024-03-05 09:00:00 UTC, so the time is that of change 1"
+    text = "the writer's clock showed 2024-03-05 09:00:00 UTC, so the time is from change 1"
     assert clock_text(record) == text
     assert change_fields(record)["clock_utc"] == "2024-03-05T09:00:00+00:00"
     (_, entry) = newest_changes(lake.log, 2).entries

@@ -1,4 +1,4 @@
-"""Snapshots and change records are read as they were written; those of other versions and damaged ones are refused."""
+"""Snapshots and change records are read as they were written; other versions and damaged ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and folders are those of the DMS user guide, and cdclake's reader accepts all of them."""
+"""Names and folders are as in the DMS user guide, and cdclake's reader accepts all of them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class CsvGuess:
     """How CSV files seem to be written.
 
     Attributes:
-        dialect: Delimiters, quoting and null text. If not sure: those of the settings, else DMS's defaults.
+        dialect: Delimiters, quoting and null text. If not sure: from the settings, else DMS's defaults.
         sure: Whether most rows have the same number of fields, two or more, and rows end as the files do.
         header: Column names of the header line, without `Op`; empty without a header.
         header_unclear: Whether the first line may be a header or a row; `header` is empty then.

@@ -136,7 +136,7 @@ class TypeStatistics:
         self._loaded: dict[str, list[pa.Array]] | None = None
 
     def add(self, file: RawFile, rows: pa.RecordBatch) -> None:
-        """Add rows of a file as they are read, see `RawRows.columns`; those of full loads first."""
+        """Add rows of a file as they are read, see `RawRows.columns`; files of full loads first."""
         is_load = file.kind is RawKind.FULL_LOAD
         if not file.format.is_text or file.transactions:
             return

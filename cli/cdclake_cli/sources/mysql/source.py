@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MysqlSource:
-    """A database, which MySQL also calls a schema. The methods are those of `Source`."""
+    """A database, which MySQL also calls a schema. `Source` describes the methods."""
 
     options: ConnectionOptions
     database: str

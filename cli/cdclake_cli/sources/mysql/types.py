@@ -1,6 +1,6 @@
 """Converts values of MySQL and MariaDB columns to the Arrow types that AWS DMS delivers.
 
-The types are those of the DMS user guide ("Source data types for MySQL": `TINYINT` is INT1, `BIT` BOOLEAN, `FLOAT`
+The types are as in the DMS user guide ("Source data types for MySQL": `TINYINT` is INT1, `BIT` BOOLEAN, `FLOAT`
 REAL8, `TIME` STRING, `YEAR` INT2, `JSON` NCLOB, ...; unsigned variants are UINT1 to UINT8), as DMS writes them to
 Parquet. So `tinyint(1)` is a number. `DATETIME` and `TIMESTAMP` have the same Parquet type: a `DATETIME` is taken as if
 it were UTC, and a `TIMESTAMP` is converted to UTC. A zero date is null, as in DMS.

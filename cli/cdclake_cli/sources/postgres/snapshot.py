@@ -37,7 +37,7 @@ to text in SQL has another form for some types, such as inet."""
 
 
 class PostgresSnapshot:
-    """An open snapshot. The methods are those of `SourceSnapshot`.
+    """An open snapshot. `SourceSnapshot` describes the methods.
 
     Args:
         connection: Has an open transaction, which sees the snapshot.
@@ -121,7 +121,7 @@ _BLOCK_HEADERS_BYTES = (24, 40)
 
 
 def _begin(options: ConnectionOptions, database: str) -> Connection:
-    """A connection in a transaction that sees one snapshot, that of its first statement."""
+    """A connection in a transaction that sees one snapshot: the data at its first statement."""
     connection = connect(options, database)
     connection.set_session(isolation_level="REPEATABLE READ", readonly=True, autocommit=False)
     return connection

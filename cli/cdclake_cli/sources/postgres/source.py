@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PostgresSource:
-    """A database with all of its schemas. The methods are those of `Source`."""
+    """A database with all of its schemas. `Source` describes the methods."""
 
     options: ConnectionOptions
     database: str

@@ -141,7 +141,7 @@ def quoted_identifier(name: str) -> str:
 def numeric_precision(modifier: int) -> tuple[int, int]:
     """Precision and scale of a NUMERIC by its type modifier; (0, 0) if it has none.
 
-    The modifier is that of PostgreSQL's `numeric.c`: the scale is a signed number of 11 bits.
+    PostgreSQL's `numeric.c` defines the modifier: the scale is a signed number of 11 bits.
     """
     if modifier < _HEADER:
         return 0, 0
@@ -168,5 +168,5 @@ def _sql(table: TableName, columns: Sequence[PostgresColumn], key: Sequence[str]
     quoted_name = f"{quoted_identifier(table.schema)}.{quoted_identifier(table.table)}"
     values = ", ".join(quoted_identifier(column.name) for column in columns)
     order = f" order by {', '.join(map(quoted_identifier, key))}" if key else ""
-    # A parent's rows do not include those of tables that inherit from it: those are tables of their own.
+    # A parent's rows do not include rows of tables that inherit from it: these are tables of their own.
     return quoted_name, f"select {values} from only {quoted_name}{order}"

@@ -1,6 +1,6 @@
 """Converts values of PostgreSQL columns to the Arrow types that AWS DMS delivers.
 
-The types are those of the DMS user guide ("Source data types for PostgreSQL": `NUMERIC` up to 38 digits is NUMERIC and
+The types are as in the DMS user guide ("Source data types for PostgreSQL": `NUMERIC` up to 38 digits is NUMERIC and
 STRING beyond, `MONEY` NUMERIC(38,4), `BOOLEAN` the text `true` or `false`, `TIMESTAMP WITH TIME ZONE` DATETIME, `UUID`
 STRING, `JSONB`, arrays and composites NCLOB, ...), as DMS writes them to Parquet.
 
@@ -89,7 +89,7 @@ class PostgresColumn:
     Attributes:
         kind: PostgreSQL's name of the type, without modifiers: `character varying`, `integer[]`, `shop.mood`. For a
             domain, the name of its base type.
-        declared: The name of the type as declared: that of the domain, if it is one.
+        declared: The name of the type as declared: the domain's, if it is one.
         precision: Precision of a numeric; 0 if it has none.
         scale: Scale of a numeric, or decimals of the database's money.
         length: Characters of a `character(n)`; 0 for other types.

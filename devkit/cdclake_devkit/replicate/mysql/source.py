@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class BinlogSource(MysqlSource):
-    """A database whose binlog is read. The methods are those of `LoggedSource`."""
+    """A database whose binlog is read. `LoggedSource` describes the methods."""
 
     @contextmanager
     def session(self, replication: str) -> Iterator[MysqlSession]:
@@ -34,7 +34,7 @@ class BinlogSource(MysqlSource):
 
 
 class MysqlSession:
-    """A locked replication. The methods are those of `SourceSession`.
+    """A locked replication. `SourceSession` describes the methods.
 
     The server keeps its binlog regardless of readers, so there are no slots, and nothing is confirmed.
 

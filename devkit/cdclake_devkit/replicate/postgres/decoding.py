@@ -1,6 +1,6 @@
 """Parses the messages of the output plugin `test_decoding`.
 
-Their form is that of PostgreSQL's `contrib/test_decoding/test_decoding.c`:
+PostgreSQL's `contrib/test_decoding/test_decoding.c` determines their form:
 
     BEGIN 700
     table public.t: UPDATE: old-key: id[integer]:1 new-tuple: id[integer]:2 v[text]:'it''s'
@@ -57,7 +57,7 @@ class DecodedRow:
 
     Attributes:
         operation: `I`, `U` or `D`.
-        new: The row after the operation; empty for a delete. Unchanged values that are not in the log are those of
+        new: The row after the operation; empty for a delete. Unchanged values that are not in the log come from
             `old` if it has them.
         old: The row before it, as far as it is in the log: the replica identity without nulls, for an update only if
             the identity changed or is the whole row. Empty for none.

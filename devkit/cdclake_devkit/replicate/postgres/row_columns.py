@@ -160,7 +160,7 @@ class KnownTables:
 
 
 def _describes(columns: _Columns, row: DecodedRow) -> bool:
-    """Whether columns are those of a row: of an insert and an update all of them in order, of a delete some."""
+    """Whether columns match a row: an insert and an update have all of them in order, a delete has some."""
     values = row.new or row.old
     if list(values) != list(columns) if row.new else not values.keys() <= columns.keys():
         return False

@@ -35,7 +35,7 @@ _MAX_SLOT_NAME = 63
 
 
 class WalSource(PostgresSource):
-    """A database whose write-ahead log is read. The methods are those of `LoggedSource`."""
+    """A database whose write-ahead log is read. `LoggedSource` describes the methods."""
 
     @contextmanager
     def session(self, replication: str) -> Iterator[PostgresSession]:
@@ -47,7 +47,7 @@ class WalSource(PostgresSource):
 
 
 class PostgresSession:
-    """A locked replication. The methods are those of `SourceSession`.
+    """A locked replication. `SourceSession` describes the methods.
 
     Args:
         connection: Holds the lock.

@@ -1,6 +1,6 @@
 """A caller with a role may do what the role's policies grant, and nothing else.
 
-Roles are those of moto's IAM, with their inline policies. Callers are known by the credentials that STS gave them when
+Roles come from moto's IAM, with their inline policies. Callers are known by the credentials that STS gave them when
 they assumed the role. Who has others, such as the made-up ones of tests, may do everything, as an account's root may.
 """
 

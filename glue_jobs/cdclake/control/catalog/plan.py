@@ -65,7 +65,7 @@ def catalog_entry(
 
     Args:
         snapshot: The lake table; it must exist.
-        added: Columns of its files in addition to those of its schema.
+        added: Columns of its files that its schema lacks.
         has_view: Whether the catalog also has a view of its live rows.
 
     Raises:
@@ -107,7 +107,7 @@ def iceberg_table(
 
     Args:
         snapshot: The lake table, with its manifests.
-        added: Columns of its files in addition to those of its schema.
+        added: Columns of its files that its schema lacks.
         source_suffix: Suffix of its source, if the catalog also has a table of the folder.
     """
     return CatalogTable(

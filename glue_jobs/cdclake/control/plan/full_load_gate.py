@@ -74,7 +74,7 @@ def is_written_again(state: TableState, files: Sequence[RawFile]) -> bool:
 
 
 def is_same_load(state: TableState, files: Sequence[RawFile]) -> bool:
-    """Whether some LOAD files are those of the last full load, so that others, which are due, belong to it."""
+    """Whether some LOAD files belong to the last full load, so that others, which are due, belong to it too."""
     return bool(_loaded_before(state, files))
 
 
@@ -113,7 +113,7 @@ def _mixed_loads(state: TableState, files: Sequence[RawFile]) -> WaitReason | No
     later = [file.relative for file in added if file.modified_utc - last > MAX_LATE]
     signs = (
         (again, "written again since the last full load"),
-        (other, "named otherwise than those of the last full load"),
+        (other, "named otherwise than the files of the last full load"),
         (later, "written more than a day after the last full load"),
     )
     new, sign = next(((names, sign) for names, sign in signs if names), ([], ""))

@@ -111,7 +111,7 @@ class LeftOut(NamedTuple):
             (
                 self.unread,
                 "file",
-                "not read, because the name is that of no LOAD or change file. Rename it, move it out of the table's"
+                "not read, because no LOAD or change file has such a name. Rename it, move it out of the table's"
                 f" folder, or do without it: {ignore}",
             ),
             (self.too_late, "change file", f"too late, so not applied. Reload the table, or do without: {acknowledge}"),

@@ -103,8 +103,8 @@ def _plan_files(
         now: The time of the listing.
         lake: The lake table, which knows what was applied. Only the holder of the table's lease passes it. Without it
             the decision rests on the item: a leased table is `BUSY`. A table needs a `RESCAN` if a change file before
-            the watermark was written since the last listing, or the files up to the watermark are not those of the last
-            run, if an expired lease was not released, or if the last run or update of the catalog failed.
+            the watermark was written since the last listing, or the files up to the watermark differ from the last
+            run's, if an expired lease was not released, or if the last run or update of the catalog failed.
         dms_state: The result of `full_load_gate.dms_table_state`.
 
     Raises:

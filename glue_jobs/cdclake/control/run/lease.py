@@ -32,7 +32,7 @@ class Lease:
         holder: The run's id.
 
     Attributes:
-        token: The fencing token, greater than that of any earlier lease of the table.
+        token: The fencing token, greater than the token of any earlier lease of the table.
         taken_over_from: See `AcquiredLease`.
 
     Raises:

@@ -90,7 +90,7 @@ class SparkRuns:
         self._running: tuple[str, str] | None = None  # job and run id; the id is empty if unknown
 
     def run(self, job: str, tables: Sequence[Arguments], started: Callable[[str], None]) -> BatchOutcome:
-        """Run a job to its end. A single table's arguments are passed as they are, those of several as a batch.
+        """Run a job to its end. Passes the arguments of a single table as they are, of several as a batch.
 
         Args:
             started: Called with the run's id.

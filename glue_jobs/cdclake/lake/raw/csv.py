@@ -77,7 +77,7 @@ def batches(
 
     Raises:
         As `column_names`; UnreadableFileError also later, where the damage is.
-        SchemaMismatchError: Also for a row of a transaction file whose names resemble those of the table.
+        SchemaMismatchError: Also for a row of a transaction file whose names resemble the table's.
     """
     with open_stream(fs, file.key) as stream:
         chunks = _chunks(stream, file, settings.csv, limits)
@@ -179,7 +179,7 @@ def _sampled(found: Iterator[Record]) -> list[Record]:
 
 
 class _Owner:
-    """Tells the rows of one table in a transaction file from those of other tables.
+    """Tells the rows of one table in a transaction file from rows of other tables.
 
     The names must be exact, because a database may have two tables whose names differ in case. But a row that belongs
     to no table folder, and whose names differ from the table's only in case, in spaces or in their order, would be
@@ -203,7 +203,7 @@ class _Owner:
             row: Number of the row in the file.
 
         Raises:
-            SchemaMismatchError: The names resemble those of the table, and there is no other table of these names.
+            SchemaMismatchError: The names resemble the table's, and there is no other table of these names.
         """
         if fields == self._names:
             return True
@@ -219,8 +219,8 @@ class _Owner:
         if simple not in (own, own[::-1]) or folder_exists(self._fs, f"{self._root}{schema}/{table}"):
             return
         message = (
-            f"The names of a row's table and schema, '{table}' and '{schema}', resemble those of {self._table}, and the"
-            " raw bucket has no table folder of these names"
+            f"The names of a row's table and schema, '{table}' and '{schema}', resemble the names of {self._table}, and"
+            " the raw bucket has no table folder of these names"
         )
         remedy = (
             "Nothing of the file was applied. Give the table the same names in LOAD files and transaction files with a"
@@ -310,7 +310,7 @@ class _Parser:
 
 
 def _misplaced_quote(file: RawFile, row: int) -> UnreadableFileError:
-    """If the quotes of one row have no meaning, those of other rows may have none either, and end other rows."""
+    """If the quotes of one row have no meaning, quotes of other rows may have none either, and end other rows."""
     message = "A row of a raw CSV file has text after a closing quote, or a quote within a field without quotes"
     remedy = (
         f"Nothing of it was applied. If the DMS endpoint has {Attribute.RFC4180} set to false, set the attribute"

@@ -469,7 +469,7 @@ def file_time(file: RawFile) -> datetime | None:
 
 
 def order_type(name: str, raw_type: pa.DataType, settings: TableSettings) -> str:
-    """Lake type of an ordering column that the lake does not store: as declared, else that of the file.
+    """Lake type of an ordering column that the lake does not store: as declared, else as in the file.
 
     Args:
         raw_type: Its type in the raw file; text or bytes in CSV.

@@ -2,7 +2,7 @@
 
 Values of one type compare with each other; integers and decimals do so whatever their width and scale. Null sorts below
 every value. The text is stored in positions, so the encoding of a type never changes. If the ordering column gets a
-wider type, its values are still encoded among those of the first type.
+wider type, its values are still encoded among values of the first type.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def unsortable_text(texts: pa.Array, *, declared: bool) -> int | None:
     """Index of the first text that may sort in another order than the values it stands for; None if there is none.
 
     Text sorts 9 above 10, and 9:00 above 10:00. Change sequences and the form that DMS writes for TimestampColumnName
-    have leading zeros; their order is that of the values if all have the same length. A declaration as text says that
+    have leading zeros; they sort like the values if all have the same length. A declaration as text says that
     the order of bytes is meant, except of numbers: without a header line, Schema declares every column.
 
     Args:

@@ -38,7 +38,7 @@ def read_changes(
 
     Returns:
         `change` (its number), `committed` (its commit time), `change_type` (`insert`, `update_before`, `update_after`
-        or `delete`), then the source's columns: those of the last change, then those that only earlier changes had.
+        or `delete`), then the source's columns: all of the last change, then any that only earlier changes had.
         A source column with the name of one of the first three, in any case, has the prefix `_cdc_source_`. Rows are in
         no order. Data files are read when the DataFrame is used.
 

@@ -98,8 +98,8 @@ def read_diff(
         prefix: Folder of the lake in the bucket.
 
     Returns:
-        `change_type` (`insert`, `update_before`, `update_after` or `delete`), then the source's columns: those of the
-        later change, then those that only the earlier one had. A source column `change_type`, in any case, has the
+        `change_type` (`insert`, `update_before`, `update_after` or `delete`), then the source's columns: all of the
+        later change, then any that only the earlier one had. A source column `change_type`, in any case, has the
         prefix `_cdc_source_`. Rows are in no order. Data files are read when the DataFrame is used.
 
     Raises:

@@ -52,7 +52,7 @@ class IcebergFiles:
         manifests: The manifests in the list. In this order, they list the files in the order of the snapshot.
         schema_id: Number of the change that made the columns what they are.
         spec_id: Number of the change that made the partition columns what they are.
-        in_folder: Whether the data files are those of the table's folder, see `Readers.BOTH`.
+        in_folder: Whether the data files are in the table's folder, see `Readers.BOTH`.
         lake_url: URL of the lake, with a trailing slash, that the URLs in list and manifests begin with. After the lake
             was moved or copied, they name files of the old one.
     """

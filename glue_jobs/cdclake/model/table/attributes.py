@@ -120,7 +120,7 @@ class Attribute:
     """Attributes of a table's item in the state table. All values are strings.
 
     Each is declared here and nowhere else. Its docstring is its meaning in `docs/reference/attributes.md`.
-    `cdclake.model.table.settings` has the types of those of operators.
+    `cdclake.model.table.settings` has the types of the attributes that operators set.
     """
 
     PATH = _by_store("path")

@@ -97,7 +97,7 @@ class TableState:
         """Refuse attributes of types that cannot be read as text, such as lists. Operators' own attributes may be any.
 
         Raises:
-            ConfigurationError: There is one, or the bucket is not that of the path, or the fencing token no number.
+            ConfigurationError: There is one, or the bucket differs from the path's, or the fencing token is no number.
         """
         for name in sorted(_READ_AS_TEXT.intersection(self.item)):
             found = _NO_TEXT.match(self.item[name])

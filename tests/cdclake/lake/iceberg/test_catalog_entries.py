@@ -1,4 +1,4 @@
-"""Entries of the catalog follow the lake, and leave those of other tables alone."""
+"""Entries of the catalog follow the lake, and leave entries of other tables alone."""
 
 from __future__ import annotations
 

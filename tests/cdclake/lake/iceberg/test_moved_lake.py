@@ -1,4 +1,4 @@
-"""A lake that was moved or copied: its Iceberg tables name files by URL, and so those of the old place."""
+"""A lake that was moved or copied: its Iceberg tables name files by URL, and so files of the old place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of MySQL's BIGINT UNSIGNED, whose values may exceed those of signed integers."""
+"""Keys of MySQL's BIGINT UNSIGNED, whose values may exceed signed integers."""
 
 from __future__ import annotations
 

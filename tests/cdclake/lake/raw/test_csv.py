@@ -379,7 +379,7 @@ def test_a_row_of_no_table_whose_names_resemble_the_tables_is_refused_with_file_
 ) -> None:
     table = csv_table(tmp_path, CdcPath="cdc")
     table.put("../../cdc/" + TRANSACTIONS, f"I,items,shop,1\nI,orders,shop,1,a,x\nU,{names},1,b,y\n".encode())
-    with pytest.raises(SchemaMismatchError, match="resemble those of shop") as caught:
+    with pytest.raises(SchemaMismatchError, match="resemble the names of shop") as caught:
         table.read(TRANSACTIONS, "cdc")
     assert (caught.value.details["file"], caught.value.details["row"]) == (TRANSACTIONS, 3)
 
