@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 from cdclake.lake.merge.messages import Batch, BatchByRange
 from cdclake.lake.raw.quarantine import BadRowCollector, Quarantine
 from cdclake.lake.raw.read_ahead import one_ahead, read_all
-from cdclake.lake.storage.arrow_ipc import concat_ipc, to_ipc
 from cdclake.lake.storage.key_ranges import sample, split_at_bounds
 from cdclake.lake.storage.keys import LEADING_KEY
-from cdclake.lake.storage.wide_rows import take
+from cdclake.lake.storage.wide_rows import concat, take
 from cdclake.model.schema import DELETE, OP_COLUMN, UPDATE
 
 if TYPE_CHECKING:
@@ -101,13 +100,19 @@ class Locations:
 
 @dataclass(frozen=True)
 class Reading:
-    """What tasks that read raw files need to know."""
+    """What tasks that read raw files need to know.
+
+    Attributes:
+        suppression: Which rows to leave out, because their keys were erased; None for none.
+        ahead: Whether a thread reads the next batch meanwhile.
+    """
 
     locations: Locations
     shape: TableShape
     settings: TableSettings
     table: TableName
     suppression: Suppression | None = None
+    ahead: bool = False
 
 
 def read_slices(
@@ -116,23 +121,20 @@ def read_slices(
     *,
     reading: Reading,
     home_bounds: Sequence[KeyValue] = (),
-    ahead: bool = False,
 ) -> Iterator[BatchByRange[ReadStats]]:
     """Read raw files, see `read_rows`, and sort each batch by leading key.
 
     Args:
         home_bounds: Bounds of the key ranges into which to split the rows; none for one range.
-        ahead: Whether a thread reads the next batch meanwhile.
     """
-    unsorted_batches = read_rows(task, slices, reading)
-    for read, unsorted in one_ahead(unsorted_batches) if ahead else unsorted_batches:
+    for read, unsorted in read_rows(task, slices, reading):
         stats, rows = read, unsorted
         if reading.shape.primary_key:
             rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
             stats = replace(stats, samples=tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)))
         parts = dict(split_at_bounds(rows, home_bounds))
         by_range = {number: part.num_rows for number, part in parts.items()} if home_bounds else {}
-        yield BatchByRange(replace(stats, by_range=by_range), {number: to_ipc(part) for number, part in parts.items()})
+        yield BatchByRange(replace(stats, by_range=by_range), parts)
 
 
 def read_rows(task: Task, slices: Iterable[Slice], reading: Reading) -> Iterator[tuple[ReadStats, pa.Table]]:
@@ -143,6 +145,11 @@ def read_rows(task: Task, slices: Iterable[Slice], reading: Reading) -> Iterator
     Yields:
         Statistics of each batch, without samples, and its rows. The last may have no rows, only what is quarantined.
     """
+    batches = _read_rows(task, slices, reading)
+    return one_ahead(batches) if reading.ahead else batches
+
+
+def _read_rows(task: Task, slices: Iterable[Slice], reading: Reading) -> Iterator[tuple[ReadStats, pa.Table]]:
     locations, shape, settings = reading.locations, reading.shape, reading.settings
     pending: list[ReadBatch] = []
     pending_rows = pending_bytes = 0
@@ -168,13 +175,12 @@ def sorted_batch(rows: pa.Table) -> Batch[ReadStats]:
     """Rows with a leading key as a batch."""
     rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")])).combine_chunks()
     samples = tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)) if rows.num_rows else ()
-    return Batch(ReadStats(inserts=rows.num_rows, memory_bytes=rows.nbytes, samples=samples), to_ipc(rows))
+    return Batch(ReadStats(inserts=rows.num_rows, memory_bytes=rows.nbytes, samples=samples), rows)
 
 
 def united(batch: BatchByRange[ReadStats], *, shape: TableShape) -> Batch[ReadStats]:
     """The rows of all key ranges together."""
-    parts = list(batch.rows.values())
-    return Batch(batch.stats, parts[0] if len(parts) == 1 else to_ipc(concat_ipc(parts, shape.in_flight)))
+    return Batch(batch.stats, concat(list(batch.rows.values()), shape.in_flight))
 
 
 def _combine(batches: list[ReadBatch]) -> tuple[ReadStats, pa.Table]:
