@@ -45,8 +45,8 @@ _MERGE = (
         "tombstones-forgotten",
         "merge",
         "lake/merge/resolve.py",
-        "_not_after(rows, _last_tombstones(tombstones))\n    check_placed",
-        "_not_after(rows, _last_tombstones(tombstones.slice(0, 0)))\n    check_placed",
+        "_not_after(rows, _last_tombstones(tombstones))\n    check_positioned",
+        "_not_after(rows, _last_tombstones(tombstones.slice(0, 0)))\n    check_positioned",
         ("tests/cdclake/lake/merge/test_late_files.py",),
     ),
     Fault(

@@ -27,12 +27,12 @@ DEPARTED = "-"
 delete concerned an older row of the key, so this row stays."""
 DISPLACED = ARRIVED + DEPARTED
 """Ends the position of a row that arrived at a key whose older row then left, among the remembered deletes."""
-PLACED = "?"
-"""Ends the position of a delete without an ordering value, which is placed by the time of its file."""
+POSITIONED = "?"
+"""Ends the position of a delete without an ordering value, which is positioned by the time of its file."""
 SENT, UNSENT = "_", "~"
 """The position of a lake row ends with one per column: whether its last change sent it. Of columns without one, it did,
 unless they were added later, see `Snapshot.added`."""
-MARKS = UNSENT + SENT + PLACED + ARRIVED + DEPARTED
+MARKS = UNSENT + SENT + POSITIONED + ARRIVED + DEPARTED
 ROW_PATTERN = rf"\d{{10}}[{MARKS}]*$"
 """Regular expression of the end of a position: the row number, and marks."""
 COLUMN = "_cdc_position"

@@ -84,7 +84,7 @@ def server() -> Iterator[FakeS3]:
 def content() -> dict[str, bytes]:
     """A file of each kind."""
     rows = pa.table({"id": range(20_000), "name": [f"name {i}" * 3 for i in range(20_000)]})
-    tombstones = pa.table({"_route": [1], "_key": [1], "_cdc_position": ["p"]})
+    tombstones = pa.table({"_leading_key": [1], "_key": [1], "_cdc_position": ["p"]})
     stored = rows.append_column("Op", pa.repeat("I", 20_000)).append_column("_cdc_position", pa.repeat("", 20_000))
     return {
         f"{BUCKET}/{PREFIX}{PARQUET}": in_parquet(rows),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from cdclake.lake.merge.existing_rows import existing_rows, existing_rows_schema
-from cdclake.lake.merge.home_ranges import HomeRanges
+from cdclake.lake.merge.file_ranges import FileRanges
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch, resolve
 from cdclake.lake.merge.rewrite_plan import InsertStats, InsertTargets, files_for, mean_row_bytes, plan_rewrite
 from cdclake.lake.merge.tasks.resolution import Resolution, without_stored_rows
@@ -64,10 +64,10 @@ class Merged:
         return replace(self, resolution=self.resolution.summary())
 
 
-def separate_ranges(files: Sequence[DataFile]) -> HomeRanges | None:
-    """The home ranges of data files of one partition; None if key ranges are unknown or overlap."""
-    ranges = HomeRanges.of(range(len(files)), files)
-    return ranges if ranges.homes and not overlapping_files(files) else None
+def separate_ranges(files: Sequence[DataFile]) -> FileRanges | None:
+    """The file ranges of data files of one partition; None if key ranges are unknown or overlap."""
+    ranges = FileRanges.of(range(len(files)), files)
+    return ranges if ranges.owners and not overlapping_files(files) else None
 
 
 class InPlacePlan(NamedTuple):
@@ -75,7 +75,7 @@ class InPlacePlan(NamedTuple):
 
     Attributes:
         rewrite: The tasks, which merge as they rewrite.
-        targets: The tasks for the rows of the change, by home range.
+        targets: The tasks for the rows of the change, by file range.
     """
 
     rewrite: RewritePlan
@@ -84,7 +84,7 @@ class InPlacePlan(NamedTuple):
 
 def plan_in_place(
     files: Sequence[DataFile],
-    ranges: HomeRanges,
+    ranges: FileRanges,
     read: ReadStats,
     stale: Collection[int],
     target_file_bytes: int,
@@ -104,10 +104,10 @@ def plan_in_place(
     """
     if not (read.rows or stale):
         return None
-    outside = {number: rows for number, rows in read.by_range.items() if not ranges.homes[number].inside}
-    touched = {ranges.homes[number].file for number in read.by_range if number not in outside} | set(stale)
+    outside = {number: rows for number, rows in read.by_range.items() if not ranges.owners[number].inside}
+    touched = {ranges.owners[number].file for number in read.by_range if number not in outside} | set(stale)
     row_bytes = read.memory_bytes / max(read.rows, 1)
-    samples = tuple(key for key in read.samples if not ranges.homes[_range_of(key, ranges.bounds)].inside)
+    samples = tuple(key for key in read.samples if not ranges.owners[_range_of(key, ranges.bounds)].inside)
     rows = sum(outside.values())
     new_rows: dict[Partition, InsertStats] = {}
     if outside:
@@ -116,9 +116,9 @@ def plan_in_place(
     targets = _targets(read.by_range, ranges, plan)
     inside_rows: dict[int, int] = defaultdict(int)
     for number, count in read.by_range.items():
-        home = ranges.homes[number]
-        if home.inside:
-            inside_rows[plan.task_of_file[home.file]] += count
+        owner = ranges.owners[number]
+        if owner.inside:
+            inside_rows[plan.task_of_file[owner.file]] += count
     if max(inside_rows.values(), default=0) * row_bytes > limits.in_place_task_bytes:
         return None
     return InPlacePlan(plan, targets)
@@ -128,14 +128,14 @@ def _range_of(key: KeyValue, bounds: Sequence[KeyValue]) -> int:
     return bisect_right(bounds, key)  # type: ignore[type-var]  # one kind in a table
 
 
-def _targets(numbers: Iterable[int], ranges: HomeRanges, plan: RewritePlan) -> dict[int, InsertTargets]:
-    """The tasks for the keys of some home ranges: of the file that contains the range, else of new rows."""
+def _targets(numbers: Iterable[int], ranges: FileRanges, plan: RewritePlan) -> dict[int, InsertTargets]:
+    """The tasks for the keys of some file ranges: of the file that contains the range, else of new rows."""
     targets = {}
     for number in numbers:
         low, high = (None, *ranges.bounds)[number], (*ranges.bounds, None)[number]
-        home = ranges.homes[number]
-        if home.inside:
-            targets[number] = InsertTargets((), (plan.task_of_file[home.file],))
+        owner = ranges.owners[number]
+        if owner.inside:
+            targets[number] = InsertTargets((), (plan.task_of_file[owner.file],))
         else:
             targets[number] = plan.insert_targets[()].between(low, high)
     return targets

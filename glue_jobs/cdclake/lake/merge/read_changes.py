@@ -42,7 +42,7 @@ class ReadStats:
         derived: Number of deletes that are not in the raw files: those of the old keys of updates.
         memory_bytes: Size of the rows in Arrow.
         samples: Some leading keys, ascending.
-        by_range: Number of rows in each of the table's `HomeRanges`, if they were asked for; empty ranges are left out.
+        by_range: Number of rows in each of the table's `FileRanges`, if they were asked for; empty ranges are left out.
         quarantine: Bad rows.
         suppressed: Number of rows of erased keys that were left out.
     """
@@ -120,20 +120,20 @@ def read_slices(
     slices: Iterable[Slice],
     *,
     reading: Reading,
-    home_bounds: Sequence[KeyValue] = (),
+    file_bounds: Sequence[KeyValue] = (),
 ) -> Iterator[BatchByRange[ReadStats]]:
     """Read raw files, see `read_rows`, and sort each batch by leading key.
 
     Args:
-        home_bounds: Bounds of the key ranges into which to split the rows; none for one range.
+        file_bounds: Bounds of the key ranges into which to split the rows; none for one range.
     """
     for read, unsorted in read_rows(task, slices, reading):
         stats, rows = read, unsorted
         if reading.shape.primary_key:
             rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
             stats = replace(stats, samples=tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)))
-        parts = dict(split_at_bounds(rows, home_bounds))
-        by_range = {number: part.num_rows for number, part in parts.items()} if home_bounds else {}
+        parts = dict(split_at_bounds(rows, file_bounds))
+        by_range = {number: part.num_rows for number, part in parts.items()} if file_bounds else {}
         yield BatchByRange(replace(stats, by_range=by_range), parts)
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from cdclake.errors import BadRowError, IntegrityError, UnsentValueError
 from cdclake.lake.merge.key_updates import KeyMoves, SettledRows, settle_key_updates
-from cdclake.lake.merge.placed_deletes import check_placed_deletes
+from cdclake.lake.merge.positioned_deletes import check_positioned_deletes
 from cdclake.lake.merge.unknown_keys import UnknownKeys, unknown_keys
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, matches
 from cdclake.lake.storage.partitions import NO_ROWS, PartitionedRows, by_partition, partition_ids
@@ -120,7 +120,7 @@ def resolve(
         raise IntegrityError(message, remedy="Reload the table with a full load")
     rows, live = in_order(rows), where(existing_rows, pc.invert(existing_rows[SOFT_DELETED]))
     is_known, has_tombstone = _not_after(rows, existing_rows), _not_after(rows, _last_tombstones(tombstones))
-    check_placed_deletes(rows, existing_rows, tombstones)
+    check_positioned_deletes(rows, existing_rows, tombstones)
     before = SettledRows(rows, is_known, has_tombstone)
     settled = settle_key_updates(before, existing_rows, live, tombstones, shape, overlap_end)
     rows, is_known, has_tombstone = settled.rows, settled.is_known, settled.has_tombstone

@@ -13,7 +13,7 @@ from math import ceil, inf
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from cdclake.lake.merge.home_ranges import HomeRanges, indices_by_partition, split_by_order
+from cdclake.lake.merge.file_ranges import FileRanges, indices_by_partition, split_by_order
 from cdclake.lake.storage.key_ranges import quantiles
 from cdclake.lake.storage.partitions import Partition, in_partition_order
 
@@ -38,7 +38,7 @@ class InsertStats:
         memory_bytes: Their size in Arrow.
         samples: Leading keys of some of them, ascending, about one for a fixed number of bytes; none if the table has
             no key.
-        by_range: Number of rows in each of the partition's `HomeRanges`; empty ranges are left out.
+        by_range: Number of rows in each of the partition's `FileRanges`; empty ranges are left out.
     """
 
     rows: int
@@ -184,7 +184,7 @@ def plan_rewrite(
 
 
 class _NewRows(NamedTuple):
-    """What happens to a partition's new rows, by home range. A range is in one of the three.
+    """What happens to a partition's new rows, by `FileRanges`. A range is in one of the three.
 
     Attributes:
         base_of: Index of the file that takes them.
@@ -220,7 +220,7 @@ class _Planner:
             self._plan_without_homes(partition, bases, inserts)
 
     def _plan_by_home(self, partition: Partition, bases: set[int], inserts: InsertStats) -> None:
-        ranges = HomeRanges.of(self._in_partition[partition], self._files)
+        ranges = FileRanges.of(self._in_partition[partition], self._files)
         row_bytes = expected_bytes(inserts, self._row_bytes) / inserts.rows
         new_bytes = {number: rows * row_bytes for number, rows in sorted(inserts.by_range.items())}
         rows = self._choose_files(partition, bases, ranges, new_bytes)
@@ -246,18 +246,18 @@ class _Planner:
         self.targets[partition] = InsertTargets(tuple(bounds), tuple(tasks))
 
     def _choose_files(
-        self, partition: Partition, bases: set[int], ranges: HomeRanges, new_bytes: Mapping[int, float]
+        self, partition: Partition, bases: set[int], ranges: FileRanges, new_bytes: Mapping[int, float]
     ) -> _NewRows:
         """Choose the files for new rows, see `plan_rewrite`.
 
         Args:
             new_bytes: Expected size of the new rows of each range that has any.
         """
-        homes = {number: ranges.homes[number] for number in new_bytes}
+        owners = {number: ranges.owners[number] for number in new_bytes}
         apart = {number for number, size in new_bytes.items() if size > self._target_bytes}
-        away = {number for number, home in homes.items() if home.file not in bases} - apart
+        away = {number for number, owner in owners.items() if owner.file not in bases} - apart
         unordered: set[int] = set()
-        base_of = {number: home.file for number, home in homes.items() if number not in apart}
+        base_of = {number: owner.file for number, owner in owners.items() if number not in apart}
         if len(away) > MAX_OPENED_FILES:
             spanning = split_by_order(self._in_partition[partition], self._files)[1]
             open_file = self._smallest_open_file(spanning)
@@ -266,7 +266,7 @@ class _Planner:
             else:
                 base_of.update(dict.fromkeys(away, open_file))
         else:
-            full = {n for n in away if not homes[n].inside and not self._is_open(homes[n].file)}
+            full = {n for n in away if not owners[n].inside and not self._is_open(owners[n].file)}
             apart |= full
         left_out = apart | unordered
         return _NewRows({n: file for n, file in base_of.items() if n not in left_out}, apart, unordered)

@@ -24,7 +24,7 @@ from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdclake.lake.memory_errors import memory_errors_reported
-from cdclake.lake.merge.home_ranges import HomeBounds
+from cdclake.lake.merge.file_ranges import FileBounds
 from cdclake.lake.merge.in_place import merge_in_place, plan_in_place, rows_by_task, separate_ranges
 from cdclake.lake.merge.join_by_key import cogroup_by_key
 from cdclake.lake.merge.key_updates import KeyMoves
@@ -49,7 +49,7 @@ from cdclake.model.table.settings import IMMEDIATE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from cdclake.lake.merge.home_ranges import HomeRanges
+    from cdclake.lake.merge.file_ranges import FileRanges
     from cdclake.lake.merge.in_place import InPlacePlan, Merged
     from cdclake.lake.merge.messages import Batch, BatchByRange
     from cdclake.lake.operations.request import Request
@@ -91,7 +91,7 @@ class _Engine:
             return self._insert()
         ranges = _ranges(request) if in_place else None
         bounds = ranges.bounds if ranges else ()
-        read_by_range = partial(read_slices, home_bounds=bounds)
+        read_by_range = partial(read_slices, file_bounds=bounds)
         with timed(self._seconds, "read"):
             rows = self._read(read_by_range, _driver_bytes(request, in_place=ranges is not None))
             batches, read = rows.keep(attrgetter("stats"), ReadStats())
@@ -128,7 +128,7 @@ class _Engine:
     @property
     def _counting(self) -> InsertCounting:
         request = self._request
-        bounds = HomeBounds(request.files if request.shape.primary_key else ())
+        bounds = FileBounds(request.files if request.shape.primary_key else ())
         return InsertCounting(bounds, request.settings.target_file_bytes, request.limits.samples_per_file)
 
     def _united(self, batches: Partitions[BatchByRange[ReadStats]]) -> Partitions[Batch[ReadStats]]:
@@ -294,7 +294,7 @@ class _Engine:
                 request.shape,
                 request.locations,
                 request.files,
-                InsertCounting(HomeBounds(history.open_files), target, request.limits.samples_per_file),
+                InsertCounting(FileBounds(history.open_files), target, request.limits.samples_per_file),
                 self._kept,
                 full_load=request.full_load,
             ).keep(methodcaller("summary"), NO_VERSIONS)
@@ -366,7 +366,7 @@ def _raw_bytes(request: Request) -> int:
     return sum(part.size_bytes for part in request.parts)
 
 
-def _ranges(request: Request) -> HomeRanges | None:
+def _ranges(request: Request) -> FileRanges | None:
     """The key ranges of the table's files, if changes may be merged in place."""
     if request.inserts_all or request.shape.partition_key:
         return None

@@ -24,7 +24,7 @@ from cdclake.model.position import (
     ARRIVED,
     DEPARTED,
     FULL_LOAD_POSITION,
-    PLACED,
+    POSITIONED,
     ROW_DIGITS,
     SEQUENCE_DIGITS,
     file_ordering,
@@ -143,7 +143,7 @@ class _Rows:
         self._unsent: dict[str, pa.Array] = {}
         self._faults: dict[int, tuple[BadRowKind, str]] = {}
         self._bad_cells: dict[int, dict[str, None]] = {}
-        self._placed: pa.Array | None = None
+        self._positioned: pa.Array | None = None
         self._key_images: dict[str, pa.Array] = {}
 
     def _fault(self, indices: Iterable[int], kind: BadRowKind, reason: str, *columns: str) -> None:
@@ -281,7 +281,7 @@ class _Rows:
         return pc.fill_null(pc.utf8_lpad(text, SEQUENCE_DIGITS, "0"), "")
 
     def _order_column_values(self, name: str) -> pa.Array:
-        """Encoded values of the ordering column. A delete without one is placed by the file's time, if they are times.
+        """Encoded values of the ordering column. If they are times, a delete without one has the time of its file.
 
         Raises:
             OrderingError: The values are text that may sort in another order than the values it stands for.
@@ -297,8 +297,8 @@ class _Rows:
             reason = f"The ordering column {name} is null"
             self._fault(_where(pc.and_(missing, pc.invert(is_delete))), BadRowKind.ORDER, reason, name)
             if pa.types.is_timestamp(values.type):
-                self._placed = pc.and_(missing, is_delete)
-                values = pc.if_else(self._placed, self._of_file(file_time, values.type), values)
+                self._positioned = pc.and_(missing, is_delete)
+                values = pc.if_else(self._positioned, self._of_file(file_time, values.type), values)
             else:
                 reason = f"The ordering column {name} of a delete is null, and the file's time does not compare with it"
                 self._fault(_where(pc.and_(missing, is_delete)), BadRowKind.ORDER, reason, name)
@@ -420,8 +420,8 @@ class _Rows:
         if old_keys:
             moved = next(iter(old_keys.values())).is_valid()
             positions = pc.binary_join_element_wise(positions, pc.if_else(moved, ARRIVED, ""), "")
-        if self._placed is not None:
-            positions = pc.binary_join_element_wise(positions, pc.if_else(self._placed, PLACED, ""), "")
+        if self._positioned is not None:
+            positions = pc.binary_join_element_wise(positions, pc.if_else(self._positioned, POSITIONED, ""), "")
         columns = {**self._columns, POSITION: positions}
         if self._shape.partial or self._settings.csv.no_sup_value is not None:
             columns[UNSENT] = self._unsent_texts()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.lake.merge.home_ranges import HomeBounds
+from cdclake.lake.merge.file_ranges import FileBounds
 from cdclake.lake.merge.messages import Batch, Source, SourceRows
 from cdclake.lake.merge.read_changes import Locations, ReadStats, sorted_batch
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch, in_order
@@ -212,7 +212,7 @@ def merge_key_range(
         {i - split: rows for i, rows in changes.replacements.items()},
         changes.closed,
     )
-    counting_closed = replace(counting, home_bounds=HomeBounds(()))
+    counting_closed = replace(counting, file_bounds=FileBounds(()))
     yield VersionMerge(to_resolution(opened, counting), to_resolution(closed, counting_closed))
 
 

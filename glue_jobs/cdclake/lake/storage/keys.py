@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
 
-LEADING_KEY = "_route"
+LEADING_KEY = "_leading_key"
 KEY = "_key"
 UNSENT = "_unsent"
 """One character per source column, `1` if the change did not send it; empty if it sent all."""

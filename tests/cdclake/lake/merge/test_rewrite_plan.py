@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.lake.limits import DEFAULT_LIMITS
-from cdclake.lake.merge.home_ranges import HomeBounds
+from cdclake.lake.merge.file_ranges import FileBounds
 from cdclake.lake.merge.rewrite_plan import InsertStats, InsertStatsByPartition, plan_rewrite
 from cdclake.lake.merge.tasks.resolution import InsertCounting
 from cdclake.lake.storage.key_ranges import candidate_rows, split_at_bounds
@@ -74,7 +74,7 @@ def inserts_of(keys: Sequence[int]) -> pa.Table:
 
 
 def counting(files: Sequence[DataFile]) -> InsertCounting:
-    return InsertCounting(HomeBounds(files), TARGET_BYTES)
+    return InsertCounting(FileBounds(files), TARGET_BYTES)
 
 
 def loaded(files: int) -> Files:
@@ -190,7 +190,7 @@ def test_the_driver_gets_a_few_keys_per_file_to_write_however_many_partitions_a_
         table = pa.table(
             {LEADING_KEY: keys, "p": rng.integers(0, 4_000, len(keys)).astype(str), "text": ["x" * 80] * len(keys)}
         )
-        total += InsertCounting(HomeBounds(()), target).stats(by_partition(table, ["p"]))
+        total += InsertCounting(FileBounds(()), target).stats(by_partition(table, ["p"]))
     memory_bytes = sum(stats.memory_bytes for stats in total.values())
     samples = sum(len(stats.samples) for stats in total.values())
     expected = memory_bytes / target * DEFAULT_LIMITS.samples_per_file
@@ -209,9 +209,9 @@ def test_sizes_of_batches_add_up() -> None:
     }
 
 
-def test_home_bounds_are_computed_for_the_partitions_asked_for_and_sent_without_files() -> None:
+def test_file_bounds_are_computed_for_the_partitions_asked_for_and_sent_without_files() -> None:
     files = [DataFile(f"{i}", 9, 9, (str(i % 10),), 10 * i, 10 * i + 5) for i in range(1_000)]
-    bounds = HomeBounds(files)
+    bounds = FileBounds(files)
     sent = pickle.loads(pickle.dumps(bounds))
     for partition in (("3",), ("7",), ("none",)):
         assert sent.of(partition) == bounds.of(partition)

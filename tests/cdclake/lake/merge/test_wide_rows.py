@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.lake.limits import EngineLimits
-from cdclake.lake.merge.home_ranges import HomeBounds
+from cdclake.lake.merge.file_ranges import FileBounds
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch
 from cdclake.lake.merge.tasks.resolution import InsertCounting, to_resolution
 from cdclake.lake.storage.keys import LEADING_KEY
@@ -143,7 +143,7 @@ def test_values_of_16_mb_together_exceed_the_2_gb_of_an_arrow_array(tmp_path: Pa
 def test_long_rows_of_one_partition_do_not_count_for_another() -> None:
     rows = pa.table({LEADING_KEY: [1, 2, 3], "p": ["a", "a", "b"], "doc": ["x", "y", "z" * 1_000_000]})
     inserts = by_partition(rows, ["p"])
-    resolution = to_resolution(ResolvedBatch(Counts(), inserts=inserts), InsertCounting(HomeBounds(()), 1 << 20))
+    resolution = to_resolution(ResolvedBatch(Counts(), inserts=inserts), InsertCounting(FileBounds(()), 1 << 20))
     sizes = {partition: stats.memory_bytes for partition, stats in resolution.inserts.items()}
     assert sizes["a",] < 1_000
     assert sizes["b",] == pytest.approx(1_000_000, rel=0.01)

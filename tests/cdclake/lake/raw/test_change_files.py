@@ -208,7 +208,7 @@ def test_columns_added_by_mapping_rules_are_not_stored(tmp_path: Path) -> None:
     table = persons(tmp_path, Schema=f"{DECLARED}, AR_H_USER string, BI_name string")
     table.put(CHANGE, b"U,1,a,me,old\n")
     columns = table.read(CHANGE).rows.column_names
-    assert columns == ["id", "name", "Op", "_cdc_position", "_unseen", "_route", "_key"]
+    assert columns == ["id", "name", "Op", "_cdc_position", "_unseen", "_leading_key", "_key"]
 
 
 def test_an_update_of_the_key_moves_the_row_if_the_old_key_is_sent(tmp_path: Path) -> None:

@@ -209,7 +209,17 @@ def test_columns_that_were_not_sent_are_null_and_marked(tmp_path: Path) -> None:
     batch = table.read_file(CHANGE, b'U,1,<none>,x\nU,2,b,"<none>"\nU,3,c,NULL\nD,4,<none>,<none>\n')
     assert values(batch) == [(1, None, "x"), (2, "b", None), (3, "c", None), (4, None, None)]
     assert batch.rows[UNSENT].to_pylist() == ["010", "001", "", "011"]
-    assert batch.rows.column_names == ["id", "name", "city", "Op", "_cdc_position", UNSENT, UNSEEN, "_route", "_key"]
+    assert batch.rows.column_names == [
+        "id",
+        "name",
+        "city",
+        "Op",
+        "_cdc_position",
+        UNSENT,
+        UNSEEN,
+        "_leading_key",
+        "_key",
+    ]
 
 
 def test_the_text_for_unsent_columns_is_plain_text_unless_it_is_set(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from cdclake.lake.storage.wide_rows import combined, row_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cdclake.lake.merge.home_ranges import HomeBounds
+    from cdclake.lake.merge.file_ranges import FileBounds
     from cdclake.lake.merge.resolve import Counts, ResolvedBatch
     from cdclake.lake.storage.partitions import Partition, PartitionedRows
     from cdclake.model.snapshot import KeyValue
@@ -84,11 +84,11 @@ class InsertCounting:
     """How tasks count new rows for the driver, which plans from the counts alone.
 
     Attributes:
-        home_bounds: See `HomeBounds`.
+        file_bounds: See `FileBounds`.
         samples_per_file: See `EngineLimits.samples_per_file`.
     """
 
-    home_bounds: HomeBounds
+    file_bounds: FileBounds
     target_file_bytes: int
     samples_per_file: int = DEFAULT_LIMITS.samples_per_file
 
@@ -104,7 +104,7 @@ class InsertCounting:
                 samples[partitions[number]] = tuple(values)
             start = 0
             for partition, count in new.counts.items():
-                bounds = self.home_bounds.of(partition)
+                bounds = self.file_bounds.of(partition)
                 if bounds:
                     by_range[partition] = count_by_range(keys.slice(start, count), bounds)
                 start += count

@@ -1,4 +1,4 @@
-"""Checks deletes that have no ordering value and are placed among their key's changes by the time of their file.
+"""Checks deletes that have no ordering value and are positioned among their key's changes by the time of their file.
 
 A file is written some time after its changes were made. So the key may have been inserted again before that time, or
 the clock of the ordering column may be ahead. Then the order of the files contradicts the order of the values.
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from cdclake.errors import OrderingError
 from cdclake.lake.storage.keys import KEY, matches
-from cdclake.model.position import ARRIVED, MARKS, PLACED, file_and_row, order_in_files
+from cdclake.model.position import ARRIVED, MARKS, POSITIONED, file_and_row, order_in_files
 from cdclake.model.position import COLUMN as POSITION
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _FILE_AND_ROW = rf"\|(?P<file>\d{{8}}-[^|]*\|\d{{10}})[{MARKS}]*$"
 
 
-def check_placed_deletes(rows: pa.Table, existing_rows: pa.Table, tombstones: pa.Table) -> None:
-    """Refuse placed deletes whose place depends on which order counts: that of the files or that of the values.
+def check_positioned_deletes(rows: pa.Table, existing_rows: pa.Table, tombstones: pa.Table) -> None:
+    """Refuse positioned deletes whose place depends on which order counts: that of the files or that of the values.
 
     Args:
         rows: All change rows of some keys.
@@ -36,10 +36,10 @@ def check_placed_deletes(rows: pa.Table, existing_rows: pa.Table, tombstones: pa
     known = pa.concat_tables([table.select([KEY, POSITION]) for table in (existing_rows, tombstones)])
     new = rows.select([KEY, POSITION])
     entries = pa.concat_tables([new, known.filter(pc.not_equal(known[POSITION], ""))])
-    is_placed = pc.or_(*(pc.ends_with(entries[POSITION], marks) for marks in (PLACED, PLACED + ARRIVED)))
-    if not pc.any(is_placed).as_py():
+    is_positioned = pc.or_(*(pc.ends_with(entries[POSITION], marks) for marks in (POSITIONED, POSITIONED + ARRIVED)))
+    if not pc.any(is_positioned).as_py():
         return
-    entries = entries.filter(matches(entries[KEY], entries[KEY].filter(is_placed).combine_chunks()))
+    entries = entries.filter(matches(entries[KEY], entries[KEY].filter(is_positioned).combine_chunks()))
     files = pc.struct_field(pc.extract_regex(entries[POSITION], _FILE_AND_ROW), "file")
     entries = entries.append_column("file", files)
     by_value, by_file = (
@@ -53,12 +53,12 @@ def check_placed_deletes(rows: pa.Table, existing_rows: pa.Table, tombstones: pa
 
 def _check_key(positions: Iterable[str], new: set[str]) -> None:
     entries = [(position, order_in_files(position)) for position in positions]
-    for placed, in_files in entries:
-        if PLACED not in placed[-2:]:
+    for positioned, in_files in entries:
+        if POSITIONED not in positioned[-2:]:
             continue
         for other, other_in_files in entries:
-            if (other < placed) != (other_in_files < in_files) and other_in_files != in_files:
-                file, row = file_and_row(placed if placed in new else other)
+            if (other < positioned) != (other_in_files < in_files) and other_in_files != in_files:
+                file, row = file_and_row(positioned if positioned in new else other)
                 message = (
                     "A delete contains only the key, not the value of OrderColumn, and the time of its file"
                     " contradicts another change of the key"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile, KeyValue
 
 
-class Home(NamedTuple):
+class Owner(NamedTuple):
     """Where the keys of a range belong.
 
     Attributes:
@@ -27,39 +27,39 @@ class Home(NamedTuple):
     inside: bool
 
 
-class HomeRanges(NamedTuple):
-    """Where the keys of a partition belong: keys of range `i`, as split at `bounds`, to `homes[i]`."""
+class FileRanges(NamedTuple):
+    """Where the keys of a partition belong: keys of range `i`, as split at `bounds`, to the file of `owners[i]`."""
 
     bounds: tuple[KeyValue, ...]
-    homes: tuple[Home, ...]
+    owners: tuple[Owner, ...]
 
     @classmethod
-    def of(cls, indices: Sequence[int], files: Sequence[DataFile]) -> HomeRanges:
-        """The home ranges of a partition's files; none if key ranges are unknown or most span others."""
+    def of(cls, indices: Sequence[int], files: Sequence[DataFile]) -> FileRanges:
+        """The ranges of a partition's files; none if key ranges are unknown or most span others."""
         by_key, spanning = split_by_order(indices, files)
         if len(spanning) > len(by_key) or any(files[i].key_min is None for i in by_key):
             return cls((), ())
         bounds: list[Any] = []
-        homes: list[Home] = []
+        owners: list[Owner] = []
         for i in by_key:
             start, end = files[i].key_min, key_after(files[i].key_max)
             if not bounds:
-                homes.append(Home(i, inside=False))
-            elif not homes[-1].inside and start <= bounds[-1]:  # there is no key after the file before
-                del bounds[-1], homes[-1]
+                owners.append(Owner(i, inside=False))
+            elif not owners[-1].inside and start <= bounds[-1]:  # there is no key after the file before
+                del bounds[-1], owners[-1]
             if bounds and start == bounds[-1]:  # both files begin with this key
-                homes[-1] = Home(i, inside=True)
+                owners[-1] = Owner(i, inside=True)
             else:
                 bounds.append(start)
-                homes.append(Home(i, inside=True))
+                owners.append(Owner(i, inside=True))
             if end is not None:
                 bounds.append(end)
-                homes.append(Home(i, inside=False))
-        return cls(tuple(bounds), tuple(homes))
+                owners.append(Owner(i, inside=False))
+        return cls(tuple(bounds), tuple(owners))
 
 
-class HomeBounds:
-    """`HomeRanges.bounds` by partition, computed when they are asked for: a small change has rows for few partitions.
+class FileBounds:
+    """`FileRanges.bounds` by partition, computed when they are asked for: a small change has rows for few partitions.
 
     Tasks of a large change get the bounds of all partitions instead of the files.
 
@@ -73,9 +73,9 @@ class HomeBounds:
         self._known: dict[Partition, tuple[KeyValue, ...]] = {}
 
     def of(self, partition: Partition) -> tuple[KeyValue, ...]:
-        """The bounds of a partition; none if it has no files or no home ranges."""
+        """The bounds of a partition; none if it has no files or no file ranges."""
         if partition not in self._known:
-            self._known[partition] = HomeRanges.of(self._indices.get(partition, ()), self._files).bounds
+            self._known[partition] = FileRanges.of(self._indices.get(partition, ()), self._files).bounds
         return self._known[partition]
 
     def __getstate__(self) -> dict[str, Any]:
