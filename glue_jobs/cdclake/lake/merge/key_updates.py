@@ -305,7 +305,7 @@ class KeySpans:
         return cls(firsts[number], np.append(firsts[1:], len(keys))[number])
 
     def before(self, at_start: Flags, flags: Flags) -> Flags:
-        """The flag of the row before each row of the same key; for the first row of a key, that of `at_start`."""
+        """The flag of the row before each row of the same key; for the first row of a key, the flag in `at_start`."""
         is_first = self.starts == np.arange(len(self.starts))
         result: Flags = np.where(is_first, at_start, np.concatenate([[False], flags[:-1]]))
         return result

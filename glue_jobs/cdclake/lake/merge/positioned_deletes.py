@@ -23,7 +23,7 @@ _FILE_AND_ROW = rf"\|(?P<file>\d{{8}}-[^|]*\|\d{{10}})[{MARKS}]*$"
 
 
 def check_positioned_deletes(rows: pa.Table, existing_rows: pa.Table, tombstones: pa.Table) -> None:
-    """Refuse positioned deletes whose place depends on which order counts: that of the files or that of the values.
+    """Refuse positioned deletes whose place depends on which order counts: by file or by value.
 
     Args:
         rows: All change rows of some keys.

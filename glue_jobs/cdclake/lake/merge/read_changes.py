@@ -39,7 +39,7 @@ class ReadStats:
 
     Attributes:
         inserts: Number of good rows with this operation; likewise updates and deletes.
-        derived: Number of deletes that are not in the raw files: those of the old keys of updates.
+        derived: Number of deletes that are not in the raw files: updates delete their old keys.
         memory_bytes: Size of the rows in Arrow.
         samples: Some leading keys, ascending.
         by_range: Number of rows in each of the table's `FileRanges`, if they were asked for; empty ranges are left out.

@@ -72,7 +72,7 @@ class ResolvedBatch:
             the same file, or moved to another partition. If the table deletes softly, `KEPT_AS_DELETED` marks those
             that stay in the file as deleted rows.
         replacements: By index of a data file, rows that replace removed ones in the same file.
-        inserts: Rows that are new in their partition, those of each sorted by leading key if there is one.
+        inserts: Rows that are new in their partition; within each, sorted by leading key if there is one.
         tombstones: Leading key, key and position of each delete that applies; None for a table without a key.
         moves: What is known about updates that changed keys.
         unknown: Updates of keys that the table lacks, if they may have changed them.

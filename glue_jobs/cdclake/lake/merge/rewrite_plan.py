@@ -272,7 +272,7 @@ class _Planner:
         return _NewRows({n: file for n, file in base_of.items() if n not in left_out}, apart, unordered)
 
     def _plan_without_homes(self, partition: Partition, bases: set[int], inserts: InsertStats) -> None:
-        """Plan a partition whose files are unknown by key: a new one, or that of a table without a key."""
+        """Plan a partition whose files are unknown by key: a new one, or the one of a table without a key."""
         new_bytes = expected_bytes(inserts, self._row_bytes)
         open_file = self._smallest_open_file(self._in_partition.get(partition, ()))
         if inserts.rows and not bases and open_file is not None and new_bytes <= self._target_bytes:

@@ -172,7 +172,7 @@ def _require_storable(run: TableRun, before: Snapshot, result: Result, added: Se
         known = {file.key for file in before.tombstones}
         tombstones = (file.key for file in result.tombstones if file.key not in known)
         staged = (entry.key for entry in store.list(run.layout.staging_prefix(before.change + 1, run.run_id)))
-        written = (file.path for file in result.all_written)  # those of an Iceberg table are not among the staged ones
+        written = (file.path for file in result.all_written)  # files of an Iceberg table are not staged
         store.delete([*dict.fromkeys((*staged, *written)), *tombstones, *result.quarantine_keys])
         raise
 

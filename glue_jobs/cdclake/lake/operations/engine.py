@@ -135,7 +135,7 @@ class _Engine:
         return batches.map(partial(united, shape=self._request.shape))
 
     def _insert(self) -> Result:
-        """Write rows that replace none: those of a full load, or changes of a table without a key.
+        """Write rows that replace none: rows of a full load, or changes of a table without a key.
 
         Only rows that repeat a key need their positions, which are long texts. If it is known before rows are written
         whether a key repeats, they are read without positions, and again with positions if one does.
@@ -279,7 +279,7 @@ class _Engine:
         """Merge a change into the history, if there is one, and plan which of its files to rewrite.
 
         Returns:
-            Outputs for the files of open versions and for those of closed versions.
+            An output for the files of open versions, and one for closed versions.
         """
         request, history = self._request, self._request.history
         if not history:
@@ -318,7 +318,7 @@ class _Engine:
         outputs: Sequence[Output],
         merged: Sequence[Merged] = (),
     ) -> Result:
-        """Write the outputs: the table's, then those of its history.
+        """Write the outputs: the table's, then its history's.
 
         Args:
             merged: What was merged in place before.

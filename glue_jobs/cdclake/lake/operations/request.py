@@ -69,7 +69,7 @@ class Request:
 
     @property
     def inserts_all(self) -> bool:
-        """Whether its rows replace none: those of a full load, or changes of a table without a key."""
+        """Whether its rows replace none: rows of a full load, or changes of a table without a key."""
         return self.full_load or not self.shape.primary_key
 
     def require_few_bad_rows(self, quarantine: Quarantine, good_rows: int) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def with_types(
     run: TableRun, before: Snapshot, files: Sequence[RawFile], inspections: Sequence[Inspection]
 ) -> Sequence[Inspection]:
-    """The same inspections, with types for columns without values: those of the table, else those of the other files.
+    """The same inspections, with types for columns without values: the table's, else the other files'.
 
     Raises:
         SchemaMismatchError: Nothing tells the type of such a column.

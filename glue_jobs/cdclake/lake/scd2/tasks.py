@@ -184,7 +184,7 @@ def merge_key_range(
         entries: Rows of the change and open versions. If history and table are compared, these are all rows and open
             versions of the range, else only open versions of the keys that change.
         counting: How to count new open versions.
-        full_load: Whether the rows of the table are those of a full load.
+        full_load: Whether the rows of the table come from a full load.
     """
     batches = rows_by_source(entries)
     fs = plan.locations.lake.open()

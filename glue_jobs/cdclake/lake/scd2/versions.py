@@ -73,7 +73,7 @@ class VersionChanges:
     Attributes:
         removals: By index of a data file, versions that leave it.
         replacements: By index of a data file of closed versions, versions that replace removed ones.
-        opened: New open versions, those of each partition sorted by leading key.
+        opened: New open versions, sorted by leading key within each partition.
         closed: New closed versions, likewise.
     """
 
@@ -322,7 +322,7 @@ def _are_same(
     """Whether pairs of versions, given by their indices, are deletes, or not deletes and have the same values.
 
     An existing version has values for the columns that its change did not send. If the change was the delete of the
-    older of two rows of the key, the existing version is that of the other row, see `_settle_key_updates`.
+    older of two rows of the key, the existing version is of the other row, see `_settle_key_updates`.
     """
     first, second = (take(rows, pa.array(indices)) for indices in (left, right))
     first_deleted, second_deleted = (_flags(pc.equal(one[OPERATION], DELETED)) for one in (first, second))
@@ -444,7 +444,7 @@ def _derive_from_neighbors(
     flag = pa.array(last).cast(pa.int32())
     for name, values in ((OPERATION, operation), (VALID_TO, valid_to), (VALIDITY_FLAG, flag)):
         rows = _with_column(rows, name, values)
-    # A delete has the values of the row that it removes: those of the last version before it that is not a delete.
+    # A delete has the values of the row that it removes: the values of the last version before it that is not a delete.
     sources = np.maximum.accumulate(np.where(is_delete & ~first, 0, indices)) if len(indices) else indices
     if (sources != indices).any():
         for name in table.schema.names:

@@ -88,7 +88,7 @@ class Backend(Protocol):
         """Number of tasks that run at once."""
 
     def distribute(self, partitions: Sequence[Sequence[Item]], /) -> Partitions[Item]:
-        """Send values to tasks, those of each partition to one."""
+        """Send values to tasks, one task for each partition."""
 
     def run_sent(
         self,

@@ -36,7 +36,7 @@ class TaskError(Exception):
 
 @dataclass(frozen=True)
 class SparkTask:
-    """A function to run in Spark tasks. Its `CdclakeError`s reach the driver, also those of the iterator it returns."""
+    """A function to run in Spark tasks. Its `CdclakeError`s reach the driver, also from the iterator it returns."""
 
     function: Callable[..., Any]
 

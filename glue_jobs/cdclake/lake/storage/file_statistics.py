@@ -72,6 +72,6 @@ class FileStatistics:
 
 
 def _is_misread(kind: str) -> bool:
-    """Whether a reader misreads the bounds of a type: DuckDB 1.4.4 does those of decimals of more than 18 digits."""
+    """Whether a reader misreads the bounds of a type: DuckDB 1.4.4 misreads decimals of more than 18 digits."""
     decimal = decimal_parts(kind)
     return decimal is not None and decimal[0] > _LONG_DIGITS

@@ -79,7 +79,7 @@ class ManifestWriting:
         layout: Keys of the table's objects.
         run_id: The run that makes the change.
         sources: Keys at which new data files are now, by their paths.
-        in_folder: Whether the data files are those of the table's folder.
+        in_folder: Whether the data files are the ones in the table's folder.
         limits: Those of the run.
     """
 
@@ -94,7 +94,7 @@ class ManifestWriting:
     def snapshot_with_manifests(
         self, before: Snapshot, after: Snapshot, last: Collection[str] = frozenset()
     ) -> Snapshot:
-        """The table after a change, with its Iceberg table. The order of its files becomes that of the manifests.
+        """The table after a change, with its Iceberg table. Its files get the order of the manifests.
 
         Args:
             before: The table before the change.
@@ -325,7 +325,7 @@ def removed_files_may_match(
 
 
 def _same_or(change: int, before: Snapshot, known: int | None, after: Snapshot, describe: Any) -> int:  # noqa: ANN401
-    """The id of a schema or spec: that of the change before if it is the same, else this change's number."""
+    """The id of a schema or spec: the id of the change before if it is the same, else this change's number."""
     if known is not None and same_fields(describe(before, known), describe(after, known)):
         return known
     return change

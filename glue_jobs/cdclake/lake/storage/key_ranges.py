@@ -111,11 +111,11 @@ def sample_by_bytes(
     """Evenly spaced values of each of consecutive parts of leading keys, about one for a number of bytes.
 
     Rows that need fewer bytes give one sample with the corresponding probability. So samples of many small batches
-    together are as many as those of one large batch. The choice depends on the keys alone, so a repeated task chooses
+    together are as many as samples of one large batch. The choice depends on the keys alone, so a repeated task chooses
     the same.
 
     Args:
-        leading_keys: Leading keys, those of each part sorted.
+        leading_keys: Leading keys, sorted within each part.
         counts: Number of keys of each part, at least one.
         sizes: Bytes of the rows of each part, in Arrow.
 

@@ -96,7 +96,7 @@ def leading_key_of(columns: Sequence[pa.Array]) -> pa.Array:
 def leading_key_range_of(columns: Sequence[pa.Array]) -> tuple[KeyValue, KeyValue]:
     """Smallest and largest leading key with these columns; two None if there are no rows.
 
-    Compares one column after another, and encodes only these two keys: that of every row takes much longer.
+    Compares one column after another, and encodes only these two keys: encoding every row's takes much longer.
     """
     parts = [comparable(column) for column in columns]
     if len(parts) == 1:
@@ -136,7 +136,7 @@ def _sortable(part: pa.Array) -> pa.Array:
 
 
 def key_range_of_columns(ranges: Sequence[tuple[KeyValue, KeyValue]]) -> tuple[KeyValue, KeyValue]:
-    """Bounds of leading keys, given those of each column.
+    """Bounds of leading keys, given the bounds of each column.
 
     A column refines the bounds only if all rows have the same value in each column before it.
 

@@ -22,15 +22,15 @@ class StoreIO(FileIO):
         self._store = store
 
     def new_input(self, location: str) -> InputFile:
-        """See `FileIO`."""
+        """The object at a URL of the store."""
         return _StoreInput(self._store, location)
 
     def new_output(self, location: str) -> OutputFile:
-        """See `FileIO`."""
+        """Not supported."""
         raise NotImplementedError  # pyiceberg's interface has it; see `MemoryOutput`
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        """See `FileIO`."""
+        """Not supported."""
         raise NotImplementedError  # pyiceberg's interface has it; nothing here deletes
 
 
@@ -75,15 +75,15 @@ class MemoryOutput(OutputFile):
         return len(self.content)
 
     def exists(self) -> bool:
-        """See `OutputFile`."""
+        """Whether it is written: never, before `create`."""
         return False
 
     def create(self, overwrite: bool = False) -> io.BytesIO:  # noqa: ARG002 - names are never used twice
-        """See `OutputFile`."""
+        """A stream whose bytes are the content once it is closed."""
         return _Buffer(self)
 
     def to_input_file(self) -> InputFile:
-        """See `OutputFile`."""
+        """Not supported."""
         raise NotImplementedError  # pyiceberg's interface has it; nothing here reads what it writes
 
 

@@ -26,7 +26,7 @@ class PartitionedRows(NamedTuple):
     """Rows in the order of their partitions. For thousands of partitions, this is much faster than a table for each.
 
     Attributes:
-        rows: All rows, those of a partition together.
+        rows: All rows, each partition's together.
         counts: Number of rows of each partition, at least one, in the order of the rows.
     """
 

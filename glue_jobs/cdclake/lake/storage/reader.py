@@ -191,7 +191,7 @@ def parquet_file(
     Args:
         footer: The footer, if already read.
         encoded: Text columns to read as dictionaries.
-        pre_buffer: Whether to request adjacent column chunks together, and keep those of a row group in memory.
+        pre_buffer: Whether to request adjacent column chunks together, and keep a row group's in memory.
     """
     return ParquetFile(
         source,

@@ -158,7 +158,7 @@ def _open(source: pa.NativeFile, footer: Footer) -> ParquetFile:
 def write_tombstones(
     fs: FileSystem, key: str, plan: TombstonePlan, new: pa.Table, shape: TableShape
 ) -> tuple[TombstoneFile, str]:
-    """Write the new tombstones and those of the merged files as one file.
+    """Write the new tombstones and the tombstones of the merged files as one file.
 
     Returns:
         The file, and the greatest position that was dropped; empty if none was.

@@ -42,7 +42,7 @@ class Encodings:
     """Chooses the columns that data files are written with a dictionary.
 
     Files that a task writes one after the other may share it. Small ones then get the choice of the first, because
-    choosing takes as long as writing them; those of more than `SAMPLE_ROWS` get their own.
+    choosing takes as long as writing them; files of more than `SAMPLE_ROWS` get their own.
     """
 
     def __init__(self) -> None:

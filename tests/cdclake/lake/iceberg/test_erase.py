@@ -378,7 +378,8 @@ def test_files_of_other_programs_are_reported(table: ErasableTable) -> None:
     table.log.store.put(foreign, b"{}")
     erasure = table.erasure(KEY)
     assert any(
-        "1 files that other programs put among those of the Iceberg" in one for one in preview(erasure).out_of_reach
+        "1 files that other programs put among the Iceberg tables' files" in one
+        for one in preview(erasure).out_of_reach
     )
     table.erase(KEY)
     assert table.log.store.get(foreign) == b"{}"

@@ -54,7 +54,7 @@ class Resolution:
     needs_values: bool = False
 
     def summary(self) -> Resolution:
-        """The same without rows, and without most of the moves: those of which the rest consists are rare."""
+        """The same without rows, and without most of the moves: the others are rare."""
         return replace(
             self,
             removals={},

@@ -49,7 +49,7 @@ def rows_by_source(entries: Iterable[SourceRows]) -> dict[Source, list[pa.Table]
 def rows_by_write_task(
     resolution: Resolution, *, plan: RewritePlan, group_of: Sequence[int]
 ) -> Iterator[tuple[int, FileEdit]]:
-    """Send rows to the tasks that write them, and those of small tasks together.
+    """Send rows to the tasks that write them, and the rows of small tasks together.
 
     Args:
         group_of: Number of the group of each task.

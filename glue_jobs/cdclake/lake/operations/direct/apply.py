@@ -84,7 +84,7 @@ def change_directly(run: TableRun, backend: Backend, change: DirectChange, water
 
     Raises:
         RefusedChangeError: The change is not possible; nothing was changed.
-        ConfigurationError: The table's keys differ from those of the lake table, or there is no lake table.
+        ConfigurationError: The table's keys differ from the lake table's, or there is no lake table.
         LakeFilesError: Another program added, removed or replaced files.
         CommitConflictError: Another run committed first; nothing of this change is visible.
     """

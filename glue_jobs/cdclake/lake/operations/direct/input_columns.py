@@ -110,7 +110,7 @@ def infer_schema(rows: InputRows, declared: Schema) -> Schema:
             raise _unsupported_type(column)
         if is_reserved(lower) or column.name.startswith(ADDED_PREFIXES):
             reserved = ", ".join(sorted(RESERVED_COLUMNS))
-            remedy = f"Choose a name other than {reserved}, without the prefix {RESERVED_PREFIX} and those of DMS"
+            remedy = f"Choose a name other than {reserved}, without the prefix {RESERVED_PREFIX} and DMS's prefixes"
             raise RefusedChangeError("A column has a reserved name", remedy=remedy, column=column.name)
         if columns.get(lower, Column("", UNTYPED)).type == UNTYPED:
             columns[lower] = Column(column.name, column.kind)

@@ -1,4 +1,4 @@
-"""Writes a direct change as change files, like those of DMS, into the change's staging folder.
+"""Writes a direct change as change files, as DMS does, into the change's staging folder.
 
 Input rows are first joined with the lake's rows of the same keys. Thus updates become complete rows, and an impossible
 change is refused before anything is computed. Rows of a Spark DataFrame stay in tasks.

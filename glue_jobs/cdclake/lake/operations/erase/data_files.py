@@ -42,8 +42,8 @@ class MatchedFile:
         live: Whether the newest snapshot has it, as a file of the table or of its history.
         shape: Shape to write its rows with.
         key_filter: Selects the rows to erase.
-        comparable: Whether its positions compare with those of changes to come: it is a file of the table, and of no
-            change before the last full load.
+        comparable: Whether its positions compare with the positions of changes to come: it is a file of the table, and
+            of no change before the last full load.
         rows: Number of rows to erase.
     """
 

@@ -377,7 +377,7 @@ def _not_searched(erasure: Erasure, found: _Found) -> dict[str, tuple[str, ...]]
             f"{name} ({rows})" for name, rows in sorted(unread.items())
         ),
         "files that a repair moved away and that cannot be searched": found.foreign.unread,
-        "files that other programs put among those of the Iceberg tables": iceberg,
+        "files that other programs put among the Iceberg tables' files": iceberg,
         "data files of earlier changes that lack a key column": found.matches.without_key,
         "raw files that cannot be read": raw.unreadable if raw else (),
         "files in the raw bucket's folder that are no raw files by their names": raw.unknown if raw else (),

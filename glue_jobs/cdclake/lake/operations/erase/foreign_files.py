@@ -113,7 +113,7 @@ def _written(rows: pa.Table) -> bytes:
 
 
 def rewrite(store: ObjectStore, files: ForeignFiles) -> None:
-    """Write the files without the rows, and delete those of which nothing is left.
+    """Write the files without the rows, and delete files that would be empty.
 
     Raises:
         CommitConflictError: As `replace_object`.

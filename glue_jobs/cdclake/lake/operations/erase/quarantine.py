@@ -36,7 +36,7 @@ class BadRowsFile(NamedTuple):
 
 @dataclass
 class BadRows:
-    """Bad rows to erase, and those of which it is unknown.
+    """Bad rows to erase, and bad rows of which it is unknown.
 
     Attributes:
         files: Files with rows to erase.

@@ -99,7 +99,7 @@ class RawMatches:
         unread_rows: Number of rows that stay although their key cannot be read, by relative key of the file.
         versions: Earlier versions, and versions of deleted files, that contain rows.
         version_rows: Number of rows to erase in them.
-        unreadable: Relative keys of files that cannot be read; those of versions also have a version id.
+        unreadable: Relative keys of files that cannot be read; of an older version, also the version id.
         unknown: Keys of objects, and of versions, that are no raw files by their names.
     """
 

@@ -82,7 +82,7 @@ class RowGroup(NamedTuple):
     """A row group of a file.
 
     Attributes:
-        columns: Its column chunks, in the order of the file's columns; of a nested column, those of its parts.
+        columns: Its column chunks, in the order of the file's columns; of a nested column, its parts' chunks.
     """
 
     rows: int
