@@ -27,7 +27,6 @@ from benchmarks.packing import packing_costs
 from benchmarks.simulated_aws import BUCKET, NEWEST, PREFIX, Lake, SimulatedAws
 from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState
-from cdclake.adapters.memory import MemoryJobs
 from cdclake.adapters.s3 import S3Store
 from cdclake.control.controller import PlanInputs, execute, plan
 from cdclake.control.plan.plan_table import plan_table
@@ -37,6 +36,7 @@ from cdclake.model.due_files import first_batch, mark_applied, pending_changes
 from cdclake.model.rawfiles import ListedObject, RawFiles, raw_files
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
+from cdclake_devkit.memory import MemoryJobs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

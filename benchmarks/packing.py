@@ -24,7 +24,6 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from cdclake.adapters.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.control.controller import PlanInputs, execute, plan
@@ -41,6 +40,7 @@ from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.ports import JobRun, JobState
 from cdclake.raw_listing import list_raw_files
+from cdclake_devkit.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -27,7 +27,6 @@ from cdclake.adapters.aws import client
 from cdclake.adapters.catalog import open_catalog
 from cdclake.adapters.cloudwatch import cloudwatch_metrics
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
-from cdclake.adapters.memory import MemoryJobs
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import PlanInputs, execute, plan
@@ -51,6 +50,7 @@ from cdclake.model.table.name import TableName
 from cdclake.ports import JobRun, JobState
 from cdclake_devkit.local.environment import child_environment
 from cdclake_devkit.local.web import http_server
+from cdclake_devkit.memory import MemoryJobs
 from costs.meter import GET, PUT, Meter
 from costs.recording import Recording
 

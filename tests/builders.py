@@ -13,7 +13,6 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Callable, cast
 
 from cdclake.adapters.filesystem import lake_filesystem
-from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import KeepAlive, no_lease, publish
@@ -39,6 +38,7 @@ from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
 from cdclake.ports import JobRun, JobState
+from cdclake_devkit.memory import MemoryJobs, MemoryMetrics, MemoryState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -18,8 +18,8 @@ from moto.core.base_backend import BaseBackend
 from moto.core.botocore_stubber import BotocoreStubber
 from xdist.scheduler import LoadFileScheduling
 
-from cdclake.adapters.memory import ManualClock
 from cdclake_cli.aws.java_classes import QUICK_JAVA
+from cdclake_devkit.memory import ManualClock
 from cdclake_devkit.strict_aws import strict
 from cdclake_devkit.strict_aws.s3_conditions import note_arrival
 from tests.in_memory import use_memory

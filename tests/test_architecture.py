@@ -46,7 +46,7 @@ LAYERS = {
         ["operations"],
     ],
     "cdclake_devkit": [
-        ["oracle", "patching"],
+        ["memory", "memory_catalog", "oracle", "patching"],
         ["strict_aws"],
         ["local"],
         ["feed", "replicate"],

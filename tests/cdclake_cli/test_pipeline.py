@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from cdclake.adapters.memory import MemoryJobs, MemoryState, MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import Plan
 from cdclake.control.plan.decision import Decision, DecisionKind
@@ -25,6 +24,7 @@ from cdclake_cli.pipeline import Pipeline
 from cdclake_cli.printing.output import OutputFormat
 from cdclake_cli.target import Target
 from cdclake_cli.verbs.run import show
+from cdclake_devkit.memory import MemoryJobs, MemoryState, MemoryStore
 from tests.builders import LakeBuilder, ended
 
 TARGET = Target()

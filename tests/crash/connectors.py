@@ -17,10 +17,10 @@ from cdclake.adapters.aws import client
 from cdclake.adapters.catalog import open_catalog
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.filesystem import lake_filesystem
-from cdclake.adapters.memory import MemoryState
 from cdclake.adapters.stores import open_store
 from cdclake.model.names import STATE_TABLE
 from cdclake.model.table.state import TableState
+from cdclake_devkit.memory import MemoryState
 from tests.crash.faults import FaultyFiles, FaultyPort, Injector
 
 if TYPE_CHECKING:

@@ -22,13 +22,13 @@ from moto.moto_api._internal.models import moto_api_backend
 
 from cdclake.adapters.dynamodb import create_state_table
 from cdclake.adapters.folder import TEMPORARY_FOLDER, TEMPORARY_LIFETIME
-from cdclake.adapters.memory import ManualClock
 from cdclake.commit.clean_up import EXPIRY_GRACE
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_PROCESS_TABLE, STATE_TABLE
 from cdclake_devkit.local.deploy import create_role
 from cdclake_devkit.local.environment import DEFAULT_REGION, DUMMY_KEY, child_environment
 from cdclake_devkit.local.roles import Place, policies, role_variables
 from cdclake_devkit.local.web import http_server
+from cdclake_devkit.memory import ManualClock
 from tests.crash.connectors import DATABASE, LAKE, RAW, AwsConnector, FolderConnector
 from tests.crash.wire import FaultyWire
 from tests.infra.documented import documented_policy

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
-from cdclake.adapters.memory import MemoryJobs, MemoryMetrics
 from cdclake.commit.log import ChangeLog
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.jobs.arguments import parse_item
@@ -24,6 +23,7 @@ from cdclake.lake.read.key_filter import RowKeys
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import Argument
 from cdclake.model.table.settings import TableSettings
+from cdclake_devkit.memory import MemoryJobs, MemoryMetrics
 from tests.builders import SPARK, ended, run_load_job
 from tests.cdclake.lake.table import NAME, RAW_PREFIX
 from tests.crash.connectors import LAKE, RAW

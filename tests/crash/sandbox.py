@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdclake.adapters.memory import MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.model.layout import is_in_history, is_in_iceberg
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.model.versions import VALIDITY_FLAG
+from cdclake_devkit.memory import MemoryStore
 from tests.cdclake.lake.table import Table, rows_of
 from tests.crash.connectors import RAW
 from tests.crash.faults import Injector

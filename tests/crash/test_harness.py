@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from cdclake.adapters.memory import MemoryStore
 from cdclake.adapters.s3 import S3Store
 from cdclake.errors import CdclakeError
+from cdclake_devkit.memory import MemoryStore
 from tests.crash import checks
 from tests.crash.connectors import LAKE
 from tests.crash.environments import AwsEnvironment

@@ -13,7 +13,6 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from cdclake.adapters.memory import ManualClock, MemoryStore
 from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.status import Health, table_statuses
 from cdclake.errors import UnsentValueError, UnsettledKeyError
@@ -21,6 +20,7 @@ from cdclake.lake.limits import EngineLimits
 from cdclake.model.table.state import TableState
 from cdclake_cli.dms.attributes import attributes_for
 from cdclake_cli.dms.settings import settings_from
+from cdclake_devkit.memory import ManualClock, MemoryStore
 from cdclake_devkit.replicate.raw_files import added_columns
 from cdclake_devkit.replicate.service import Replication, ReplicationTask
 from tests.builders import LAKE, RAW, FolderInstallation

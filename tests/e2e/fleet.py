@@ -20,12 +20,12 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdclake.adapters.memory import ManualClock
 from cdclake.concurrency import CALLS_AT_ONCE
 from cdclake.errors import CdclakeError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.position import position
 from cdclake.ports import JobRun, JobState
+from cdclake_devkit.memory import ManualClock
 from cdclake_devkit.oracle import ChangeRow, LakeRow, merge
 from on_raw_file.handler import Dependencies, handle
 from tests.builders import LAKE, RAW, FolderInstallation, ended

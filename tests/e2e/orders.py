@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from cdclake.adapters.memory import ManualClock
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.status import LATE_AFTER_MINUTES, TableStatus, table_statuses
 from cdclake.model.layout import LakeLayout
 from cdclake.model.table.attributes import Attribute
+from cdclake_devkit.memory import ManualClock
 from tests.builders import LAKE, RAW, FolderInstallation
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake import logs
-from cdclake.adapters.memory import ManualClock
 from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.status import LATE_AFTER_MINUTES, table_statuses
@@ -28,6 +27,7 @@ from cdclake.lake.operations.direct.apply import DirectChange, change_directly
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.layout import LakeLayout
 from cdclake.model.table.name import TableName
+from cdclake_devkit.memory import ManualClock
 from tests.builders import LAKE, RAW, FolderInstallation, table_run
 from tests.conftest import COUNTS
 from tests.e2e.orders import PATH, PREFIX, START

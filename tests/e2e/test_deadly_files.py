@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.adapters.memory import ManualClock
 from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.status import LATE_AFTER_MINUTES, Health, table_statuses
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute
+from cdclake_devkit.memory import ManualClock
 from tests.builders import LAKE, RAW, FolderInstallation
 
 if TYPE_CHECKING:

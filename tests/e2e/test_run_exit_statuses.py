@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.adapters.memory import MemoryJobs
 from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.jobs.arguments import parse_item
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument
@@ -15,6 +14,7 @@ from cdclake.ports import JobRun, JobState
 from cdclake_cli.aws.job_history import StartedRun
 from cdclake_cli.pipeline import Pipeline, PipelineOutcome
 from cdclake_cli.target import Target
+from cdclake_devkit.memory import MemoryJobs
 from tests.builders import LAKE, RAW
 from tests.e2e.orders import PATH, Orders, after, change_name
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from cdclake.adapters.memory import MemoryState
     from cdclake.commit.log import ChangeLog
     from cdclake.model.table.name import TableName
+    from cdclake_devkit.memory import MemoryState
 
 CHANGE = change_name(after(hours=1))
 

@@ -13,13 +13,13 @@ from botocore.client import BaseClient
 
 from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
-from cdclake.adapters.memory import MemoryJobs, MemoryState
 from cdclake.control.jobs.arguments import parse_item
 from cdclake.errors import ConfigurationError, JobRunError
 from cdclake.model.names import Argument
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.ports import JobState
+from cdclake_devkit.memory import MemoryJobs, MemoryState
 from on_raw_file import handler as module
 from on_raw_file.handler import FAILED, Dependencies, handle, handler, new_files, tables_of
 from tests import ROOT
@@ -28,7 +28,7 @@ from tests.lambdas import runtime_sdk
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from cdclake.adapters.memory import ManualClock
+    from cdclake_devkit.memory import ManualClock
 
 EVENTS = ROOT / "tests" / "events"
 JOB = "DMSCDC_ProcessTable"

@@ -12,9 +12,9 @@ from moto.moto_api import state_manager
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.folder import FolderStore
-from cdclake.adapters.memory import MemoryState, MemoryStore
 from cdclake.adapters.s3 import S3Store
 from cdclake.model.names import JOB_LOAD_INITIAL
+from cdclake_devkit.memory import MemoryState, MemoryStore
 from tests.versioned_bucket import VersionedBucket
 
 if TYPE_CHECKING:

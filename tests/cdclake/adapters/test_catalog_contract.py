@@ -9,9 +9,9 @@ import pytest
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.catalog import GlueCatalog
-from cdclake.adapters.memory_catalog import MemoryCatalog
 from cdclake.model.catalog import CatalogPartition, CatalogTable, Statistics
 from cdclake.model.schema import HIVE_NULL_PARTITION, Column
+from cdclake_devkit.memory_catalog import MemoryCatalog
 
 if TYPE_CHECKING:
     from cdclake.ports import Catalog

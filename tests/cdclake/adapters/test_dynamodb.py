@@ -18,7 +18,7 @@ from tests.cdclake.adapters.faults import Faults
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from cdclake.adapters.memory import ManualClock
+    from cdclake_devkit.memory import ManualClock
 
 TABLE = TableState.new("raw", "dms/shop/", "product/")
 PATH = TABLE.path

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cdclake.adapters.glue import GlueJobs
-from cdclake.adapters.memory import MemoryJobs
 from cdclake.errors import CdclakeError
 from cdclake.model.names import JOB_LOAD_INITIAL
 from cdclake.ports import JobRun, JobRunner, JobState
+from cdclake_devkit.memory import MemoryJobs
 
 STARTED = (JobState.ACTIVE, JobState.ACTIVE, JobState.SUCCEEDED)
 

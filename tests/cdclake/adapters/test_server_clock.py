@@ -13,8 +13,8 @@ import pytest
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.aws import ServerClock, machine_time
-from cdclake.adapters.memory import ManualClock
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE
+from cdclake_devkit.memory import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:
-    from cdclake.adapters.memory import ManualClock
     from cdclake.ports import StateStore
+    from cdclake_devkit.memory import ManualClock
 
 TABLE = TableState.new("raw", "dms/shop/", "product/")
 PATH = TABLE.path

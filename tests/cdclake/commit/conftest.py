@@ -10,8 +10,8 @@ from tests.builders import LakeBuilder
 from tests.cdclake.adapters.conftest import s3, store, suspended_s3, versioned_s3  # noqa: F401 - fixtures
 
 if TYPE_CHECKING:
-    from cdclake.adapters.memory import ManualClock
     from cdclake.ports import ObjectStore
+    from cdclake_devkit.memory import ManualClock
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from cdclake.adapters.memory import ManualClock, MemoryStore
 from cdclake.commit.ancestry import ancestry
 from cdclake.commit.log import ChangeLog
+from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LAYOUT, LakeBuilder
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.adapters.memory import ManualClock, MemoryStore
 from cdclake.commit.clean_up import CleanUpPlan, clean_up, has_leftovers, plan_clean_up
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import plan_rollback
 from cdclake.errors import ConfigurationError, PastRetentionError
+from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LAYOUT, LakeBuilder
 from tests.examples import examples
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.adapters.aws import ServerClock
-from cdclake.adapters.memory import ManualClock, MemoryStore
 from cdclake.commit.clean_up import plan_clean_up
 from cdclake.commit.describe import change_fields, clock_text, entry_fields
 from cdclake.commit.report import newest_changes
 from cdclake.commit.takeover import take_over
+from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LakeBuilder
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from cdclake.adapters.folder import FolderStore
-from cdclake.adapters.memory import ManualClock, MemoryStore
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.roll_forward import roll_forward
@@ -15,6 +14,7 @@ from cdclake.commit.table_files import check_files, compare, repair
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import check_files_retained, plan_rollback
 from cdclake.errors import CdclakeError
+from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LAYOUT, LakeBuilder
 from tests.conftest import COUNTS
 from tests.dying_store import PausingStore

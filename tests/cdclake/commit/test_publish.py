@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.adapters.folder import FolderStore
-from cdclake.adapters.memory import MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.commit.roll_forward import roll_forward
@@ -17,6 +16,7 @@ from cdclake.errors import BooksError, CommitConflictError, IntegrityError
 from cdclake.model.change import Books, ChangeRecord, StagedFile
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile, Snapshot
+from cdclake_devkit.memory import MemoryStore
 from tests.builders import LAYOUT, LakeBuilder, change_record
 from tests.dying_store import DiedError
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdclake.adapters.memory import ManualClock, MemoryStore
 from cdclake.commit.quarantine import changes_with_bad_rows, quarantined_files, read_bad_rows
+from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LAYOUT, LakeBuilder
 
 if TYPE_CHECKING:

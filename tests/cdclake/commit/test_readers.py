@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from cdclake.adapters.memory import ManualClock
     from cdclake.ports import ObjectStore
+    from cdclake_devkit.memory import ManualClock
 
 FILES, ROWS_PER_FILE, CHANGES = 6, 10, 3
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.adapters.memory import ManualClock, MemoryStore
 from cdclake.commit.report import newest_changes
+from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LakeBuilder
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.adapters.folder import FolderStore
-from cdclake.adapters.memory import MemoryStore
 from cdclake.errors import InputError
 from cdclake.model.change import StagedFile
 from cdclake.model.layout import LakeLayout
+from cdclake_devkit.memory import MemoryStore
 from tests.builders import LAYOUT, LakeBuilder
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.adapters.memory import ManualClock, MemoryStore
 from cdclake.commit.ancestry import content_change
 from cdclake.commit.publish import publish
 from cdclake.commit.roll_forward import roll_forward
@@ -16,6 +15,7 @@ from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import check_files_retained, plan_reapply, plan_rollback
 from cdclake.errors import CommitConflictError, ConfigurationError, LeaseLostError, PastRetentionError
 from cdclake.model.change import ChangeKind
+from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LAYOUT, LakeBuilder
 from tests.dying_store import DiedError
 from tests.examples import examples

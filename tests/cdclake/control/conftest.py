@@ -9,7 +9,7 @@ import pytest
 from tests.cdclake.control.world import World
 
 if TYPE_CHECKING:
-    from cdclake.adapters.memory import ManualClock
+    from cdclake_devkit.memory import ManualClock
 
 
 @pytest.fixture

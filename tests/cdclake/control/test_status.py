@@ -8,13 +8,13 @@ from datetime import timedelta
 
 import pytest
 
-from cdclake.adapters.memory import ManualClock
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.planned_table import Action, PlannedTable
 from cdclake.control.status import NEEDS_ACTION, Health, TableStatus, table_status
 from cdclake.errors import ConfigurationError
 from cdclake.model.change import Books
 from cdclake.model.table.state import TableState
+from cdclake_devkit.memory import ManualClock
 from tests.builders import change_record
 
 NOW = ManualClock()()

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.control.controller import DEFAULT_LIMITS, Plan, PlanInputs, execute, plan
@@ -38,12 +37,12 @@ from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
 from cdclake.ports import JobRun, JobState
 from cdclake.raw_listing import list_raw_files
+from cdclake_devkit.memory import MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
 from tests.builders import SCHEMA, change_record, ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from cdclake.adapters.memory import ManualClock
     from cdclake.control.plan.decision import Decision
     from cdclake.control.plan.packing import PackLimits
     from cdclake.control.plan.summary import Summary
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from cdclake.model.rawfiles import ListedObject
     from cdclake.model.snapshot import DataFile, Snapshot
     from cdclake.ports import Clock, ObjectStore
+    from cdclake_devkit.memory import ManualClock
 
     Rewritten = tuple[Sequence[StagedFile], Sequence[str], Sequence[DataFile]]
     """The staged files of a change, the paths that it retires, and the table's files after it."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdclake.adapters.memory import ManualClock, MemoryState, MemoryStore
 from cdclake.control.status import LATE_AFTER_MINUTES
 from cdclake.errors import CdclakeError
 from cdclake_cli.console.app import create_app
 from cdclake_cli.console.context import Console
 from cdclake_cli.console.security import FORM_FIELD, Secrets
+from cdclake_devkit.memory import ManualClock, MemoryState, MemoryStore
 from tests.cdclake_cli.console.lake import MemoryLake, fill
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from tests.builders import LakeBuilder
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from cdclake.adapters.memory import MemoryState, MemoryStore
     from cdclake.ports import Clock, ObjectStore, StateStore
+    from cdclake_devkit.memory import MemoryState, MemoryStore
 
 FIRST_CHANGE_UTC = datetime(2024, 3, 5, 10, 2, 11, tzinfo=timezone.utc)
 SCHEMA = Schema((Column("id", "bigint"), Column("customer", "string")))

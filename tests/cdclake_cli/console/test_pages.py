@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 from flask import url_for
 
-from cdclake.adapters.memory import ManualClock, MemoryState, MemoryStore
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.errors import CdclakeError, ConfigurationError
 from cdclake.model.table.name import TableName
 from cdclake_cli.errors import explain
+from cdclake_devkit.memory import ManualClock, MemoryState, MemoryStore
 from tests.cdclake_cli.console.conftest import Browser, browser_of, new_browser, plain_text
 from tests.cdclake_cli.console.lake import LONG, WRONG, GrowingTable, MemoryLake
 

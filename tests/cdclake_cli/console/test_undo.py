@@ -11,7 +11,7 @@ from tests.cdclake_cli.console.conftest import Browser, plain_text
 from tests.cdclake_cli.console.lake import ORDERS, GrowingTable, MemoryLake
 
 if TYPE_CHECKING:
-    from cdclake.adapters.memory import ManualClock
+    from cdclake_devkit.memory import ManualClock
 
 PATH = "cdclake-raw/shop/orders/"
 ROLLBACK, REAPPLY = "/tables/shop.orders/rollback", "/tables/shop.orders/reapply"

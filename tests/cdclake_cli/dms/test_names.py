@@ -6,12 +6,12 @@ from datetime import datetime, timezone
 
 import pytest
 
-from cdclake.adapters.memory import ManualClock
 from cdclake.errors import ConfigurationError
 from cdclake.model.rawfiles import file_order, is_transactions_key, split_raw_key
 from cdclake.model.table.name import TableName
 from cdclake_cli.dms.names import ChangeFileTimes, change_path, full_load_path, table_folder, transactions_key
 from cdclake_cli.dms.settings import DmsSettings, settings_from
+from cdclake_devkit.memory import ManualClock
 
 WHEN = datetime(2024, 3, 5, 10, 15, 0, 123_999, tzinfo=timezone.utc)
 NAME = TableName("shop", "orders")

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow.parquet as pq
 
-from cdclake.adapters.memory import MemoryStore
 from cdclake.model.rawfiles import RawKind, raw_files
 from cdclake_cli.dms.settings import BeforeImages, DataFormat, DmsSettings
 from cdclake_cli.sources.mysql import connection as mysql
 from cdclake_cli.sources.mysql.types import quoted_identifier
 from cdclake_cli.sources.postgres import connection as postgres
 from cdclake_cli.sources.postgres.types import TypeMapping
+from cdclake_devkit.memory import MemoryStore
 from cdclake_devkit.oracle import ChangeRow, merge
 from cdclake_devkit.replicate.mysql.source import BinlogSource
 from cdclake_devkit.replicate.postgres.log import wait_until_unused

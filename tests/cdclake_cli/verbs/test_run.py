@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdclake.adapters.memory import MemoryJobs
 from cdclake.errors import RetryableError
 from cdclake.ports import JobState
 from cdclake_cli.aws.services import Services
 from cdclake_cli.signals import exiting_on_signals
+from cdclake_devkit.memory import MemoryJobs
 
 if TYPE_CHECKING:
     from cdclake.ports import JobRun

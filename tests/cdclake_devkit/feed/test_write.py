@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from cdclake.adapters.memory import MemoryStore
 from cdclake.errors import ConfigurationError
 from cdclake.model.table.name import TableName
 from cdclake_cli.main import app
 from cdclake_devkit.feed.feed import Feed
 from cdclake_devkit.feed.options import FeedOptions
 from cdclake_devkit.feed.write import write_feed
+from cdclake_devkit.memory import MemoryStore
 
 
 class MeasuringStore(MemoryStore):

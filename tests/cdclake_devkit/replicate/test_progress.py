@@ -6,10 +6,10 @@ from datetime import datetime, timezone
 
 import pytest
 
-from cdclake.adapters.memory import MemoryStore
 from cdclake.errors import IntegrityError
 from cdclake.model.rawfiles import is_data_folder
 from cdclake_cli.sources.positions import BinlogPosition
+from cdclake_devkit.memory import MemoryStore
 from cdclake_devkit.replicate.progress import ProgressFile, ReplicationProgress
 
 NOON = datetime(2024, 3, 5, 12, 0, 0, 1000, tzinfo=timezone.utc)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.adapters.folder import FolderStore
-from cdclake.adapters.memory import MemoryStore
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
 from cdclake_cli.dms.settings import DmsSettings
 from cdclake_cli.sources.options import PASSWORD_VARIABLE
+from cdclake_devkit.memory import MemoryStore
 from cdclake_devkit.replicate import service
 from cdclake_devkit.replicate.batch import Batch
 from cdclake_devkit.replicate.progress import ProgressFile

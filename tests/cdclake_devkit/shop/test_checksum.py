@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.adapters.memory import MemoryStore
 from cdclake.errors import IntegrityError
 from cdclake.model.layout import LakeLayout
 from cdclake.model.table.name import TableName
+from cdclake_devkit.memory import MemoryStore
 from cdclake_devkit.shop.checksum import checksum, compare_checksums, read_lake
 
 COLUMNS = pa.schema(

@@ -20,7 +20,7 @@ from tests.cdclake_devkit.strict_aws.conftest import BUCKET, ONCE
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-    from cdclake.adapters.memory import ManualClock
+    from cdclake_devkit.memory import ManualClock
 
 LIFETIME_SECONDS = 900
 

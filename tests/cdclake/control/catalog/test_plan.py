@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.adapters.memory_catalog import MemoryCatalog
 from cdclake.control.catalog.plan import catalog_entry, empty_entry, live_view, plan_catalog, table_name
 from cdclake.control.catalog.sync import apply_plan
 from cdclake.errors import ConfigurationError
@@ -17,6 +16,7 @@ from cdclake.model.layout import LakeLayout
 from cdclake.model.schema import HIVE_NULL_PARTITION, Column, Schema
 from cdclake.model.snapshot import DataFile, Snapshot
 from cdclake.model.table.name import TableName
+from cdclake_devkit.memory_catalog import MemoryCatalog
 
 ORDERS = LakeLayout("lake-bucket", "lake/", TableName("shop", "Orders"))
 FOLDER = "s3://lake-bucket/lake/shop/Orders/"

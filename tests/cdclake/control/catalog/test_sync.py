@@ -11,7 +11,6 @@ import pytest
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.catalog import GlueCatalog
-from cdclake.adapters.memory_catalog import MemoryCatalog
 from cdclake.commit.publish import publish
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.catalog.plan import catalog_entry, live_view
@@ -27,6 +26,7 @@ from cdclake.model.names import JOB_PROCESS_TABLE, Sentinel
 from cdclake.model.schema import HIVE_NULL_PARTITION, Column, Schema
 from cdclake.model.snapshot import DataFile, History
 from cdclake.model.table.attributes import Attribute
+from cdclake_devkit.memory_catalog import MemoryCatalog
 from tests.builders import change_record
 from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS
 

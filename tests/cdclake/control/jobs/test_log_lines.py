@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdclake import logs
-from cdclake.adapters.memory import MemoryJobs
 from cdclake.control.controller import execute, plan
 from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL
+from cdclake_devkit.memory import MemoryJobs
 from tests.cdclake.control.world import RAW, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake.adapters.memory import ManualClock
+    from cdclake_devkit.memory import ManualClock
 
 CHANGE = "20240305-100000000.parquet"
 

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.adapters.memory import MemoryStore
 from cdclake.control.plan.discovery import discover_tables, has_raw_data
 from cdclake.errors import ConfigurationError
 from cdclake.model.table.state import TableState
+from cdclake_devkit.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

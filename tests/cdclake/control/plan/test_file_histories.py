@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.adapters.memory import ManualClock
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.model.rawfiles import file_order
+from cdclake_devkit.memory import ManualClock
 from tests.cdclake.control.world import World
 from tests.examples import examples
 

@@ -9,7 +9,7 @@ from cdclake.raw_listing import list_raw_files
 from tests.cdclake.control.world import RawBucket
 
 if TYPE_CHECKING:
-    from cdclake.adapters.memory import ManualClock
+    from cdclake_devkit.memory import ManualClock
 
 
 def test_tables_that_plan_at_the_same_time_share_one_listing_of_transaction_files(clock: ManualClock):

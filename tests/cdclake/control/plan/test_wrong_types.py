@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.adapters.dynamodb import _to_text
-from cdclake.adapters.memory import MemoryState
 from cdclake.control.status import Health, table_statuses
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
+from cdclake_devkit.memory import MemoryState
 from tests.cdclake.control.world import RAW, World
 
 if TYPE_CHECKING:

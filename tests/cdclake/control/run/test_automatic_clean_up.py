@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.adapters.memory import MemoryState
 from cdclake.commit.undo import plan_rollback
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.errors import PastRetentionError
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
+from cdclake_devkit.memory import MemoryState
 from tests.cdclake.control.world import ORDERS
 
 if TYPE_CHECKING:

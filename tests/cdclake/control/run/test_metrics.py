@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.adapters.memory import MemoryJobs
 from cdclake.control.controller import execute
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.run import metrics
@@ -15,11 +14,12 @@ from cdclake.errors import JobRunError
 from cdclake.model.change import Books, ChangeRecord
 from cdclake.model.metrics import Measure, Metric
 from cdclake.model.names import JOB_LOAD_INCREMENTAL
+from cdclake_devkit.memory import MemoryJobs
 from tests.builders import change_record
 from tests.cdclake.control.world import RAW, World
 
 if TYPE_CHECKING:
-    from cdclake.adapters.memory import ManualClock
+    from cdclake_devkit.memory import ManualClock
 
 NOW = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
 CHANGE = "20240305-100000000.parquet"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.adapters.memory import MemoryState
 from cdclake.control.jobs.arguments import parse_item
 from cdclake.control.jobs.entry import StoppedError
 from cdclake.control.run.lease import LEASE_SECONDS
@@ -24,6 +23,7 @@ from cdclake.model.change import ChangeKind
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobState
+from cdclake_devkit.memory import MemoryState
 from tests.cdclake.control.world import ORDERS, RAW, raising
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.adapters.memory import ManualClock, MemoryState
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.run.lease import RENEW_AFTER_SECONDS, Lease
@@ -17,6 +16,7 @@ from cdclake.model.change import ChangeKind
 from cdclake.model.names import JOB_PROCESS_TABLE
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
+from cdclake_devkit.memory import ManualClock, MemoryState
 from tests.builders import change_record
 from tests.cdclake.control.world import ORDERS, World
 

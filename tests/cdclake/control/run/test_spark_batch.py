@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from cdclake.adapters.memory import MemoryStore
 from cdclake.control.jobs.entry import StoppedError
 from cdclake.control.run import spark_batch
 from cdclake.control.run.spark_batch import BatchProgress, batch_key, progress_key, read_progress, run_batch
@@ -14,6 +13,7 @@ from cdclake.control.run.spark_runs import Death, batch_outcome
 from cdclake.errors import BadRowError, ConfigurationError, JobRunError
 from cdclake.model.names import JOB_LOAD_INITIAL, Argument
 from cdclake.ports import JobRun, JobState
+from cdclake_devkit.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,9 +15,9 @@ from tests.versioned_bucket import VersionedBucket
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-    from cdclake.adapters.memory import ManualClock
     from cdclake.commit.log import ChangeLog
     from cdclake.model.snapshot import Snapshot
+    from cdclake_devkit.memory import ManualClock
     from tests.cdclake.control.world import Rewritten
 
 CHANGES, CHANGES_PER_DAY = 1000, 4

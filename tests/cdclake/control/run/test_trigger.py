@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.adapters.memory import MemoryJobs, MemoryState
 from cdclake.control.run.process_table import process_table
 from cdclake.control.run.trigger import STALE_AFTER_SECONDS, TriggerOutcome, trigger_table
 from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_PROCESS_TABLE
 from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobState
+from cdclake_devkit.memory import MemoryJobs, MemoryState
 from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, raising
 
 if TYPE_CHECKING:

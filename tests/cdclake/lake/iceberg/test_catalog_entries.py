@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.adapters.memory_catalog import MemoryCatalog
 from cdclake.control.catalog.sync import sync_tables
 from cdclake.errors import ConfigurationError
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
+from cdclake_devkit.memory_catalog import MemoryCatalog
 from tests.cdclake.lake.iceberg.namesake import COLUMNS, READERS, row, with_undone_history
 from tests.cdclake.lake.over_time import TableOverTime
 

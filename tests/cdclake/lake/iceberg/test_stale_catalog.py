@@ -10,7 +10,6 @@ import pytest
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.catalog import GlueCatalog
-from cdclake.adapters.memory import MemoryJobs, MemoryMetrics, MemoryState
 from cdclake.adapters.stores import open_store
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.run.process_table import Ports, process_table
@@ -18,6 +17,7 @@ from cdclake.errors import RetryableError
 from cdclake.lake.operations.erase.erase import erase
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
+from cdclake_devkit.memory import MemoryJobs, MemoryMetrics, MemoryState
 from tests.cdclake.lake.iceberg.readers import glue_reader
 from tests.cdclake.lake.operations.erase.erasable_table import ErasableTable, objects_containing
 from tests.cdclake.lake.over_time import START, versioned_bucket

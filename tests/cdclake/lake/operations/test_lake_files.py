@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from cdclake.adapters.memory import ManualClock, MemoryState
 from cdclake.commit.table_files import compare_with_history
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.errors import IntegrityError, LakeFilesError
@@ -16,6 +15,7 @@ from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.load import load_initial
 from cdclake.model.layout import is_in_history
 from cdclake.model.table.state import TableState
+from cdclake_devkit.memory import ManualClock, MemoryState
 from tests.cdclake.lake.over_time import TableOverTime
 from tests.cdclake.lake.table import Table
 

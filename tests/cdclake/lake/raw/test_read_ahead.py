@@ -16,7 +16,6 @@ import pytest
 from pyarrow.fs import FileSystem, FileSystemHandler, LocalFileSystem, PyFileSystem
 
 from cdclake.adapters.filesystem import open_input
-from cdclake.adapters.memory import MemoryStore
 from cdclake.errors import SchemaMismatchError, UnreadableFileError
 from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
 from cdclake.lake.raw import parquet, read_ahead
@@ -28,6 +27,7 @@ from cdclake.model.rawfiles import ListedObject, parse_raw_file
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
+from cdclake_devkit.memory import MemoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from cdclake.adapters.memory import ManualClock, MemoryState
 from cdclake.lake.operations.export import export_table
 from cdclake.lake.read.change_feed import read_changes
 from cdclake.lake.read.dataframe import read_table
 from cdclake.lake.read.diff import read_diff
 from cdclake.lake_table import LakeTable
 from cdclake.model.table.attributes import Attribute
+from cdclake_devkit.memory import ManualClock, MemoryState
 from tests.cdclake.lake.over_time import TABLE, TableOverTime, digest
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 INSERT = """
 import sys
 from datetime import datetime, timezone
-from cdclake.adapters.memory import MemoryState
+from cdclake_devkit.memory import MemoryState
 from cdclake.lake_table import LakeTable
 
 clock = lambda: datetime.now(timezone.utc)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 import pytest
 
-from cdclake.adapters.memory import MemoryStore
 from cdclake.commit.log import ChangeLog
 from cdclake.lake.operations.load import load_incremental
 from cdclake.lake.storage.object_io import StoreIO
+from cdclake_devkit.memory import MemoryStore
 from tests.cdclake.lake.over_time import TableOverTime
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.adapters.memory import MemoryStore
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
 from cdclake_cli.dms.settings import ParallelLoad
 from cdclake_cli.sources.mysql.connection import ConnectionOptions, connect
 from cdclake_cli.sources.positions import BinlogPosition
+from cdclake_devkit.memory import MemoryStore
 from tests.builders import eventually
 from tests.cdclake_cli.sources.source_database import WITH_KEYS, MariadbDatabase
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import psycopg2
 import pytest
 
-from cdclake.adapters.memory import MemoryStore
 from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
 from cdclake_cli.sources.positions import WalPosition
 from cdclake_cli.sources.postgres import connection as module
 from cdclake_cli.sources.postgres.connection import ConnectionOptions, connect, query, source_error
 from cdclake_cli.sources.postgres.snapshot import end_of_wal
+from cdclake_devkit.memory import MemoryStore
 from cdclake_devkit.replicate.postgres.source import WalSource
 from cdclake_devkit.replicate.progress import ProgressFile
 from cdclake_devkit.shop.postgresql import PrivatePostgresql

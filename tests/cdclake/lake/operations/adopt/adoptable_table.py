@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import lake_filesystem
-from cdclake.adapters.memory import ManualClock, MemoryState
 from cdclake.adapters.stores import open_store
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.lake.operations.adopt.adopt import Adoption, AdoptionSource, plan_adoption
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
+from cdclake_devkit.memory import ManualClock, MemoryState
 from tests.cdclake.lake.table import RAW_PREFIX, Table
 
 if TYPE_CHECKING:

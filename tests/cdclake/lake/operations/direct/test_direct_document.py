@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdclake.adapters.memory import MemoryState
 from cdclake.lake_table import LakeTable
+from cdclake_devkit.memory import MemoryState
 from tests import ROOT
 
 if TYPE_CHECKING:

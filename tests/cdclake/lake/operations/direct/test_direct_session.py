@@ -13,9 +13,9 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from cdclake.adapters.memory import ManualClock, MemoryState
 from cdclake.errors import ConfigurationError, LeaseHeldError, RefusedChangeError, UnknownTableError
 from cdclake.lake_table import LakeTable, UndoResult
+from cdclake_devkit.memory import ManualClock, MemoryState
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.adapters.memory import JobStart, ManualClock, MemoryJobs, MemoryState, MemoryStore
 from cdclake.errors import JobRunError
 from cdclake.model.table.state import TableState
 from cdclake.ports import JobRun, JobState
+from cdclake_devkit.memory import JobStart, ManualClock, MemoryJobs, MemoryState, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

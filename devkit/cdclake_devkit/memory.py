@@ -1,4 +1,4 @@
-"""The ports in memory, for tests and experiments. Safe to share between threads."""
+"""The ports of `cdclake` in memory, for tests and experiments. Safe to share between threads."""
 
 from __future__ import annotations
 
