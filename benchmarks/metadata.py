@@ -37,7 +37,8 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.concurrency import in_parallel
 from cdclake.lake.storage.iceberg_manifests import ManifestWriting
-from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.change.books import Books
+from cdclake.model.change.record import ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.iceberg.field_ids import FieldIds
 from cdclake.model.iceberg.table import IcebergFiles, Readers
 from cdclake.model.layout import LakeLayout

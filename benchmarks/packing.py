@@ -31,7 +31,8 @@ from cdclake.control.jobs.arguments import parse_item, parse_paths
 from cdclake.control.plan.packing import PackLimits
 from cdclake.control.run.process_table import Ports, process_tables
 from cdclake.control.run.spark_batch import run_batch
-from cdclake.model.change import Books, ChangeKind, ChangeRecord
+from cdclake.model.change.books import Books
+from cdclake.model.change.record import ChangeKind, ChangeRecord
 from cdclake.model.due_files import begin_after, mark_applied, pending_changes
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument

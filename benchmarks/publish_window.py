@@ -20,7 +20,8 @@ from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
-from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.change.books import Books
+from cdclake.model.change.record import ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.layout import LakeLayout
 from cdclake.model.table.name import TableName
 

@@ -29,7 +29,8 @@ from cdclake.lake.operations.job import relative_file
 from cdclake.lake.operations.load import load_incremental, load_initial
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.lake.spark.in_process import InProcessBackend
-from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.change.books import Books
+from cdclake.model.change.record import ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Sentinel
 from cdclake.model.schema import Column, Schema

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Callable
 
 from cdclake.commit.ancestry import next_to_reapply
 from cdclake.commit.describe import action_text, change_fields, state_text, undo_facts, undone_records
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake_cli.confirm import DRY_RUN, author, confirm, warn_of_catalog_error
 from cdclake_cli.printing.change_columns import LIST_COLUMNS
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, output_for, progress
@@ -15,7 +15,7 @@ from cdclake_cli.printing.output import OutputColumn, OutputFormat, output_for, 
 if TYPE_CHECKING:
     from cdclake.commit.undo import UndoPlan
     from cdclake.control.admin.table_admin import RegisteredTable
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
     from cdclake_cli.printing.output import Output
     from cdclake_cli.target import Target
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from cdclake.lake.operations.direct.apply import ReadInput
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
     from cdclake.model.snapshot import Snapshot
     from cdclake.ports import Catalog, Clock, StateStore
 

@@ -14,7 +14,7 @@ from typer.main import get_command
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.names import STATE_TABLE
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState

@@ -12,7 +12,7 @@ from cdclake.control.controller import Plan
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.planned_table import Action, PlannedTable
 from cdclake.errors import BadRowError, ConfigurationError, JobRunError
-from cdclake.model.change import PHASES
+from cdclake.model.change.record import PHASES
 from cdclake.model.drift import ColumnDrift
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute

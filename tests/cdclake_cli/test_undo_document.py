@@ -6,7 +6,7 @@ import boto3
 
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake_cli.target import Target

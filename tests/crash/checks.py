@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from cdclake.control.run.item_sync import is_emptied, lake_attributes
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.layout import HISTORY, is_in_history, is_in_iceberg
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.versions import DELETED, OPERATION

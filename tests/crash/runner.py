@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from cdclake.commit.clean_up import CleanUpPlan
     from cdclake.control.run.process_table import TableReport
     from cdclake.lake.operations.direct.apply import DirectResult
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
     from cdclake.ports import Clock, JobRun, ObjectStore
     from tests.crash.connectors import Connector
 

@@ -8,7 +8,7 @@ from functools import partial
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.iceberg.table import Readers
 from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.oracle import merge

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.errors import CdclakeError
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from tests.conftest import COUNTS
 from tests.crash import checks
 from tests.crash.faults import Fault, Injector, Point

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.table.attributes import Attribute
 from tests.e2e.fleet import Fleet
 

@@ -9,7 +9,7 @@ from flask import Blueprint, render_template
 from cdclake.commit.describe import clock_text, effect_text
 from cdclake.commit.quarantine import changes_with_bad_rows, read_bad_rows
 from cdclake.errors import UnknownTableError
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake_cli.console.addresses import table_of
 from cdclake_cli.console.charts import shares
 from cdclake_cli.console.context import current_console

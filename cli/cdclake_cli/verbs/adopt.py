@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from cdclake.control.admin.table_admin import RegisteredTable
     from cdclake.lake.operations.adopt.adopt import Adoption
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
     from cdclake_cli.printing.output import Output
 
 _MOST_FILES = 20

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from cdclake.commit.describe import clock_text, effect_text, entry_fields, state_text
 from cdclake.errors import ConfigurationError
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.times import display_utc
 from cdclake_cli.known_table import known_log
 from cdclake_cli.options import TableArgument, with_target
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from cdclake.commit.log import ChangeLog
     from cdclake.commit.report import LogReport
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
     from cdclake_cli.printing.output import Output
 
 _DEFAULT_LAST = 30

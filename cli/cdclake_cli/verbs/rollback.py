@@ -14,7 +14,7 @@ from cdclake_cli.undo import carry_out
 
 if TYPE_CHECKING:
     from cdclake.control.admin.table_admin import RegisteredTable
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
 
 
 @with_target

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.commit.describe import MAX_LISTED, first_of
 from cdclake.control.jobs.entry import error_line
-from cdclake.model.change import PHASES
+from cdclake.model.change.record import PHASES
 from cdclake.model.names import DRIFT_SEPARATOR
 from cdclake_cli.options import TablesOption, table_names, with_target
 from cdclake_cli.printing.change_columns import STEP_COLUMNS, step_record

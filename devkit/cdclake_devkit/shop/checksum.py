@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 
 from cdclake.errors import IntegrityError
 from cdclake.model import position
-from cdclake.model.schema import HIVE_NULL_PARTITION, OP_COLUMN
+from cdclake.model.partition_folder import HIVE_NULL_PARTITION
+from cdclake.model.schema import OP_COLUMN
 from cdclake_devkit.shop.data import TIMESTAMP_COLUMN
 
 if TYPE_CHECKING:

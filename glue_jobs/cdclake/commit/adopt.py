@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.commit.table_files import compare
 from cdclake.errors import ConfigurationError, LakeFilesError
-from cdclake.model.change import Books, ChangeKind, ChangeRecord
+from cdclake.model.change.books import Books
+from cdclake.model.change.record import ChangeKind, ChangeRecord
 
 if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog

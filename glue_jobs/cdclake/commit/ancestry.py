@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cdclake.commit.log import ChangeLog
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
 
 
 def content_change(log: ChangeLog, change: int) -> int:

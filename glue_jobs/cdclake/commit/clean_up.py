@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cdclake.commit.iceberg import expire_snapshots, list_iceberg
 from cdclake.commit.publish import KeepAlive, no_lease
 from cdclake.concurrency import in_parallel
-from cdclake.model.change import ChangeKind, ChangeRecord
+from cdclake.model.change.record import ChangeKind, ChangeRecord
 from cdclake.model.layout import CHANGE_DIGITS, LakeLayout, is_in_iceberg
 
 if TYPE_CHECKING:

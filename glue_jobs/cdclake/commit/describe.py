@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.names import DRIFT_SEPARATOR
 from cdclake.model.times import display_stored, display_utc
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
     from cdclake.commit.report import LogEntry
     from cdclake.commit.undo import UndoPlan
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table.name import TableName
 

@@ -15,7 +15,8 @@ from cdclake.commit.clean_up import DELETE_BATCH_KEYS, orphaned_quarantine
 from cdclake.commit.iceberg import list_iceberg
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.errors import CommitConflictError
-from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.change.books import Books
+from cdclake.model.change.record import ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.due_files import remember_applied
 from cdclake.model.layout import CHANGE_DIGITS, is_in_iceberg
 from cdclake.model.snapshot import Snapshot

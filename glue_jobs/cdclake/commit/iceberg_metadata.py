@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from cdclake.errors import IntegrityError
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.iceberg.field_ids import iceberg_type, is_promoted
 from cdclake.model.layout import is_in_history
 from cdclake.model.position import COLUMN as POSITION
@@ -22,7 +22,7 @@ from cdclake.model.schema import INTEGER_TYPES, OP_COLUMN, Column
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
     from cdclake.model.iceberg.table import IcebergFiles
     from cdclake.model.snapshot import Snapshot
 

@@ -11,7 +11,7 @@ from cdclake import logs
 from cdclake.commit.storable import require_storable
 from cdclake.concurrency import in_parallel
 from cdclake.errors import CommitConflictError, ConfigurationError, IntegrityError, LeaseLostError, PastRetentionError
-from cdclake.model.change import ChangeRecord
+from cdclake.model.change.record import ChangeRecord
 from cdclake.model.layout import HISTORY_SUFFIX
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.attributes import Attribute

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from cdclake.commit.log import ChangeLog
-    from cdclake.model.change import ChangeRecord, StagedFile
+    from cdclake.model.change.record import ChangeRecord, StagedFile
     from cdclake.model.snapshot import Snapshot
 
 FENCE_SECONDS = 1

@@ -8,13 +8,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.ancestry import ancestry
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cdclake.commit.log import ChangeLog
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
 """Of a file that is read, because it is read into memory as a whole."""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from cdclake.commit.log import ChangeLog
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Callable
 
 from cdclake.errors import InputError
 from cdclake.model.layout import HISTORY
-from cdclake.model.schema import parse_partition_folder
+from cdclake.model.partition_folder import parse_partition_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from cdclake.model.change import StagedFile
+    from cdclake.model.change.record import StagedFile
     from cdclake.model.layout import LakeLayout
     from cdclake.ports import ObjectStore
 

@@ -11,14 +11,14 @@ from cdclake.commit.log import has_namesake, require_place_of_table
 from cdclake.commit.publish import Fence, KeepAlive, no_lease
 from cdclake.concurrency import in_parallel
 from cdclake.errors import LakeFilesError
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.layout import is_in_history, is_in_iceberg
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from cdclake.commit.log import ChangeLog
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
     from cdclake.model.layout import LakeLayout
     from cdclake.model.rawfiles import ListedObject
     from cdclake.model.snapshot import DataFile, Snapshot

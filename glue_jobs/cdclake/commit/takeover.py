@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.errors import CommitConflictError
-from cdclake.model.change import Books, ChangeKind, ChangeRecord
+from cdclake.model.change.books import Books
+from cdclake.model.change.record import ChangeKind, ChangeRecord
 
 if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog

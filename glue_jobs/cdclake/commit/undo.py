@@ -15,7 +15,8 @@ from cdclake.commit.ancestry import content_change, next_to_reapply, parent
 from cdclake.commit.log import require_place_of_history
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.errors import ConfigurationError, PastRetentionError
-from cdclake.model.change import Books, ChangeKind, ChangeRecord
+from cdclake.model.change.books import Books
+from cdclake.model.change.record import ChangeKind, ChangeRecord
 from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
     from cdclake.control.plan.decision import Decision
     from cdclake.control.plan.planned_table import PlannedTable
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
     from cdclake.model.table.name import TableName
     from cdclake.model.table.state import TableState
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import MAX_S3_KEY_BYTES
-from cdclake.model.schema import partition_folder
+from cdclake.model.partition_folder import partition_folder
 from cdclake.model.table.name import TableName
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import pytest
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.catalog import GlueCatalog
 from cdclake.model.catalog import CatalogPartition, CatalogTable, Statistics
-from cdclake.model.schema import HIVE_NULL_PARTITION, Column
+from cdclake.model.partition_folder import HIVE_NULL_PARTITION
+from cdclake.model.schema import Column
 from cdclake_devkit.memory_catalog import MemoryCatalog
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tests.builders import LAYOUT, LakeBuilder
 if TYPE_CHECKING:
     import pytest
 
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
 
 
 class ReadRecords(MemoryStore):

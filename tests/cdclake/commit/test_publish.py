@@ -13,7 +13,8 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.errors import BooksError, CommitConflictError, IntegrityError
-from cdclake.model.change import Books, ChangeRecord, StagedFile
+from cdclake.model.change.books import Books
+from cdclake.model.change.record import ChangeRecord, StagedFile
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile, Snapshot
 from cdclake_devkit.memory import MemoryStore

@@ -13,7 +13,7 @@ from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LAYOUT, LakeBuilder
 
 if TYPE_CHECKING:
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
 
 
 @pytest.fixture

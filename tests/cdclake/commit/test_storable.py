@@ -8,7 +8,7 @@ import pytest
 
 from cdclake.adapters.folder import FolderStore
 from cdclake.errors import InputError
-from cdclake.model.change import StagedFile
+from cdclake.model.change.record import StagedFile
 from cdclake.model.layout import LakeLayout
 from cdclake_devkit.memory import MemoryStore
 from tests.builders import LAYOUT, LakeBuilder

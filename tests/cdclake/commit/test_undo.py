@@ -14,14 +14,14 @@ from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import check_files_retained, plan_reapply, plan_rollback
 from cdclake.errors import CommitConflictError, ConfigurationError, LeaseLostError, PastRetentionError
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LAYOUT, LakeBuilder
 from tests.dying_store import DiedError
 from tests.examples import examples
 
 if TYPE_CHECKING:
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
 
 
 def first_files(record: ChangeRecord, count: int = 1) -> list[str]:

@@ -12,7 +12,7 @@ from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.planned_table import Action, PlannedTable
 from cdclake.control.status import NEEDS_ACTION, Health, TableStatus, table_status
 from cdclake.errors import ConfigurationError
-from cdclake.model.change import Books
+from cdclake.model.change.books import Books
 from cdclake.model.table.state import TableState
 from cdclake_devkit.memory import ManualClock
 from tests.builders import change_record

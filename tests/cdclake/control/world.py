@@ -19,7 +19,7 @@ from cdclake.control.plan.planned_table import Action
 from cdclake.control.run.process_table import BatchReport, Ports, TableReport, process_table, process_tables
 from cdclake.control.run.spark_batch import file_note, report_failure, run_batch
 from cdclake.errors import CdclakeError
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.due_files import (
     begin_after,
     covered_by_full_load,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from cdclake.control.plan.decision import Decision
     from cdclake.control.plan.packing import PackLimits
     from cdclake.control.plan.summary import Summary
-    from cdclake.model.change import StagedFile
+    from cdclake.model.change.record import StagedFile
     from cdclake.model.rawfiles import ListedObject
     from cdclake.model.snapshot import DataFile, Snapshot
     from cdclake.ports import Clock, ObjectStore

@@ -29,9 +29,9 @@ from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.types import TIMESTAMP
 from cdclake.model.layout import LakeLayout
+from cdclake.model.partition_folder import HIVE_NULL_PARTITION
 from cdclake.model.position import ARRIVED, position
 from cdclake.model.rawfiles import ListedObject, parse_raw_file
-from cdclake.model.schema import HIVE_NULL_PARTITION
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
 from cdclake_devkit.oracle import ChangeRow, LakeRow

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 import pytest
 
 from cdclake.errors import BooksError
-from cdclake.model.change import Books
+from cdclake.model.change.books import Books
 
 GOOD = Books(
     read_insert=5,

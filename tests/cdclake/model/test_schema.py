@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.schema import Column, Schema, parse_columns, parse_type, partition_folder
+from cdclake.model.partition_folder import partition_folder
+from cdclake.model.schema import Column, Schema, parse_columns, parse_type
 
 
 def test_a_schema_attribute_is_read_in_order_with_normalized_types() -> None:

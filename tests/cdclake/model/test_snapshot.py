@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Union
 import pytest
 
 from cdclake.errors import ConfigurationError, IntegrityError
-from cdclake.model.change import ChangeRecord, StagedFile
+from cdclake.model.change.record import ChangeRecord, StagedFile
 from cdclake.model.drift import ColumnDrift
 from cdclake.model.iceberg.field_ids import FieldIds
 from cdclake.model.iceberg.table import IcebergFiles, Manifest

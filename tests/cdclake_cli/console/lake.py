@@ -15,7 +15,7 @@ from cdclake.control.admin.installation import Installation
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.controller import PlanInputs
 from cdclake.control.plan.open_findings import OpenFindings
-from cdclake.model.change import ChangeKind, ChangeRecord
+from cdclake.model.change.record import ChangeKind, ChangeRecord
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table.name import TableName
 from tests.builders import LakeBuilder

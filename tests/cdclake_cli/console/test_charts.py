@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.commit.report import LogEntry
-from cdclake.model.change import Books
+from cdclake.model.change.books import Books
 from cdclake_cli.console.charts import HEIGHT, MIN_SLOTS, SLOT_WIDTH, axis_top, change_charts, shares
 from cdclake_cli.console.text import breakable, bytes_text, seconds_text
 from tests.builders import change_record

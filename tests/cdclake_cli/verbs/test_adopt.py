@@ -13,7 +13,7 @@ from moto.server import ThreadedMotoServer
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.names import STATE_TABLE
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName

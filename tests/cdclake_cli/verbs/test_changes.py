@@ -5,7 +5,7 @@ import json
 import boto3
 import pytest
 
-from cdclake.model.change import ChangeKind, ChangeRecord
+from cdclake.model.change.record import ChangeKind, ChangeRecord
 from cdclake.model.drift import ColumnDrift
 from cdclake.model.table.name import TableName
 from cdclake_cli.target import Target

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from cdclake.commit.log import ChangeLog
     from cdclake.control.catalog.sync import OpenCatalog
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table.state import TableState
     from cdclake.ports import Clock, StateStore

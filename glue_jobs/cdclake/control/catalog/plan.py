@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from cdclake.errors import ConfigurationError
 from cdclake.model import position
 from cdclake.model.catalog import CatalogEntry, CatalogPartition, CatalogTable, Statistics
-from cdclake.model.schema import HIVE_NULL_PARTITION, OP_COLUMN, Column
+from cdclake.model.partition_folder import HIVE_NULL_PARTITION
+from cdclake.model.schema import OP_COLUMN, Column
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.versions import OWN_COLUMNS
 

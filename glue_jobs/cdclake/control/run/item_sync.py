@@ -12,7 +12,7 @@ from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.loaded_files import LoadedFiles
 from cdclake.control.plan.open_findings import OpenFindings, can_empty_quarantine
 from cdclake.errors import IntegrityError
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.names import Sentinel
 from cdclake.model.snapshot import LakeKeys
 from cdclake.model.table.attributes import Attribute, attributes_that

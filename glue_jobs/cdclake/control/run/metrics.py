@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from cdclake.control.plan.decision import Decision
     from cdclake.control.plan.summary import TableResult
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
 
 
 def lag_seconds(decision: Decision, now: datetime) -> float:

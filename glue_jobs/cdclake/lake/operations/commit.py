@@ -14,7 +14,8 @@ from cdclake.commit.storable import require_storable
 from cdclake.errors import InputError
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.storage.reader import lake_file, parquet_file
-from cdclake.model.change import Books, ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.change.books import Books
+from cdclake.model.change.record import ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.layout import HISTORY, is_in_iceberg
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import file_and_row

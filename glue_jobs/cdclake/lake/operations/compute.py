@@ -37,7 +37,7 @@ from cdclake.lake.storage.key_ranges import without_key_ranges
 from cdclake.lake.storage.keys import secret_id
 from cdclake.lake.storage.partitions import convert_partition
 from cdclake.lake.storage.shape import TableShape
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.drift import drift_text
 from cdclake.model.position import GREATEST_SEQUENCE, sequence_begin
 from cdclake.model.rawfiles import RawKind, file_order
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from cdclake.lake.raw.reader import Inspection
     from cdclake.lake.raw.rows import Slice
     from cdclake.lake.spark.backend import Backend
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
     from cdclake.model.drift import ColumnDrift
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.schema import Schema

@@ -24,7 +24,7 @@ from cdclake.errors import ConfigurationError, IntegrityError, naming_full_disk
 from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.model.layout import CONTROL_FOLDER, ICEBERG
-from cdclake.model.schema import partition_folder
+from cdclake.model.partition_folder import partition_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,10 +25,10 @@ from cdclake.lake.operations.compute import (
     table_shape,
 )
 from cdclake.lake.operations.history import base_schema
-from cdclake.lake.operations.lost_changes import require_applied_changes
+from cdclake.lake.operations.outdated_full_load import require_applied_changes
 from cdclake.lake.operations.untyped_columns import with_types
 from cdclake.lake.raw.first_lines import require_shared_columns
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.drift import incremental_drift, reload_drift
 from cdclake.model.due_files import (
     begin_after,

@@ -15,7 +15,7 @@ from cdclake.lake.operations.corrected_rows import require_corrected
 from cdclake.lake.operations.history import last_full_load_utc
 from cdclake.lake.raw.rows import Slice
 from cdclake.lake.spark.in_process import InProcessBackend
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.due_files import with_identities
 from cdclake.model.rawfiles import file_order
 from cdclake.raw_listing import list_raw_files

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake.model.change import Phase
+    from cdclake.model.change.record import Phase
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSEEN, UNSENT, comparab
 from cdclake.lake.storage.shape import ENCODED_TEXT
 from cdclake.lake.storage.types import from_arrow, to_arrow
 from cdclake.model.direct import ORDERING
+from cdclake.model.partition_folder import HIVE_NULL_PARTITION
 from cdclake.model.position import (
     ARRIVED,
     DEPARTED,
@@ -32,7 +33,7 @@ from cdclake.model.position import (
 )
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.rawfiles import RawFile, RawKind, read_time
-from cdclake.model.schema import BEFORE_PREFIX, DELETE, HIVE_NULL_PARTITION, INSERT, OP_COLUMN, UPDATE, Column
+from cdclake.model.schema import BEFORE_PREFIX, DELETE, INSERT, OP_COLUMN, UPDATE, Column
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import IMMEDIATE
 

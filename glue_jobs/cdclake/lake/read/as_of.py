@@ -19,7 +19,7 @@ from cdclake.model.times import display_utc
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cdclake.model.change import StagedFile
+    from cdclake.model.change.record import StagedFile
     from cdclake.model.snapshot import DataFile
     from cdclake.ports import ObjectStore
 

@@ -23,7 +23,7 @@ from cdclake.errors import (
     LeaseLostError,
     RefusedChangeError,
 )
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL
 from cdclake.model.table.attributes import Attribute

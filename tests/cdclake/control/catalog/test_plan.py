@@ -13,7 +13,8 @@ from cdclake.control.catalog.sync import apply_plan
 from cdclake.errors import ConfigurationError
 from cdclake.model.catalog import CatalogEntry, CatalogName, CatalogPartition, CatalogTable, Statistics
 from cdclake.model.layout import LakeLayout
-from cdclake.model.schema import HIVE_NULL_PARTITION, Column, Schema
+from cdclake.model.partition_folder import HIVE_NULL_PARTITION
+from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile, Snapshot
 from cdclake.model.table.name import TableName
 from cdclake_devkit.memory_catalog import MemoryCatalog

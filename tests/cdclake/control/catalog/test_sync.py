@@ -19,11 +19,13 @@ from cdclake.control.jobs.entry import StoppedError
 from cdclake.control.run.process_table import process_table
 from cdclake.errors import LakeFilesError, RetryableError
 from cdclake.model.catalog import CatalogName, CatalogTable, Statistics
-from cdclake.model.change import Books, StagedFile
+from cdclake.model.change.books import Books
+from cdclake.model.change.record import StagedFile
 from cdclake.model.layout import HISTORY
 from cdclake.model.metrics import Measure
 from cdclake.model.names import JOB_PROCESS_TABLE, Sentinel
-from cdclake.model.schema import HIVE_NULL_PARTITION, Column, Schema
+from cdclake.model.partition_folder import HIVE_NULL_PARTITION
+from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile, History
 from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.memory_catalog import MemoryCatalog

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cdclake.control.plan.open_findings import MAX_DRIFT_TEXTS, OpenFindings, can_empty_quarantine
-from cdclake.model.change import Books, ChangeKind
+from cdclake.model.change.books import Books
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.drift import ColumnDrift
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import SchemaPolicy

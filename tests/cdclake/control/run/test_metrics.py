@@ -11,7 +11,7 @@ from cdclake.control.controller import execute
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.run import metrics
 from cdclake.errors import JobRunError
-from cdclake.model.change import Books, ChangeRecord
+from cdclake.model.change.books import Books
 from cdclake.model.metrics import Measure, Metric
 from cdclake.model.names import JOB_LOAD_INCREMENTAL
 from cdclake_devkit.memory import MemoryJobs
@@ -19,6 +19,7 @@ from tests.builders import change_record
 from tests.cdclake.control.world import RAW, World
 
 if TYPE_CHECKING:
+    from cdclake.model.change.record import ChangeRecord
     from cdclake_devkit.memory import ManualClock
 
 NOW = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)

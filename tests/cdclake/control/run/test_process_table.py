@@ -19,7 +19,7 @@ from cdclake.errors import (
     UnknownTableError,
     UnreadableFileError,
 )
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobState

@@ -12,7 +12,7 @@ from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.run.lease import RENEW_AFTER_SECONDS, Lease
 from cdclake.control.status import Health, table_statuses
 from cdclake.errors import CommitConflictError, ConfigurationError, LeaseLostError
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.names import JOB_PROCESS_TABLE
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from cdclake.adapters.s3 import S3Store
-from cdclake.model.change import StagedFile
+from cdclake.model.change.record import StagedFile
 from cdclake.model.snapshot import DataFile
 from tests.cdclake.control.world import LAKE, World
 from tests.versioned_bucket import VersionedBucket

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.schema import HIVE_NULL_PARTITION
+from cdclake.model.partition_folder import HIVE_NULL_PARTITION
 from tests.cdclake.lake.table import Table
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from cdclake.commit.quarantine import quarantined_files
 from cdclake.errors import BadRowError, InputError, UnsentValueError
 from cdclake.lake.operations.release import release
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from tests.cdclake.lake.over_time import START, TableOverTime
 from tests.cdclake.lake.scd2.versions import version_rows
 

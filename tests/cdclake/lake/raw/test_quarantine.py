@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.errors import BadRowError
-from cdclake.model.change import Books
+from cdclake.model.change.books import Books
 from tests.cdclake.lake.table import Table
 
 if TYPE_CHECKING:

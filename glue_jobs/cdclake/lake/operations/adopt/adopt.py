@@ -23,7 +23,8 @@ from cdclake.lake.storage.partitions import partition_column, partition_text
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.due_files import begin_after, pending_changes
 from cdclake.model.names import Sentinel
-from cdclake.model.schema import UNTYPED, Column, Schema, partition_folder
+from cdclake.model.partition_folder import partition_folder
+from cdclake.model.schema import UNTYPED, Column, Schema
 from cdclake.model.snapshot import DataFile, Snapshot
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState

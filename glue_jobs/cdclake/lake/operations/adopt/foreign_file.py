@@ -16,8 +16,9 @@ from cdclake.lake.raw.reader import is_reserved
 from cdclake.lake.storage.reader import open_parquet
 from cdclake.lake.storage.types import from_arrow, to_arrow
 from cdclake.model.layout import LakeLayout
+from cdclake.model.partition_folder import parse_partition_folder
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.schema import OP_COLUMN, UNTYPED, Column, Schema, parse_partition_folder
+from cdclake.model.schema import OP_COLUMN, UNTYPED, Column, Schema
 from cdclake.model.type_widening import merge_schemas
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from cdclake.lake.operations.direct.input_columns import infer_schema, input_col
 from cdclake.lake.operations.direct.input_tables import is_empty_input
 from cdclake.lake.operations.direct.prepare import PrepareRequest, prepare
 from cdclake.lake.raw.rows import Slice
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.direct import call_stamp, direct_file
 from cdclake.model.due_files import begin_after
 from cdclake.model.position import file_and_row

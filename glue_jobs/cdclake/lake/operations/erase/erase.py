@@ -25,7 +25,7 @@ from cdclake.errors import ConfigurationError
 from cdclake.lake.operations.erase import data_files, foreign_files, manifests, quarantine, raw_files
 from cdclake.lake.operations.erase.raw_files import RawMatches
 from cdclake.lake.storage.keys import keyed_hashes, secret_id
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.rawfiles import file_order
 from cdclake.model.snapshot import ErasedKeys
 

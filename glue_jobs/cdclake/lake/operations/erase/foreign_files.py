@@ -18,7 +18,7 @@ from cdclake.lake.raw.cast import cast_column
 from cdclake.lake.storage.keys import key_of, matches
 from cdclake.lake.storage.reader import damage_reported, parquet_file
 from cdclake.lake.storage.shape import TableShape
-from cdclake.model.schema import parse_partition_folder
+from cdclake.model.partition_folder import parse_partition_folder
 
 if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog

@@ -25,7 +25,7 @@ from tests.cdclake.lake.table import RAW_PREFIX, Table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cdclake.model.change import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord
 
 RAW_PATH = f"raw/{RAW_PREFIX}"
 APPLIED = "20240305-090000000.parquet"

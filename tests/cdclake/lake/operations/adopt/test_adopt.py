@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from cdclake.errors import ConfigurationError
 from cdclake.lake.spark.spark_backend import SparkBackend
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.oracle import merge
 from tests.cdclake.lake.operations.adopt.adoptable_table import APPLIED, RAW_PATH, AdoptableTable

@@ -22,7 +22,7 @@ from cdclake.errors import (
 )
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.storage.keys import row_keys
-from cdclake.model.schema import parse_partition_folder, partition_folder
+from cdclake.model.partition_folder import parse_partition_folder, partition_folder
 from cdclake.model.snapshot import LakeKeys
 from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.oracle import merge

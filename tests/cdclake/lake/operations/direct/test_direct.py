@@ -12,7 +12,7 @@ import pytest
 from cdclake.errors import CdclakeError, ConfigurationError, OrderingError, RefusedChangeError
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.direct.input_tables import input_keys, input_rows, input_updates
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.rawfiles import file_order
 from tests.cdclake.lake.scd2.versions import check_newest_are_the_table, versions
 from tests.cdclake.lake.table import Table

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from cdclake.errors import RefusedChangeError
 from cdclake.lake.operations.direct.input_tables import input_keys, input_rows, input_updates
 from cdclake.lake.raw.ordering import order_values
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.position import position
 from cdclake_devkit.oracle import ChangeRow, merge
 from tests.cdclake.lake.table import Table

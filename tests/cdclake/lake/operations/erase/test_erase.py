@@ -20,7 +20,7 @@ from cdclake.errors import CdclakeError, ConfigurationError, LakeFilesError
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.erase.erase import erase, preview
 from cdclake.lake.storage.types import from_arrow
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from tests.cdclake.lake.operations.erase.erasable_table import (
     COLUMNS,
     SECRET_ID,

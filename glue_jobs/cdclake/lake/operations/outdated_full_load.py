@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cdclake.commit.ancestry import ancestry
 from cdclake.errors import RawFilesLostError
 from cdclake.lake.operations.history import last_full_load_utc
-from cdclake.model.change import ChangeKind
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.rawfiles import file_order, stamp_time
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.times import display_utc
