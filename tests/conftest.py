@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
-from functools import lru_cache
+from functools import cache, lru_cache
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from cdclake_cli.aws.java_classes import QUICK_JAVA
 from cdclake_devkit.memory import ManualClock
 from cdclake_devkit.strict_aws import strict
 from cdclake_devkit.strict_aws.s3_conditions import note_arrival
+from tests import ROOT
 from tests.in_memory import use_memory
 from tests.servers import mariadb, postgresql
 from tests.tiers import TIER, Tier, mark_by_fixtures, mark_samples, refuse_unmarked_starts, tier_of
@@ -46,7 +48,11 @@ LONGEST = (
     "test_demo.py",
     "test_erase.py",
 )
-"""Files that take long. They run first, so that neither process waits for one at the end."""
+"""Files that take long. They run first, after those on Spark, so that no process waits for one at the end."""
+SPARK_FILES = "tests/cdclake/lake on Spark"
+"""The scope of files whose tests share a Spark: it takes some ten seconds until it is fast."""
+_USES_SPARK = re.compile(r"\bspark_backend: |\b(?:spark|session): Spark(?:Context|Session)\b")
+"""How tests ask for the fixtures of `tests/cdclake/lake/conftest.py`, which start Spark once per process."""
 
 # Collecting tests makes no garbage, but hundreds of thousands of objects, which each full collection would visit.
 gc.disable()
@@ -67,7 +73,7 @@ setattr(botocore.session, "create_loader", lru_cache(create_loader))  # noqa: B0
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark each test by what it starts, leave out those of later tiers, and run the longest files first."""
+    """Mark each test by what it starts, leave out those of later tiers, and run Spark and the longest files first."""
     for item in items:
         mark_by_fixtures(item)
     mark_samples(items)
@@ -75,7 +81,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=later)
     rank = {name: number for number, name in enumerate(LONGEST)}
     items[:] = sorted(
-        (item for item in items if tier_of(item) <= TIER), key=lambda item: rank.get(item.path.name, len(rank))
+        (item for item in items if tier_of(item) <= TIER),
+        key=lambda item: (scope_of(item.nodeid) != SPARK_FILES, rank.get(item.path.name, len(rank))),
     )
 
 
@@ -86,12 +93,24 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def scope_of(nodeid: str) -> str:
+    """Tests of a scope run in one process: those of a file, those that share a Spark, and those that share stacks."""
+    file = nodeid.partition("::")[0]
+    if file.startswith("tests/infra/"):
+        return "tests/infra"
+    return SPARK_FILES if _uses_spark(file) else file
+
+
+@cache
+def _uses_spark(file: str) -> bool:
+    return file.startswith("tests/cdclake/lake/") and bool(_USES_SPARK.search((ROOT / file).read_text("utf-8")))
+
+
 class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """The tests of a file run in one process; so do all tests of the stacks, which synthesize them once."""
+    """The tests of a file run in one process, and so do files that share something slow to start."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file: str = super()._split_scope(nodeid)
-        return "tests/infra" if file.startswith("tests/infra/") else file
+        return scope_of(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
