@@ -27,7 +27,7 @@ JSON_PATH = "CDCLAKE_CRASH_JSON"
 """Environment variable: file for the summary table as JSON."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def new_environment() -> Callable[[str], AbstractContextManager[tuple[Environment, Path]]]:
     """Creates an empty environment on a kind of store, and an empty folder."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 
@@ -20,10 +21,11 @@ from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.crash.trials import try_points
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from cdclake.model.table.state import TableState
     from cdclake.ports import ObjectStore
     from cdclake_devkit.oracle import LakeRow
     from tests.crash.environments import Environment
@@ -41,19 +43,36 @@ def readers() -> str:
     return "folder"
 
 
-@pytest.fixture
-def sandbox(new_environment: NewEnvironment, readers: str) -> Iterator[Sandbox]:
-    with new_environment("folder") as (environment, folder):
-        yield Sandbox(environment, folder, readers)
+class Settled(NamedTuple):
+    """A correct lake, its expected rows, and its table's item."""
+
+    view: View
+    expected: list[LakeRow]
+    state: TableState
 
 
-@pytest.fixture
-def settled(sandbox: Sandbox) -> tuple[View, list[LakeRow]]:
-    """A correct lake, and its expected rows."""
+def settle(sandbox: Sandbox) -> Settled:
     scenario = SCENARIOS["LoadIncremental"]
     expected = scenario.prepare(sandbox)
     scenario.run(sandbox.runner())
-    return sandbox.view(), expected
+    return Settled(sandbox.view(), expected, sandbox.state())
+
+
+@pytest.fixture(scope="module")
+def settled_once(new_environment: NewEnvironment) -> Callable[[str], Settled]:
+    """Settles a table once for each kind of readers; nothing changes a view."""
+
+    @cache
+    def make(readers: str) -> Settled:
+        with new_environment("folder") as (environment, folder):
+            return settle(Sandbox(environment, folder, readers))
+
+    return make
+
+
+@pytest.fixture
+def settled(settled_once: Callable[[str], Settled], readers: str) -> Settled:
+    return settled_once(readers)
 
 
 @pytest.mark.parametrize(("fault", "is_written"), [(Fault.RAISES, False), (Fault.RESPONSE_LOST, True)])
@@ -106,8 +125,8 @@ def _without(view: View, key: str) -> View:
 
 
 @all_readers
-def test_missing_rows_are_noticed(settled: tuple[View, list[LakeRow]]) -> None:
-    view, _ = settled
+def test_missing_rows_are_noticed(settled: Settled) -> None:
+    view = settled.view
     key = LAYOUT.data_key(max(view.visible))
     with pytest.raises(AssertionError, match="readers"):
         checks.check_readers(view, _without(view, key))
@@ -117,16 +136,16 @@ def test_missing_rows_are_noticed(settled: tuple[View, list[LakeRow]]) -> None:
 
 
 @all_readers
-def test_a_truncated_file_is_noticed(settled: tuple[View, list[LakeRow]]) -> None:
-    view, _ = settled
+def test_a_truncated_file_is_noticed(settled: Settled) -> None:
+    view = settled.view
     key = LAYOUT.data_key(max(view.visible))
     with pytest.raises(Exception, match="Parquet"):
         checks.check_readers(view, View({**view.objects, key: view.objects[key][:-9]}))
 
 
 @all_readers
-def test_a_foreign_file_and_a_missing_row_are_noticed(settled: tuple[View, list[LakeRow]]) -> None:
-    view, expected = settled
+def test_a_foreign_file_and_a_missing_row_are_noticed(settled: Settled) -> None:
+    view, expected, _ = settled
     checks.check_table(view, expected)
     path = max(view.visible)
     with pytest.raises(AssertionError, match="other files than the snapshot's"):
@@ -136,16 +155,16 @@ def test_a_foreign_file_and_a_missing_row_are_noticed(settled: tuple[View, list[
 
 
 @pytest.mark.parametrize("key", [LAYOUT.staging_prefix(9, "dead") + "x", LAYOUT.snapshot_key(9, "dead")])
-def test_leftovers_of_a_clean_up_are_noticed(settled: tuple[View, list[LakeRow]], key: str) -> None:
-    view, _ = settled
+def test_leftovers_of_a_clean_up_are_noticed(settled: Settled, key: str) -> None:
+    view = settled.view
     checks.check_clean(view)
     with pytest.raises(AssertionError, match=r"staging is not empty|unneeded objects"):
         checks.check_clean(View({**view.objects, key: b""}))
 
 
 @iceberg_readers
-def test_an_iceberg_table_of_an_earlier_change_is_noticed(settled: tuple[View, list[LakeRow]]) -> None:
-    view, _ = settled
+def test_an_iceberg_table_of_an_earlier_change_is_noticed(settled: Settled) -> None:
+    view = settled.view
     checks.check_iceberg(view, is_expected=True)
     with pytest.raises(AssertionError, match="wrong readers"):
         checks.check_iceberg(view, is_expected=False)
@@ -159,9 +178,9 @@ def test_an_iceberg_table_of_an_earlier_change_is_noticed(settled: tuple[View, l
 
 
 @iceberg_readers
-def test_an_iceberg_table_of_half_a_change_is_noticed(settled: tuple[View, list[LakeRow]]) -> None:
+def test_an_iceberg_table_of_half_a_change_is_noticed(settled: Settled) -> None:
     """The metadata of the last change has the files of two changes ago."""
-    view, _ = settled
+    view = settled.view
     key = LAYOUT.iceberg_metadata_key(3)
     metadata = json.loads(view.objects[key])
     first, _, last = metadata["snapshots"]
@@ -175,8 +194,8 @@ def test_an_iceberg_table_of_half_a_change_is_noticed(settled: tuple[View, list[
 
 @iceberg_readers
 @pytest.mark.parametrize("kind", [".parquet", ".avro"])
-def test_a_lost_file_of_an_earlier_snapshot_is_noticed(settled: tuple[View, list[LakeRow]], kind: str) -> None:
-    view, _ = settled
+def test_a_lost_file_of_an_earlier_snapshot_is_noticed(settled: Settled, kind: str) -> None:
+    view = settled.view
     assert view.iceberg
     head = view.log.snapshot(3)
     assert head.iceberg
@@ -189,14 +208,15 @@ def test_a_lost_file_of_an_earlier_snapshot_is_noticed(settled: tuple[View, list
 
 
 @iceberg_readers
-def test_leftovers_and_losses_of_an_iceberg_table_are_noticed(
-    settled: tuple[View, list[LakeRow]], sandbox: Sandbox
-) -> None:
-    with pytest.raises(AssertionError, match="other files than changes need"):
-        checks.check_clean(settled[0])  # older metadata
-    sandbox.environment.age_files()
-    sandbox.runner().clean_up()
-    view = sandbox.view()
+def test_leftovers_and_losses_of_an_iceberg_table_are_noticed(new_environment: NewEnvironment, readers: str) -> None:
+    with new_environment("folder") as (environment, folder):
+        sandbox = Sandbox(environment, folder, readers)
+        settled = settle(sandbox)
+        with pytest.raises(AssertionError, match="other files than changes need"):
+            checks.check_clean(settled.view)  # older metadata
+        environment.age_files()
+        sandbox.runner().clean_up()
+        view = sandbox.view()
     checks.check_clean(view)
     for key in (LAYOUT.iceberg_data_prefix(9, "dead") + "x.parquet", LAYOUT.manifest_prefix(9, "dead") + "-m0.avro"):
         with pytest.raises(AssertionError, match="other files than changes need"):
@@ -207,8 +227,8 @@ def test_leftovers_and_losses_of_an_iceberg_table_are_noticed(
 
 
 @iceberg_readers
-def test_a_catalog_that_names_other_metadata_is_noticed(settled: tuple[View, list[LakeRow]], sandbox: Sandbox) -> None:
-    view, state = settled[0], sandbox.state()
+def test_a_catalog_that_names_other_metadata_is_noticed(settled: Settled) -> None:
+    view, _, state = settled
     layouts = {checks.TABLE: LAYOUT, checks.TABLE_HISTORY: LAYOUT.history}
     shown: dict[str, set[str] | str] = {
         name: f"s3://{LAKE}/{layout.iceberg_metadata_key(3)}" for name, layout in layouts.items()
