@@ -39,6 +39,7 @@ from tests.dying_store import Death, DiedError
 from tests.tiers import TIER, Tier
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from cdclake.model.iceberg.table import IcebergFiles
@@ -60,11 +61,24 @@ def readers(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+FILLED: dict[Path, tuple[ErasableTable, dict[int, Rows]]] = {}
+"""By the folder of a table: a copy of it, filled, and its rows as of each change."""
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("tables")
+    yield folder
+    shutil.rmtree(folder)
+    FILLED.clear()
+
+
 @pytest.fixture(params=["null", "city"])
-def table(tmp_path: Path, readers: str, request: pytest.FixtureRequest) -> ErasableTable:
-    table = ErasableTable(tmp_path, COLUMNS)
+def table(tables: Path, readers: str, request: pytest.FixtureRequest) -> Iterator[ErasableTable]:
+    table = ErasableTable(tables / f"{readers}-{request.param}", COLUMNS)
     table.item |= {"Readers": readers, "PartitionKey": request.param}
-    return table
+    yield table
+    shutil.rmtree(table.root)
 
 
 def seen(table: ErasableTable, where: str = "true") -> Rows:
@@ -102,6 +116,18 @@ def fill(table: ErasableTable) -> dict[int, Rows]:
     return states
 
 
+def fill_once(table: ErasableTable) -> dict[int, Rows]:
+    """As `fill`, but copies what an earlier test filled, to the same place: manifests contain URLs."""
+    if table.root not in FILLED:
+        states = fill(table)
+        FILLED[table.root] = copied(table, table.root.with_name(f"{table.root.name}-filled")), states
+        return states
+    kept, states = FILLED[table.root]
+    shutil.copytree(kept.root, table.root, dirs_exist_ok=True)
+    table.item, table.runs = dict(kept.item), kept.runs
+    return states
+
+
 def same(rows: Rows, expected: Rows) -> bool:
     """Whether a reader's rows are these; it may read columns in another order."""
     return [dict(sorted(one.items())) for one in rows] == [dict(sorted(one.items())) for one in expected]
@@ -111,7 +137,7 @@ def same(rows: Rows, expected: Rows) -> bool:
 def test_an_erasure_leaves_no_value_and_changes_nothing_else(
     table: ErasableTable, readers: str, request: pytest.FixtureRequest
 ) -> None:
-    states = fill(table)
+    states = fill_once(table)
     last = states[max(states)]
     before = objects_containing(table, *VALUES)
     metadata = [name for name in before if name.startswith(table.layout.iceberg_metadata_folder)]
@@ -158,7 +184,7 @@ def test_an_erasure_leaves_no_value_and_changes_nothing_else(
 @pytest.mark.sampled(test=1)
 def test_the_newest_change_follows_from_the_rewritten_manifests(table: ErasableTable) -> None:
     """The next change replaces files whose entries an erasure wrote, and files in manifests that it left alone."""
-    fill(table)
+    fill_once(table)
     table.erase(KEY)
     for number in range(3):
         table.apply(("U", row(1, "Ulm", f"again {number}")), ("U", row(15, "Kiel", f"again {number}")))
@@ -169,7 +195,7 @@ def test_the_newest_change_follows_from_the_rewritten_manifests(table: ErasableT
 @pytest.mark.sampled(test=2)
 @pytest.mark.parametrize("later", [0, 1])
 def test_what_a_switch_left_is_erased_too(table: ErasableTable, later: int) -> None:
-    fill(table)
+    fill_once(table)
     table.item["Readers"] = "folder"
     for _ in range(later + 1):
         table.apply(("U", row(2, "Bonn", "in the folder")))
@@ -253,7 +279,7 @@ def test_an_erasure_that_dies_anywhere_is_completed_and_readers_see_all_or_nothi
 
 @pytest.mark.sampled(test=1)
 def test_a_clean_up_keeps_what_earlier_changes_need_after_an_erasure(table: ErasableTable) -> None:
-    states = fill(table)
+    states = fill_once(table)
     table.erase(KEY)
     table.apply(("U", row(1, "Rom", "after")))
     present = {entry.key for entry in table.log.store.list(table.layout.iceberg_prefix)}
@@ -335,7 +361,7 @@ def test_no_snapshot_tells_about_a_file_that_is_gone(table: ErasableTable) -> No
 @pytest.mark.sampled(test=2)
 @pytest.mark.parametrize("lost", ["-snapshot.avro", "-m00001.avro"])
 def test_manifests_of_which_another_program_deleted_some_are_given_up(table: ErasableTable, lost: str) -> None:
-    states = fill(table)
+    states = fill_once(table)
     for change in (2, 3):
         (key,) = [key for key in iceberg_of(table.log.snapshot(change)).keys if key.endswith(f"run-{change}{lost}")]
         (table.lake / key).unlink()
@@ -348,6 +374,7 @@ def test_manifests_of_which_another_program_deleted_some_are_given_up(table: Era
     assert same(seen(table), without(states[1], SECRET_ID))
 
 
+@pytest.mark.sampled(test=2)
 def test_files_stay_while_the_catalog_names_them(table: ErasableTable) -> None:
     table.load([row(1), secret()])
     table.apply(("U", row(1, "Rom")))
@@ -372,6 +399,7 @@ def test_files_stay_while_the_catalog_names_them(table: ErasableTable) -> None:
     assert table.log.store.get(table.layout.erasure_key(head))
 
 
+@pytest.mark.sampled(test=2)
 def test_files_of_other_programs_are_reported(table: ErasableTable) -> None:
     table.load([row(1), secret()])
     foreign = table.layout.iceberg_metadata_folder + "00001-another-engine.metadata.json"
@@ -385,6 +413,7 @@ def test_files_of_other_programs_are_reported(table: ErasableTable) -> None:
     assert table.log.store.get(foreign) == b"{}"
 
 
+@pytest.mark.sampled(test=2)
 def test_a_dead_run_that_wrote_only_data_files_leaves_none(table: ErasableTable) -> None:
     table.load([row(1), secret()])
     log = table.log
@@ -395,6 +424,7 @@ def test_a_dead_run_that_wrote_only_data_files_leaves_none(table: ErasableTable)
     assert [record.kind.value for record in log.records(2, log.head())] == ["takeover", "erasure"]
 
 
+@pytest.mark.sampled(test=2)
 def test_all_rows_may_be_erased(table: ErasableTable) -> None:
     table.load([secret(HOME)])
     table.erase(KEY)
