@@ -7,9 +7,13 @@ from datetime import datetime, timedelta, timezone
 import boto3
 import pytest
 
+from cdclake.commit.log import ChangeLog
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
+from cdclake_devkit.memory import MemoryStore
+from tests.builders import LakeBuilder
+from tests.moto_buckets import Version, read_bucket, write_bucket
 
 PATH = "cdclake-raw/shop/store/"
 RAW_2, RAW_3 = "20240302-000000000.parquet", "20240303-000000000.parquet"
@@ -240,8 +244,17 @@ def test_an_impossible_undo_is_a_clear_error(cdclake, store, arguments, message)
 
 
 def test_a_long_rollback_lists_the_last_changes_only(cdclake, store, state):
+    saved, memory = read_bucket("cdclake-lake"), MemoryStore()  # 30 changes on moto take seconds
+    for key, (*_, newest) in saved.items():
+        if newest.content is not None:
+            memory.put(key, newest.content)
+    longer = LakeBuilder(ChangeLog(memory, store.layout))
     for _ in range(30):
-        store.change(rows=1)
+        longer.change(rows=1)
+    for entry in memory.list(""):
+        written = Version(memory.get(entry.key), {}, entry.modified_utc.replace(tzinfo=None))
+        saved[entry.key] = [*saved.get(entry.key, ()), written]
+    write_bucket("cdclake-lake", saved)
     assert "and 2 earlier changes" in cdclake("rollback", "shop.store", "--to", "1", "--dry-run").stdout
     assert TableState(state.get(PATH).item).active
 
