@@ -136,7 +136,7 @@ def check(
 
 
 @SECOND_HALF
-@examples(thorough=1_500, ci=20, test=10)
+@examples(thorough=1_500, ci=20, test=5)
 @given(fed=st.lists(feeds(max_files=3), min_size=1, max_size=2), time_column=TIME_COLUMNS, readers=READERS)
 def test_any_feed_equals_the_history_of_the_oracle(
     fed: list[dict[str, Any]], time_column: str | None, readers: list[Readers]
@@ -145,7 +145,7 @@ def test_any_feed_equals_the_history_of_the_oracle(
 
 
 @SECOND_HALF
-@examples(thorough=500, ci=15, test=5)
+@examples(thorough=500, ci=15, test=3)
 @given(
     feed=feeds(max_files=4),
     reload=feeds(max_files=2),
