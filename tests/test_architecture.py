@@ -37,8 +37,7 @@ LAYERS = {
     "cdclake.control": [["jobs"], ["catalog", "plan"], ["run"], ["admin", "controller", "status"]],
     "cdclake.lake": [
         ["limits", "memory_errors"],
-        ["storage"],
-        ["spark"],
+        ["spark", "storage"],
         ["raw"],
         ["merge"],
         ["scd2"],

@@ -16,11 +16,9 @@ class EngineLimits:
     small_change_bytes: int = 16 << 20
     """The driver itself reads up to this many bytes of raw files."""
     small_change_memory_bytes: int = 64 << 20
-    """If their rows need more memory than this, tasks read them after all."""
+    """If their rows need more memory than this, the driver sends them to tasks after all."""
     medium_change_bytes: int = 96 << 20
-    """Of a change that is merged in place, the driver reads up to this many bytes of raw files,"""
-    medium_change_memory_bytes: int = 256 << 20
-    """and up to this many bytes of rows in memory."""
+    """Of a change that is merged in place, the driver reads up to this many bytes of raw files."""
     min_read_task_bytes: int = 4 << 20
     """A task reads at least about this many bytes of raw files."""
     read_alone_bytes: int = 1 << 30
@@ -67,11 +65,11 @@ class EngineLimits:
     write_group_bytes: int = 8 << 20
     """A task of the backend writes several files if they are expected to be smaller than this together."""
 
-    job_bytes: int = 32 << 20
-    """In memory, of rows that the driver sends in one job, unless it sends a single partition: each process that runs
-    its tasks has all of them, compressed."""
+    job_bytes: int = 16 << 20
+    """Most bytes of values that a job sends to another backend, unless it sends a single partition: each process that
+    runs its tasks has all of them in memory."""
     task_data_bytes: int = 8 << 20
-    """Most compressed bytes of rows that are sent as parts of tasks."""
+    """Most bytes of values that are sent as parts of tasks."""
 
     sorted_bytes: int = 512 << 20
     """In memory. More rows to sort go to a file on disk, and come back a part at a time."""

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from cdclake.lake.merge.messages import FileKeys
 from cdclake.lake.merge.resolve import FILE_INDEX, PARTITION_ID, SOFT_DELETED
+from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
 from cdclake.lake.storage.bloom import filtered_column, row_group_filter, with_filter_hashes
 from cdclake.lake.storage.key_ranges import candidate_rows, overlapping_files
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
@@ -18,7 +19,6 @@ from cdclake.lake.storage.shape import is_deleted
 from cdclake.lake.storage.tombstones import tombstone_schema
 from cdclake.lake.storage.types import arrow_schema
 from cdclake.lake.storage.wanted_keys import WantedKeys
-from cdclake.lake.storage.wide_rows import concat
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import OP_COLUMN
 
@@ -36,28 +36,28 @@ if TYPE_CHECKING:
 
 def keys_by_file(batch: Batch[Any], *, files: Sequence[DataFile], shape: TableShape) -> Iterator[tuple[int, FileKeys]]:
     """The keys of a batch by index of each data file that may contain them."""
-    rows = with_filter_hashes(batch.rows.select([LEADING_KEY, KEY]), shape)
+    rows = with_filter_hashes(from_ipc(batch.rows).select([LEADING_KEY, KEY]), shape)
     for i, start, end in candidate_rows(rows[LEADING_KEY].combine_chunks(), files):
-        yield i, FileKeys(i, rows.slice(start, end - start))
+        yield i, FileKeys(i, to_ipc(rows.slice(start, end - start)))
 
 
 def grouped_by_file(wanted: Iterable[FileKeys]) -> Iterator[tuple[int, pa.Table]]:
     """The keys of `keys_by_file` of several batches, file by file."""
-    by_file: dict[int, list[pa.Table]] = defaultdict(list)
+    by_file: dict[int, list[bytes]] = defaultdict(list)
     for one in wanted:
         by_file[one.file].append(one.keys)
     for i, batches in by_file.items():
-        yield i, concat(batches, pa.schema([]))
+        yield i, concat_ipc(batches, pa.schema([]))
 
 
 def sorted_keys(batches: Iterable[Batch[Any]], shape: TableShape) -> pa.Table:
     """The leading keys, keys and filter hashes of batches, at least one, in one table sorted by leading key."""
-    keys = pa.concat_tables([batch.rows.select([LEADING_KEY, KEY]) for batch in batches])
+    keys = pa.concat_tables([from_ipc(batch.rows).select([LEADING_KEY, KEY]) for batch in batches])
     return with_filter_hashes(keys.take(pc.sort_indices(keys, [(LEADING_KEY, "ascending")])).combine_chunks(), shape)
 
 
 def keys_of_files(
-    indices: Iterable[int], *, keys: pa.Table, files: Mapping[int, DataFile]
+    indices: Iterable[int], *, keys: bytes, files: Mapping[int, DataFile]
 ) -> Iterator[tuple[int, pa.Table]]:
     """The keys that each data file may contain.
 
@@ -66,9 +66,9 @@ def keys_of_files(
         keys: `sorted_keys`.
         files: The data files, by index.
     """
-    chosen = list(indices)
-    for number, start, end in candidate_rows(keys[LEADING_KEY], [files[i] for i in chosen]):
-        yield chosen[number], keys.slice(start, end - start)
+    rows, chosen = from_ipc(keys), list(indices)
+    for number, start, end in candidate_rows(rows[LEADING_KEY], [files[i] for i in chosen]):
+        yield chosen[number], rows.slice(start, end - start)
 
 
 def find_existing_rows(

@@ -21,12 +21,12 @@ from cdclake.lake.merge.rewrite_plan import InsertStats, InsertTargets, files_fo
 from cdclake.lake.merge.tasks.resolution import Resolution, without_stored_rows
 from cdclake.lake.merge.tasks.route import split_by_task
 from cdclake.lake.merge.tasks.write_file import WriteResult, removed_keys, rewrite_files
+from cdclake.lake.storage.arrow_ipc import from_ipc, to_ipc
 from cdclake.lake.storage.key_ranges import overlapping_files
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, key_range, may_contain
 from cdclake.lake.storage.reader import fetched_together
 from cdclake.lake.storage.tombstones import find_tombstones
 from cdclake.lake.storage.wanted_keys import WantedKeys
-from cdclake.lake.storage.wide_rows import concat
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -143,15 +143,18 @@ def _targets(numbers: Iterable[int], ranges: FileRanges, plan: RewritePlan) -> d
 
 def rows_by_task(
     batch: BatchByRange[ReadStats], *, targets: Mapping[int, InsertTargets]
-) -> Iterator[tuple[int, pa.Table]]:
+) -> Iterator[tuple[int, bytes]]:
     """The rows of a batch by number of the task that merges them, see `InPlacePlan.targets`."""
     for number, rows in batch.rows.items():
-        yield from split_by_task(rows, targets[number])
+        if len(targets[number].tasks) == 1:
+            yield targets[number].tasks[0], rows
+        else:
+            yield from ((task, to_ipc(part)) for task, part in split_by_task(from_ipc(rows), targets[number]))
 
 
 def merge_in_place(
     task: Task,
-    entries: Iterable[pa.Table],
+    entries: Iterable[bytes],
     *,
     context: WriteContext,
     stale: frozenset[int],
@@ -164,7 +167,7 @@ def merge_in_place(
     """Merge the rows of one task, of `plan_in_place`, into its data files.
 
     Args:
-        entries: The rows.
+        entries: The rows, as Arrow IPC.
         stale, target_file_bytes: See `plan_in_place`.
         forgotten: See `Snapshot.forgotten`.
         overlap_end: See `resolve`.
@@ -175,15 +178,14 @@ def merge_in_place(
     """
     fs, bases = context.locations.lake.open(), frozenset(context.plan.tasks[task.number].bases)
     source = fetched_together(fs, context.bases(task), context.shape.limits)
-    tables: list[pa.Table] = []
-    held_bytes, max_bytes = 0, context.shape.limits.in_place_held_bytes
+    tables, held_bytes, max_bytes = [], 0, context.shape.limits.in_place_held_bytes
     for entry in entries:
-        tables.append(entry)
-        held_bytes += entry.nbytes
+        tables.append(from_ipc(entry))
+        held_bytes += tables[-1].nbytes
         if held_bytes > max_bytes:
             yield Merged(Resolution(Counts()), is_too_large=True)
             return
-    rows = concat(tables, context.shape.in_flight)
+    rows = pa.concat_tables([context.shape.in_flight.empty_table(), *tables]).combine_chunks()
     del tables
     resolved = ResolvedBatch(Counts())
     if rows.num_rows:

@@ -1,12 +1,9 @@
-"""What tasks send to each other."""
+"""What tasks send to each other. Rows and keys are Arrow IPC, which is pickled as it is."""
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from typing import Generic, NamedTuple, TypeVar
 
 Stats = TypeVar("Stats")
 
@@ -15,14 +12,14 @@ class Batch(NamedTuple, Generic[Stats]):
     """Some rows and their statistics. If the table has a key, the rows are sorted by leading key."""
 
     stats: Stats
-    rows: pa.Table
+    rows: bytes
 
 
 class BatchByRange(NamedTuple, Generic[Stats]):
     """Some rows by the number of the key range that they are in, and their statistics; each range is sorted."""
 
     stats: Stats
-    rows: dict[int, pa.Table]
+    rows: dict[int, bytes]
 
 
 class Source(Enum):
@@ -37,7 +34,7 @@ class SourceRows(NamedTuple):
     """Rows of a key range from one source."""
 
     source: Source
-    rows: pa.Table
+    rows: bytes
 
 
 class FileKeys(NamedTuple):
@@ -48,7 +45,7 @@ class FileKeys(NamedTuple):
     """
 
     file: int
-    keys: pa.Table
+    keys: bytes
 
 
 class FileEdit(NamedTuple):
@@ -56,10 +53,10 @@ class FileEdit(NamedTuple):
 
     Attributes:
         counts: Numbers of tasks, each with a number of the rows, in the order of the rows.
-        removals: Rows of `ResolvedBatch.removals`; None for none.
-        rows: Rows to write; None for none.
+        removals: Rows of `ResolvedBatch.removals`; empty for none.
+        rows: Rows to write; empty for none.
     """
 
     counts: tuple[tuple[int, int], ...]
-    removals: pa.Table | None = None
-    rows: pa.Table | None = None
+    removals: bytes = b""
+    rows: bytes = b""

@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 from cdclake.lake.merge.messages import Batch, BatchByRange
 from cdclake.lake.raw.quarantine import BadRowCollector, Quarantine
 from cdclake.lake.raw.read_ahead import one_ahead, read_all
+from cdclake.lake.storage.arrow_ipc import concat_ipc, to_ipc
 from cdclake.lake.storage.key_ranges import sample, split_at_bounds
 from cdclake.lake.storage.keys import LEADING_KEY
-from cdclake.lake.storage.wide_rows import concat, take
+from cdclake.lake.storage.wide_rows import take
 from cdclake.model.schema import DELETE, OP_COLUMN, UPDATE
 
 if TYPE_CHECKING:
@@ -100,19 +101,13 @@ class Locations:
 
 @dataclass(frozen=True)
 class Reading:
-    """What tasks that read raw files need to know.
-
-    Attributes:
-        suppression: Which rows to leave out, because their keys were erased; None for none.
-        ahead: Whether a thread reads the next batch meanwhile.
-    """
+    """What tasks that read raw files need to know."""
 
     locations: Locations
     shape: TableShape
     settings: TableSettings
     table: TableName
     suppression: Suppression | None = None
-    ahead: bool = False
 
 
 def read_slices(
@@ -121,20 +116,23 @@ def read_slices(
     *,
     reading: Reading,
     file_bounds: Sequence[KeyValue] = (),
+    ahead: bool = False,
 ) -> Iterator[BatchByRange[ReadStats]]:
     """Read raw files, see `read_rows`, and sort each batch by leading key.
 
     Args:
         file_bounds: Bounds of the key ranges into which to split the rows; none for one range.
+        ahead: Whether a thread reads the next batch meanwhile.
     """
-    for read, unsorted in read_rows(task, slices, reading):
+    unsorted_batches = read_rows(task, slices, reading)
+    for read, unsorted in one_ahead(unsorted_batches) if ahead else unsorted_batches:
         stats, rows = read, unsorted
         if reading.shape.primary_key:
             rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")]))
             stats = replace(stats, samples=tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)))
         parts = dict(split_at_bounds(rows, file_bounds))
         by_range = {number: part.num_rows for number, part in parts.items()} if file_bounds else {}
-        yield BatchByRange(replace(stats, by_range=by_range), parts)
+        yield BatchByRange(replace(stats, by_range=by_range), {number: to_ipc(part) for number, part in parts.items()})
 
 
 def read_rows(task: Task, slices: Iterable[Slice], reading: Reading) -> Iterator[tuple[ReadStats, pa.Table]]:
@@ -145,11 +143,6 @@ def read_rows(task: Task, slices: Iterable[Slice], reading: Reading) -> Iterator
     Yields:
         Statistics of each batch, without samples, and its rows. The last may have no rows, only what is quarantined.
     """
-    batches = _read_rows(task, slices, reading)
-    return one_ahead(batches) if reading.ahead else batches
-
-
-def _read_rows(task: Task, slices: Iterable[Slice], reading: Reading) -> Iterator[tuple[ReadStats, pa.Table]]:
     locations, shape, settings = reading.locations, reading.shape, reading.settings
     pending: list[ReadBatch] = []
     pending_rows = pending_bytes = 0
@@ -175,12 +168,13 @@ def sorted_batch(rows: pa.Table) -> Batch[ReadStats]:
     """Rows with a leading key as a batch."""
     rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")])).combine_chunks()
     samples = tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)) if rows.num_rows else ()
-    return Batch(ReadStats(inserts=rows.num_rows, memory_bytes=rows.nbytes, samples=samples), rows)
+    return Batch(ReadStats(inserts=rows.num_rows, memory_bytes=rows.nbytes, samples=samples), to_ipc(rows))
 
 
 def united(batch: BatchByRange[ReadStats], *, shape: TableShape) -> Batch[ReadStats]:
     """The rows of all key ranges together."""
-    return Batch(batch.stats, concat(list(batch.rows.values()), shape.in_flight))
+    parts = list(batch.rows.values())
+    return Batch(batch.stats, parts[0] if len(parts) == 1 else to_ipc(concat_ipc(parts, shape.in_flight)))
 
 
 def _combine(batches: list[ReadBatch]) -> tuple[ReadStats, pa.Table]:

@@ -41,7 +41,7 @@ from cdclake.lake.operations.write_rows import Output, history_context, write, w
 from cdclake.lake.scd2.closed_files import plan_closed
 from cdclake.lake.scd2.join_versions import merge_into_history
 from cdclake.lake.scd2.tasks import NO_VERSIONS
-from cdclake.lake.spark.backend import Task, balanced_groups, run_on, sum_of, total
+from cdclake.lake.spark.backend import balanced_groups, run_on, sum_of, total
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.storage.tombstones import NO_TOMBSTONES, plan_tombstones
 from cdclake.model.table.settings import IMMEDIATE
@@ -53,11 +53,12 @@ if TYPE_CHECKING:
     from cdclake.lake.merge.in_place import InPlacePlan, Merged
     from cdclake.lake.merge.messages import Batch, BatchByRange
     from cdclake.lake.operations.request import Request
-    from cdclake.lake.spark.backend import Backend, Partitions
+    from cdclake.lake.raw.rows import Slice
+    from cdclake.lake.spark.backend import Backend, Partitions, Task
 
 NOTHING = Resolution(Counts())
 
-Rows = TypeVar("Rows", "BatchByRange[ReadStats]", Inserts)
+Rows = TypeVar("Rows")
 
 
 def compute_change(backend: Backend, request: Request) -> Result:
@@ -90,10 +91,11 @@ class _Engine:
         if request.inserts_all and not request.history:
             return self._insert()
         ranges = _ranges(request) if in_place else None
+        on_driver = _is_small(request) or (ranges is not None and _is_medium(request))
         bounds = ranges.bounds if ranges else ()
-        read_by_range = partial(read_slices, file_bounds=bounds)
+        read_by_range = partial(read_slices, reading=request.reading, file_bounds=bounds, ahead=on_driver)
         with timed(self._seconds, "read"):
-            rows = self._read(read_by_range, _driver_bytes(request, in_place=ranges is not None))
+            rows = self._read(read_by_range, on_driver=on_driver)
             batches, read = rows.keep(attrgetter("stats"), ReadStats())
         request.require_few_bad_rows(read.quarantine, read.rows)
         plan = None
@@ -101,29 +103,26 @@ class _Engine:
             plan = plan_in_place(
                 request.files, ranges, read, request.stale, request.settings.target_file_bytes, request.limits
             )
+        if request.history or not plan:
+            batches = self._where_it_fits(batches, read)
         return self._merge_in_place(batches, read, plan) if plan else self._merge_by_key(batches, read)
 
-    def _read(self, read: Callable[..., Iterator[Rows]], driver_bytes: int) -> Partitions[Rows]:
-        """Read the change on the driver, or in tasks if its rows need more memory than that.
-
-        Args:
-            driver_bytes: Most bytes of rows that the driver may hold.
-        """
-        parts, reading = self._request.parts, self._request.reading
-        if driver_bytes:
-            rows: list[Rows] = []
-            for batch in read(Task(0, "0"), parts, reading=replace(reading, ahead=True)):
-                rows.append(batch)
-                driver_bytes -= batch.stats.memory_bytes
-                if driver_bytes < 0:
-                    break
-            else:
-                return InProcessBackend().distribute([rows])
-            del rows, batch
+    def _read(self, read: Callable[[Task, Iterator[Slice]], Iterator[Rows]], *, on_driver: bool) -> Partitions[Rows]:
+        parts = self._request.parts
+        if on_driver:
+            return InProcessBackend().distribute([parts]).run(read)
         parts = tuple(replace(part, fetched=None) for part in parts)  # tasks fetch their files themselves
         sizes = [part.size_bytes for part in parts]
         count = min(self._backend.parallelism * 2, ceil(sum(sizes) / self._request.limits.min_read_task_bytes))
-        return self._backend.distribute(balanced_groups(parts, sizes, count)).run(partial(read, reading=reading))
+        return self._backend.distribute(balanced_groups(parts, sizes, count)).run(read)
+
+    def _where_it_fits(self, rows: Partitions[Rows], read: ReadStats) -> Partitions[Rows]:
+        """What was read, on the driver only if it is small in memory, too."""
+        request = self._request
+        is_small = _is_small(request) and read.memory_bytes <= request.limits.small_change_memory_bytes
+        if is_small or rows.backend is self._backend:
+            return rows
+        return self._backend.distribute([[batch] for batch in rows.collect()])
 
     @property
     def _counting(self) -> InsertCounting:
@@ -159,15 +158,15 @@ class _Engine:
         request, nothing = self._request, Inserts(ReadStats(), NOTHING)
         read = partial(
             read_inserts,
+            reading=request.reading,
             full_load=request.full_load,
             counting=self._counting,
             numbered=numbered,
         )
         with timed(self._seconds, "read"):
-            rows = self._read(read, _driver_bytes(request, in_place=False))
-            inserts, done = rows.keep(methodcaller("summary"), nothing)
+            inserts, done = self._read(read, on_driver=_is_small(request)).keep(methodcaller("summary"), nothing)
         request.require_few_bad_rows(done.stats.quarantine, done.stats.rows)
-        return inserts, done
+        return self._where_it_fits(inserts, done.stats), done
 
     def _merge_in_place(
         self, batches: Partitions[BatchByRange[ReadStats]], read: ReadStats, plan: InPlacePlan
@@ -355,11 +354,9 @@ def _is_small(request: Request) -> bool:
     return _raw_bytes(request) <= request.limits.small_change_bytes
 
 
-def _driver_bytes(request: Request, *, in_place: bool) -> int:
-    """Most bytes of the change's rows that the driver may hold: to merge them, or to send them to tasks that do."""
-    if in_place and not request.history and _raw_bytes(request) <= request.limits.medium_change_bytes:
-        return request.limits.medium_change_memory_bytes
-    return request.limits.small_change_memory_bytes if _is_small(request) else 0
+def _is_medium(request: Request) -> bool:
+    """Whether the driver may read the change's rows to send them to the tasks that merge them."""
+    return not request.history and _raw_bytes(request) <= request.limits.medium_change_bytes
 
 
 def _raw_bytes(request: Request) -> int:

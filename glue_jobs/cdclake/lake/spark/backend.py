@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
+
+import pyarrow as pa
+
+from cdclake.concurrency import in_parallel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame
     from typing_extensions import Self, TypeIs
 
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+RELEASED_BYTES = 8 << 20
+"""Whoever handled more bytes at once returns the memory to the system. That takes time, so others keep it."""
 
 
 class Task(NamedTuple):
@@ -71,7 +77,7 @@ class Partitions(Protocol[Item]):
         """
 
     def discard(self) -> None:
-        """Forget these values, which `keep` keeps."""
+        """Forget these values, which `keep` keeps or `Backend.send` sent."""
 
     def collect(self) -> list[Item]:
         """All values."""
@@ -87,17 +93,15 @@ class Backend(Protocol):
     def parallelism(self) -> int:
         """Number of tasks that run at once."""
 
+    @property
+    def jobs_at_once(self) -> int:
+        """Number of jobs to run at once, each with tasks of its own."""
+
     def distribute(self, partitions: Sequence[Sequence[Item]], /) -> Partitions[Item]:
         """Send values to tasks, one task for each partition."""
 
-    def run_sent(
-        self,
-        partitions: list[list[pa.Table]],
-        function: Callable[[Task, Iterator[pa.Table]], Iterator[Result]],
-        limits: EngineLimits,
-        /,
-    ) -> list[list[Result]]:
-        """Send rows of this process to tasks, and return their results. The partitions are empty then."""
+    def send(self, partitions: Sequence[Sequence[bytes]], limits: EngineLimits, /) -> Partitions[bytes]:
+        """The same for large values, which are to be discarded."""
 
 
 def moved(values: Partitions[Item], backend: Backend) -> Partitions[Item]:
@@ -107,16 +111,77 @@ def moved(values: Partitions[Item], backend: Backend) -> Partitions[Item]:
 
 def run_on(
     backend: Backend,
-    rows: Partitions[pa.Table],
-    function: Callable[[Task, Iterator[pa.Table]], Iterator[Result]],
+    values: Partitions[bytes],
+    function: Callable[[Task, Iterator[bytes]], Iterator[Result]],
     limits: EngineLimits,
 ) -> Partitions[Result]:
-    """Run a function on a backend. Rows that are elsewhere are sent there, and discarded; the results come back."""
-    if rows.backend is backend:
-        return rows.run(function)
-    partitions = rows.collect_partitions()
-    rows.discard()
-    return rows.backend.distribute(backend.run_sent(partitions, function, limits))
+    """Run a function on a backend.
+
+    Values that are elsewhere are sent there, and discarded; their results come back. A few jobs at a time have the
+    values of consecutive partitions: no other process has all in memory, and some are sent while others are used.
+    """
+    if values.backend is backend:
+        return values.run(function)
+    jobs = _jobs(values.collect_partitions(), limits.job_bytes)
+    values.discard()
+    results = in_parallel(partial(_run_job, backend, function, limits), jobs, backend.jobs_at_once)
+    return values.backend.distribute(list(chain.from_iterable(results)))
+
+
+class _Job(NamedTuple):
+    """Values to send together.
+
+    Attributes:
+        first: Number of the first partition.
+    """
+
+    first: int
+    partitions: list[Sequence[bytes]]
+
+
+def _jobs(partitions: Sequence[Sequence[bytes]], max_bytes: int) -> Iterator[_Job]:
+    """Consecutive partitions of at most `max_bytes`, or one of them."""
+    job, job_bytes = _Job(0, []), 0
+    for number, values in enumerate(partitions):
+        size_bytes = _bytes(values)
+        if job.partitions and job_bytes + size_bytes > max_bytes:
+            yield job
+            job, job_bytes = _Job(number, []), 0
+        job.partitions.append(values)
+        job_bytes += size_bytes
+    yield job
+
+
+def _run_job(
+    backend: Backend,
+    function: Callable[[Task, Iterator[bytes]], Iterator[Result]],
+    limits: EngineLimits,
+    job: _Job,
+) -> list[list[Result]]:
+    values, size_bytes = backend.send(job.partitions, limits), sum(map(_bytes, job.partitions))
+    job.partitions.clear()
+    _release_memory(size_bytes)
+    try:
+        return values.run(partial(_run_task, function, job.first)).collect_partitions()
+    finally:
+        values.discard()
+
+
+def _run_task(
+    function: Callable[[Task, Iterator[bytes]], Iterator[Result]], first: int, task: Task, values: Iterator[bytes]
+) -> Iterator[Result]:
+    own = list(values)
+    yield from function(task._replace(number=first + task.number), iter(own))
+    _release_memory(_bytes(own))
+
+
+def _bytes(values: Sequence[bytes]) -> int:
+    return sum(map(len, values))
+
+
+def _release_memory(used_bytes: int) -> None:
+    if used_bytes > RELEASED_BYTES:
+        pa.default_memory_pool().release_unused()
 
 
 def total(values: Partitions[Item], zero: Item) -> Item:

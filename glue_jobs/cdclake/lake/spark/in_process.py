@@ -16,7 +16,6 @@ from cdclake.lake.spark.backend import Partitions, Task, split_evenly, sum_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import pyarrow as pa
     from typing_extensions import Self
 
     from cdclake.lake.limits import EngineLimits
@@ -30,17 +29,13 @@ class InProcessBackend:
     """Runs tasks one after the other."""
 
     parallelism: int = 2
+    jobs_at_once: int = 1
 
     def distribute(self, partitions: Sequence[Sequence[Item]]) -> InProcessPartitions[Item]:
         return InProcessPartitions(self, partitions)
 
-    def run_sent(
-        self,
-        partitions: list[list[pa.Table]],
-        function: Callable[[Task, Iterator[pa.Table]], Iterator[Result]],
-        _: EngineLimits,
-    ) -> list[list[Result]]:
-        return self.distribute(partitions).run(function).collect_partitions()
+    def send(self, partitions: Sequence[Sequence[bytes]], _: EngineLimits) -> InProcessPartitions[bytes]:
+        return self.distribute(partitions)
 
 
 class InProcessPartitions(Partitions[Item]):

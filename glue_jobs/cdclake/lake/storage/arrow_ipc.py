@@ -1,12 +1,22 @@
-"""Serializes Arrow tables to the compressed bytes that Spark moves, and that wait on disk."""
+"""Serializes Arrow tables to the bytes that Spark shuffles.
+
+Spark then moves a few large values instead of many rows, Arrow's types stay as they are, and no row becomes a Python
+or JVM object on the way.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.lake.storage.wide_rows import is_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 """The bytes go through pipes, shuffle files and Spark's heap: halving them saves more time than it costs.
@@ -33,10 +43,19 @@ def to_ipc(table: pa.Table) -> bytes:
     return data
 
 
-def from_ipc(data: bytes) -> pa.Table:
-    """Inverse of `to_ipc`."""
-    with pa.ipc.open_stream(pa.py_buffer(data), options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:
-        return _without_dictionaries(reader.read_all())
+def from_ipc(data: bytes, columns: Sequence[str] = ()) -> pa.Table:
+    """Inverse of `to_ipc`.
+
+    Args:
+        columns: The columns to read; none: all.
+    """
+    options = pa.ipc.IpcReadOptions(use_threads=False)
+    if columns:
+        schema = pa.ipc.read_schema(pa.py_buffer(data))
+        options.included_fields = [schema.get_field_index(name) for name in columns]
+    with pa.ipc.open_stream(pa.py_buffer(data), options=options) as reader:
+        rows = _without_dictionaries(reader.read_all())
+    return rows.select(columns) if columns else rows
 
 
 def _with_dictionaries(table: pa.Table) -> pa.Table:
@@ -62,3 +81,9 @@ def _without_dictionaries(table: pa.Table) -> pa.Table:
             chunks = [chunk.dictionary_decode() for chunk in table.column(i).chunks]
             table = table.set_column(i, field.name, pa.chunked_array(chunks, field.type.value_type))
     return table
+
+
+def concat_ipc(batches: Iterable[bytes], empty: pa.Schema) -> pa.Table:
+    """All rows of serialized tables in one table; an empty table of schema `empty` if there are none."""
+    tables = [from_ipc(data) for data in batches]
+    return pa.concat_tables(tables).combine_chunks() if tables else empty.empty_table()

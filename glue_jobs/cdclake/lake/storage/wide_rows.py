@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -50,11 +50,6 @@ def take(rows: pa.Table, indices: pa.Array, max_bytes: int = MAX_TAKEN_BYTES) ->
 def combined(rows: pa.Table, max_bytes: int = MAX_TAKEN_BYTES) -> pa.Table:
     """The rows with one chunk for each column, unless they are too large for that."""
     return rows.combine_chunks() if rows.nbytes <= max_bytes else rows
-
-
-def concat(tables: Sequence[pa.Table], empty: pa.Schema) -> pa.Table:
-    """All rows of tables, with one chunk for each column; an empty table of schema `empty` if there are none."""
-    return pa.concat_tables(tables).combine_chunks() if tables else empty.empty_table()
 
 
 def where(rows: pa.Table, is_wanted: pa.Array) -> pa.Table:

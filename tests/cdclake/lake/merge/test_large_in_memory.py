@@ -1,34 +1,27 @@
-"""Files that are small on disk and large in memory: driver and workers of Spark have a bounded peak."""
+"""Files that are small on disk and large in memory: each process that reads or merges them has a bounded peak."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark import SparkConf, SparkContext
 
 import cdclake.lake  # noqa: F401 - chooses Arrow's allocator, before Arrow is imported
 from cdclake.errors import TooLargeError
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.memory_errors import memory_errors_reported
 from cdclake.lake.merge.sorted_rows import SortedRows
-from cdclake.lake.spark.spark_backend import SparkBackend
 from cdclake.lake.storage.arrow_ipc import from_ipc, to_ipc
 from cdclake.lake.storage.keys import LEADING_KEY
 from tests import ROOT
 from tests.cdclake.lake.table import Table
-from tests.java import java_home
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 ROWS, LENGTH = 70_000, 32_000
 """2.2 GB of texts for each column."""
@@ -57,11 +50,10 @@ def put_csv(table: Table, name: str, rows: int, columns: int, op: str = "") -> N
 
 
 def run(folder: str, kind: str, columns: int, rows: int, settings: dict[str, str]) -> dict[str, int]:
-    """Load a file, update each row, and delete a few rows; returns the largest size of a process so far."""
+    """Load a file, update each row, and update a few rows; returns the largest size of this process so far."""
     schema = pa.schema([("id", pa.int64()), *((f"text{i}", pa.string()) for i in range(columns))])
     declared = {"Schema": ", ".join(f"{name} {'bigint' if name == 'id' else 'string'}" for name in schema.names)}
-    item = {"PrimaryKey": "id", **(declared if kind == "csv" else {}), **settings}
-    table = Table(Path(folder), schema, item, SparkBackend(start_spark()))
+    table = Table(Path(folder), schema, {"PrimaryKey": "id", **(declared if kind == "csv" else {}), **settings})
     put = put_csv if kind == "csv" else put_parquet
     put(table, LOAD, rows, columns)
     table.load_initial()
@@ -74,40 +66,11 @@ def run(folder: str, kind: str, columns: int, rows: int, settings: dict[str, str
     return {"after_load": after_load, "peak": peak_bytes()}
 
 
-def start_spark() -> SparkContext:
-    os.environ["JAVA_HOME"], os.environ["PYSPARK_PYTHON"] = java_home(), sys.executable
-    settings = {"spark.driver.memory": "1g", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
-    context = SparkContext(conf=SparkConf().setMaster("local[2]").setAll(list(settings.items())))
-    context.setLogLevel("OFF")
-    return context
-
-
 def peak_bytes() -> int:
-    """The largest size so far of this process or one of its workers."""
-    facts = [_facts(path) for path in Path("/proc").glob("[0-9]*/status")]
-    parents = {one["Pid"]: one["PPid"] for one in facts if one}
-    own = str(os.getpid())
-    peaks = [
-        int(one["VmHWM"].split()[0]) << 10
-        for one in facts
-        if one.get("Name", "java") != "java" and "VmHWM" in one and own in _ancestors(one["Pid"], parents)
-    ]
-    return max(peaks)
-
-
-def _facts(status: Path) -> dict[str, str]:
-    """Of a process; none if it has ended. `ru_maxrss` would begin with the size of the process that started it."""
-    try:
-        lines = status.read_text(encoding="utf-8").splitlines()
-    except (FileNotFoundError, ProcessLookupError):
-        return {}
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
-
-
-def _ancestors(pid: str, parents: Mapping[str, str]) -> Iterator[str]:
-    while pid in parents:
-        yield pid
-        pid = parents[pid]
+    """The largest size of this process so far. `ru_maxrss` would begin with that of the process that started it."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) << 10
 
 
 def run_in_child(folder: Path, *arguments: Any) -> dict[str, int]:
@@ -150,6 +113,7 @@ def test_long_texts_that_repeat_are_sent_once() -> None:
     data = to_ipc(rows.select(["id", "text"]))
     assert len(data) < 100_000
     assert from_ipc(data) == rows.select(["id", "text"])
+    assert from_ipc(data, ["text"]) == rows.select(["text"])
     assert from_ipc(to_ipc(rows)) == rows
 
 

@@ -152,49 +152,31 @@ def _fail(number: int) -> int:
 
 @pytest.mark.parametrize("in_process", [True, False])
 @pytest.mark.parametrize("broadcasts", [True, False])
-def test_rows_sent_in_many_jobs_keep_their_tasks_and_order(
+def test_values_sent_in_many_jobs_keep_their_tasks_and_order(
     spark_backend: SparkBackend, in_process: bool, broadcasts: bool
 ) -> None:
-    limits = EngineLimits(job_bytes=3, task_data_bytes=0 if broadcasts else 1 << 20)
+    limits = EngineLimits(job_bytes=3, task_data_bytes=0 if broadcasts else 1000)
     backend: Backend = InProcessBackend() if in_process else spark_backend
-    partitions = [["ab"], [], ["cde", "f"], ["g"], [], ["hij"], ["k"]]
-    rows = InProcessBackend().distribute([[table_of(text) for text in texts] for texts in partitions])
-    numbered = run_on(backend, rows, _numbered, limits)
-    expected = [[(number, text) for text in texts] for number, texts in enumerate(partitions)]
+    partitions = [[b"ab"], [], [b"cde", b"f"], [b"g"], [], [b"hij"], [b"k"]]
+    values = InProcessBackend().distribute(partitions)
+    numbered = run_on(backend, values, _numbered, limits)
+    expected = [[(number, value) for value in partition] for number, partition in enumerate(partitions)]
     assert numbered.collect_partitions() == expected
-    assert rows.collect() == [], "what was sent is forgotten"
+    assert values.collect() == [], "what was sent is forgotten"
 
 
 def test_an_error_in_one_of_many_jobs_reaches_the_driver(spark_backend: SparkBackend) -> None:
-    rows = InProcessBackend().distribute([[table_of(str(number))] for number in range(12)])
+    values = InProcessBackend().distribute([[bytes([number])] for number in range(12)])
     with pytest.raises(BadRowError, match="two"):
-        run_on(spark_backend, rows, _refuse_rows, EngineLimits(job_bytes=0))
+        run_on(spark_backend, values, _refuse_bytes, EngineLimits(job_bytes=0))
 
 
-def test_rows_are_the_same_after_spark_moved_and_kept_them(spark_backend: SparkBackend) -> None:
-    rows = pa.table({"n": pa.array([None, 2**63], pa.uint64()), "text": ["a", "b" * 5_000]})
-    sliced = pa.concat_tables([rows] * 100).slice(1, 198)
-    values = spark_backend.distribute([[(0, {"rows": rows}), (1, [sliced, None])], []])
-    kept, count = values.shuffle(2).map(_same).keep(len, 0)
-    assert count == 3
-    assert sorted(kept.coalesce(1).collect(), key=len) == [{"rows": rows}, [sliced, None]]
-    kept.discard()
+def _numbered(task: Task, values: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+    return ((task.number, value) for value in values)
 
 
-def table_of(text: str) -> pa.Table:
-    return pa.table({"text": [text]})
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _numbered(task: Task, tables: Iterator[pa.Table]) -> Iterator[tuple[int, str]]:
-    return ((task.number, rows["text"][0].as_py()) for rows in tables)
-
-
-def _refuse_rows(_: Task, tables: Iterator[pa.Table]) -> Iterator[int]:
-    return (_refuse(int(rows["text"][0].as_py())) for rows in tables)
+def _refuse_bytes(_: Task, values: Iterator[bytes]) -> Iterator[int]:
+    return (_refuse(value[0]) for value in values)
 
 
 def _refuse(number: int) -> int:

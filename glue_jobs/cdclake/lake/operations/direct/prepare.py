@@ -6,9 +6,10 @@ change is refused before anything is computed. Rows of a Spark DataFrame stay in
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from functools import partial, reduce
-from operator import add, attrgetter, itemgetter
+from operator import add, attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -25,10 +26,9 @@ from cdclake.lake.operations.direct.rows import InputStats, KeyStats, change_row
 from cdclake.lake.raw.ordering import unsortable_text
 from cdclake.lake.spark.backend import is_spark_dataframe
 from cdclake.lake.spark.in_process import InProcessBackend
-from cdclake.lake.spark.serializer import dumps
 from cdclake.lake.spark.spark_backend import SparkPartitions
 from cdclake.lake.spark.task_errors import SparkTask
-from cdclake.lake.storage.wide_rows import concat
+from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc
 from cdclake.lake.storage.writer import COMPRESSION
 from cdclake.model.schema import INSERT
 
@@ -166,7 +166,7 @@ def _convert_dataframe(
 ) -> SparkPartitions[Batch[InputStats]]:
     renamed = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))  # names may contain any character
     pickled = renamed.mapInArrow(SparkTask(partial(_convert_batches, convert=convert)), "batch binary")
-    return SparkPartitions.of_pickled(backend, pickled.rdd.map(itemgetter(0)))
+    return SparkPartitions(backend, pickled.rdd.map(_unpickled))
 
 
 def _convert_batches(
@@ -174,19 +174,23 @@ def _convert_batches(
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if batch.num_rows:
-            pickled = dumps(convert(pa.Table.from_batches([batch])))
+            pickled = pickle.dumps(convert(pa.Table.from_batches([batch])))
             yield pa.RecordBatch.from_arrays([pa.array([pickled], pa.binary())], ["batch"])
+
+
+def _unpickled(row: Sequence[Any]) -> Any:  # noqa: ANN401 - what `_convert_batches` pickled
+    return pickle.loads(row[0])
 
 
 def _write_file(task: Task, entries: Iterable[SourceRows], *, request: PrepareRequest) -> Iterator[_WrittenRange]:
     """Write the change rows of a range of keys."""
     batches = rows_by_source(entries)
-    tables = batches[Source.CHANGE]
+    tables = [from_ipc(rows) for rows in batches[Source.CHANGE]]
     if not tables:
         return
     has_key = bool(request.shape.primary_key)
     schema = existing_rows_schema(request.shape, complete=request.needs_values) if has_key else pa.schema([])
-    lake = concat(batches[Source.TABLE], schema)
+    lake = concat_ipc(batches[Source.TABLE], schema)
     rows, keys = change_rows(request.op, tables, lake, request.shape, request.order_column)
     if not rows.num_rows:
         yield _WrittenRange(keys, None)
