@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime, timedelta, timezone
-from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Callable, NamedTuple, Union
 
@@ -17,6 +16,7 @@ from cdclake.adapters.state_rules import (
     lease_held,
     unknown_table,
 )
+from cdclake.adapters.unversioned import UnversionedStore
 from cdclake.errors import IntegrityError, JobRunError, file_not_retained
 from cdclake.model.layout import s3_key_fault
 from cdclake.model.rawfiles import ListedObject, one_level
@@ -28,10 +28,9 @@ from cdclake.ports import JobRun, JobState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from cdclake.model.layout import FileKeys
     from cdclake.model.metrics import Metric
     from cdclake.model.table.state import Item
-    from cdclake.ports import AcquiredLease, Clock, OldVersion
+    from cdclake.ports import AcquiredLease, Clock
 
 
 class ManualClock:
@@ -58,7 +57,7 @@ class _Stored(NamedTuple):
         return hashlib.md5(self.data, usedforsecurity=False).hexdigest()
 
 
-class MemoryStore:
+class MemoryStore(UnversionedStore):
     """An `ObjectStore` in memory, without versions.
 
     Args:
@@ -151,28 +150,16 @@ class MemoryStore:
             if stored:
                 self._objects[retired_key] = stored
 
-    def begin_retiring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
-        """Find out how to `retire` data files, which changes nothing. Each returned function retires some of them."""
-        return [partial(self.retire, file.key, file.retired_key) for file in files]
-
     def restore(self, key: str, retired_key: str) -> None:
         """Make a retired data file live again, byte for byte; no error if it is live already."""
         with self._lock:
             self._objects[key] = self._retained(key, retired_key)
             self._objects.pop(retired_key, None)
 
-    def begin_restoring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
-        """Find out how to `restore` data files, which changes nothing. Each returned function restores some of them."""
-        return [partial(self.restore, file.key, file.retired_key) for file in files]
-
     def is_retained(self, key: str, retired_key: str) -> bool:
         """Whether a data file is live, or retired so that `restore` would succeed."""
         with self._lock:
             return key in self._objects or retired_key in self._objects
-
-    def not_retained(self, files: Sequence[FileKeys]) -> Sequence[FileKeys]:
-        """The data files that are neither live, nor retired so that `restore` would succeed."""
-        return [file for file in files if not self.is_retained(file.key, file.retired_key)]
 
     def copy_retained(self, key: str, retired_key: str, target: str) -> None:
         """Copy a live or retired data file of any size. The target appears complete or not at all."""
@@ -184,25 +171,6 @@ class MemoryStore:
         with self._lock:
             if key not in self._objects:
                 self._objects.pop(retired_key, None)
-
-    def begin_discarding(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
-        """Prepare to `discard` data files, which changes nothing. Each returned function discards some of them."""
-        return [partial(self.discard, file.key, file.retired_key) for file in files]
-
-    def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:  # noqa: ARG002 - there are no versions
-        """Delete nothing, because there are no versions."""
-        return 0
-
-    def old_versions(self, prefix: str) -> Iterator[OldVersion]:  # noqa: ARG002 - there are no versions
-        """None, because there are no versions."""
-        return iter(())
-
-    def get_version(self, version: OldVersion) -> bytes | None:  # noqa: ARG002 - there are no versions
-        """None, because there are no versions."""
-        return None
-
-    def delete_versions(self, versions: Sequence[OldVersion]) -> None:
-        """Delete nothing, because there are no versions."""
 
     def remove_leftovers(self) -> None:
         """Delete nothing, because killed processes leave nothing in memory."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from stat import S_ISLNK
 from typing import TYPE_CHECKING, BinaryIO, Callable, TypeVar
 
+from cdclake.adapters.unversioned import UnversionedStore
 from cdclake.errors import ConfigurationError, IntegrityError, disk_full, file_not_retained
 from cdclake.model.layout import s3_key_fault
 from cdclake.model.rawfiles import ListedObject, one_level
@@ -26,8 +27,7 @@ from cdclake.model.rawfiles import ListedObject, one_level
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cdclake.model.layout import FileKeys
-    from cdclake.ports import Clock, OldVersion
+    from cdclake.ports import Clock
 
 _T = TypeVar("_T")
 
@@ -45,7 +45,7 @@ TEMPORARY_LIFETIME = timedelta(days=1)
 """An older temporary file is a leftover of a killed process."""
 
 
-class FolderStore:
+class FolderStore(UnversionedStore):
     """An `ObjectStore` on a folder, without versions.
 
     Keys are paths below the folder; no key, and no symbolic link below the folder, leads out of it.
@@ -179,10 +179,6 @@ class FolderStore:
             with suppress(FileNotFoundError):  # another caller just retired it
                 path.replace(retired)
 
-    def begin_retiring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
-        """Find out how to `retire` data files, which changes nothing. Each returned function retires some of them."""
-        return [partial(self.retire, file.key, file.retired_key) for file in files]
-
     def restore(self, key: str, retired_key: str) -> None:
         """Make a retired data file live again by renaming it back; no error if it is live already."""
         path, retired = self._path(key), self._path(retired_key)
@@ -194,17 +190,9 @@ class FolderStore:
             if not path.is_file():
                 raise file_not_retained(key, folder=self.root)
 
-    def begin_restoring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
-        """Find out how to `restore` data files, which changes nothing. Each returned function restores some of them."""
-        return [partial(self.restore, file.key, file.retired_key) for file in files]
-
     def is_retained(self, key: str, retired_key: str) -> bool:
         """Whether a data file is live, or retired so that `restore` would succeed."""
         return not self.key_fault(key) and any(path.is_file() for path in self._candidates(key, retired_key))
-
-    def not_retained(self, files: Sequence[FileKeys]) -> Sequence[FileKeys]:
-        """The data files that are neither live, nor retired so that `restore` would succeed."""
-        return [file for file in files if not self.is_retained(file.key, file.retired_key)]
 
     def copy_retained(self, key: str, retired_key: str, target: str) -> None:
         """Copy a live or retired data file of any size. The target appears complete or not at all."""
@@ -219,25 +207,6 @@ class FolderStore:
         """Permanently delete a retired data file. A live one is left alone; an absent one is no error."""
         if not self.key_fault(key) and not self._path(key).is_file():
             self.delete([retired_key])
-
-    def begin_discarding(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
-        """Prepare to `discard` data files, which changes nothing. Each returned function discards some of them."""
-        return [partial(self.discard, file.key, file.retired_key) for file in files]
-
-    def purge(self, prefix: str, is_protected: Callable[[str], bool]) -> int:  # noqa: ARG002 - there are no versions
-        """Delete nothing, because there are no versions."""
-        return 0
-
-    def old_versions(self, prefix: str) -> Iterator[OldVersion]:  # noqa: ARG002 - there are no versions
-        """None, because there are no versions."""
-        return iter(())
-
-    def get_version(self, version: OldVersion) -> bytes | None:  # noqa: ARG002 - there are no versions
-        """None, because there are no versions."""
-        return None
-
-    def delete_versions(self, versions: Sequence[OldVersion]) -> None:
-        """Delete nothing, because there are no versions."""
 
     def remove_leftovers(self) -> None:
         """Permanently delete what killed processes left of objects that they were writing.
