@@ -492,8 +492,8 @@ _UNDO = (
         "clean-up-deletes-the-oldest-retained-change",
         "undo",
         "commit/clean_up.py",
-        "first = max(log.first_retained(), log.newest_before(now - retention, head), 1)",
-        "first = max(log.first_retained(), min(log.newest_before(now - retention, head) + 1, head), 1)",
+        "first = max(marked, log.newest_before(now - retention, head), 1)",
+        "first = max(marked, min(log.newest_before(now - retention, head) + 1, head), 1)",
         ("tests/cdclake/commit/test_clean_up.py",),
     ),
     Fault(

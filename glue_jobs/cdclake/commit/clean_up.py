@@ -111,7 +111,8 @@ def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: 
     head, layout = log.head() if through is None else through, log.layout
     if not head:
         return CleanUpPlan(1, staging=_keys(log, layout.staging_folder, through))
-    first = max(log.first_retained(), log.newest_before(now - retention, head), 1)
+    marked = log.first_retained()  # once, before the time of the mark: another clean-up may move it meanwhile
+    first = max(marked, log.newest_before(now - retention, head), 1)
     retained, needed = _retained(log, first, head)
     needed_files = _needed_files(retained, needed)
     needed_tombstones = {file.key for snapshot in needed for file in snapshot.tombstones}
@@ -134,7 +135,9 @@ def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: 
         ),
         marks=_keys(log, layout.published_folder, head - 1),
         iceberg=tuple(
-            key for one, found in list_iceberg(log) for key in _expired_iceberg(log, one, found, head, now, through)
+            key
+            for one, found in list_iceberg(log)
+            for key in _expired_iceberg(log, one, found, marked, head, now, through)
         ),
     )
 
@@ -153,7 +156,13 @@ def _needed_files(records: Sequence[ChangeRecord], snapshots: Iterable[Snapshot]
 
 
 def _expired_iceberg(
-    log: ChangeLog, layout: LakeLayout, entries: Sequence[ListedObject], head: int, now: datetime, through: int | None
+    log: ChangeLog,
+    layout: LakeLayout,
+    entries: Sequence[ListedObject],
+    first: int,
+    head: int,
+    now: datetime,
+    through: int | None,
 ) -> tuple[str, ...]:
     """Keys of an Iceberg table's files that no reader needs.
 
@@ -163,6 +172,7 @@ def _expired_iceberg(
     Args:
         layout: The layout of the table, or of its history.
         entries: All files in the folder of the Iceberg table.
+        first: Number of the first change that the clean-up before retained.
     """
     if not entries:
         return ()
@@ -179,7 +189,7 @@ def _expired_iceberg(
     replaced_before = aged if head in written_utc else aged + 1
     return tuple(
         entry.key
-        for entry in _unneeded_iceberg(log, layout, entries, head)
+        for entry in _unneeded_iceberg(log, layout, entries, first, head)
         if (change := layout.iceberg_change(entry.key)) is not None  # another program made it
         and (through is None or change <= through)
         and (change < replaced_before or not layout.is_iceberg_metadata(entry.key))
@@ -187,7 +197,7 @@ def _expired_iceberg(
 
 
 def _unneeded_iceberg(
-    log: ChangeLog, layout: LakeLayout, entries: Sequence[ListedObject], head: int
+    log: ChangeLog, layout: LakeLayout, entries: Sequence[ListedObject], first: int, head: int
 ) -> list[ListedObject]:
     """Files of an Iceberg table that no retained change needs: of earlier changes, crashed runs, old metadata.
 
@@ -196,7 +206,7 @@ def _unneeded_iceberg(
     """
     if not entries:
         return []
-    records, snapshots = _retained(log, log.first_retained(), head)
+    records, snapshots = _retained(log, first, head)
     needed = {log.layout.data_key(path) for path in _needed_files(records, snapshots)}
     needed.update(key for snapshot in snapshots for key in snapshot.manifest_keys)
     needed |= {layout.iceberg_metadata_key(head), layout.version_hint_key}
@@ -242,7 +252,7 @@ def retired_since(log: ChangeLog, head: int) -> datetime | None:
     if first < head:
         return datetime.fromisoformat(log.record(first + 1).created_utc)
     # A clean-up leaves files of the Iceberg tables' expired snapshots to the next one.
-    left = any(_unneeded_iceberg(log, layout, entries, head) for layout, entries in list_iceberg(log))
+    left = any(_unneeded_iceberg(log, layout, entries, first, head) for layout, entries in list_iceberg(log))
     return datetime.fromisoformat(log.record(head).created_utc) if left else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -17,6 +17,11 @@ from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LAYOUT, LakeBuilder
 from tests.examples import examples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cdclake.model.rawfiles import ListedObject
 
 DAY_SECONDS = 24 * 3600
 MONTH = timedelta(days=30)
@@ -174,6 +179,26 @@ def test_a_clean_up_paused_past_its_lease_keeps_the_files_of_other_runs(lake: La
     cleaned = plan_clean_up(lake.log, MONTH, lake.clock(), known)
     clean_up(lake.log, cleaned)
     assert (cleaned.count, set(before) - set(lake.control_keys())) == (0, set())
+
+
+def test_iceberg_files_that_another_clean_up_expires_meanwhile_keep_their_grace(clock: ManualClock) -> None:
+    class Overtaken(MemoryStore):
+        """Another clean-up moves the mark right after this one looked how old it is."""
+
+        def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
+            found = super().list(prefix, start_after)
+            if prefix == LAYOUT.first_retained_key:
+                lake.log.mark_first_retained(4)
+            return found
+
+    lake = LakeBuilder(Overtaken(clock), clock)
+    rewrite_daily(lake, 4)
+    manifest = LAYOUT.manifest_prefix(2, lake.log.record(2).run_id) + "-m0.avro"
+    lake.store.put(manifest, b"entries")
+    assert plan(lake).iceberg == ()
+    assert lake.log.first_retained() == 4
+    clock.advance(DAY_SECONDS)
+    assert plan(lake).iceberg == (manifest,)
 
 
 steps = st.lists(
