@@ -37,7 +37,8 @@ LAYERS = {
     "cdclake.control": [["jobs"], ["catalog", "plan"], ["run"], ["admin", "controller", "status"]],
     "cdclake.lake": [
         ["limits", "memory_errors"],
-        ["spark", "storage"],
+        ["storage"],
+        ["spark"],
         ["raw"],
         ["merge"],
         ["scd2"],

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from cdclake.lake.merge.messages import FileKeys
 from cdclake.lake.merge.resolve import FILE_INDEX, PARTITION_ID, SOFT_DELETED
-from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
+from cdclake.lake.storage.arrow_ipc import Rows, concat
 from cdclake.lake.storage.bloom import filtered_column, row_group_filter, with_filter_hashes
 from cdclake.lake.storage.key_ranges import candidate_rows, overlapping_files
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
@@ -36,28 +36,28 @@ if TYPE_CHECKING:
 
 def keys_by_file(batch: Batch[Any], *, files: Sequence[DataFile], shape: TableShape) -> Iterator[tuple[int, FileKeys]]:
     """The keys of a batch by index of each data file that may contain them."""
-    rows = with_filter_hashes(from_ipc(batch.rows).select([LEADING_KEY, KEY]), shape)
+    rows = with_filter_hashes(batch.rows.columns([LEADING_KEY, KEY]), shape)
     for i, start, end in candidate_rows(rows[LEADING_KEY].combine_chunks(), files):
-        yield i, FileKeys(i, to_ipc(rows.slice(start, end - start)))
+        yield i, FileKeys(i, Rows(rows.slice(start, end - start)))
 
 
 def grouped_by_file(wanted: Iterable[FileKeys]) -> Iterator[tuple[int, pa.Table]]:
     """The keys of `keys_by_file` of several batches, file by file."""
-    by_file: dict[int, list[bytes]] = defaultdict(list)
+    by_file: dict[int, list[Rows]] = defaultdict(list)
     for one in wanted:
         by_file[one.file].append(one.keys)
     for i, batches in by_file.items():
-        yield i, concat_ipc(batches, pa.schema([]))
+        yield i, concat(batches, pa.schema([]))
 
 
 def sorted_keys(batches: Iterable[Batch[Any]], shape: TableShape) -> pa.Table:
     """The leading keys, keys and filter hashes of batches, at least one, in one table sorted by leading key."""
-    keys = pa.concat_tables([from_ipc(batch.rows).select([LEADING_KEY, KEY]) for batch in batches])
+    keys = pa.concat_tables([batch.rows.columns([LEADING_KEY, KEY]) for batch in batches])
     return with_filter_hashes(keys.take(pc.sort_indices(keys, [(LEADING_KEY, "ascending")])).combine_chunks(), shape)
 
 
 def keys_of_files(
-    indices: Iterable[int], *, keys: bytes, files: Mapping[int, DataFile]
+    indices: Iterable[int], *, keys: Rows, files: Mapping[int, DataFile]
 ) -> Iterator[tuple[int, pa.Table]]:
     """The keys that each data file may contain.
 
@@ -66,7 +66,7 @@ def keys_of_files(
         keys: `sorted_keys`.
         files: The data files, by index.
     """
-    rows, chosen = from_ipc(keys), list(indices)
+    rows, chosen = keys.table, list(indices)
     for number, start, end in candidate_rows(rows[LEADING_KEY], [files[i] for i in chosen]):
         yield chosen[number], rows.slice(start, end - start)
 

@@ -21,7 +21,6 @@ from cdclake.lake.merge.rewrite_plan import InsertStats, InsertTargets, files_fo
 from cdclake.lake.merge.tasks.resolution import Resolution, without_stored_rows
 from cdclake.lake.merge.tasks.route import split_by_task
 from cdclake.lake.merge.tasks.write_file import WriteResult, removed_keys, rewrite_files
-from cdclake.lake.storage.arrow_ipc import from_ipc, to_ipc
 from cdclake.lake.storage.key_ranges import overlapping_files
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, key_range, may_contain
 from cdclake.lake.storage.reader import fetched_together
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from cdclake.lake.merge.rewrite_plan import RewritePlan
     from cdclake.lake.merge.tasks.write_file import WriteContext
     from cdclake.lake.spark.backend import Task
+    from cdclake.lake.storage.arrow_ipc import Rows
     from cdclake.lake.storage.partitions import Partition
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
 
@@ -141,20 +141,18 @@ def _targets(numbers: Iterable[int], ranges: FileRanges, plan: RewritePlan) -> d
     return targets
 
 
-def rows_by_task(
-    batch: BatchByRange[ReadStats], *, targets: Mapping[int, InsertTargets]
-) -> Iterator[tuple[int, bytes]]:
+def rows_by_task(batch: BatchByRange[ReadStats], *, targets: Mapping[int, InsertTargets]) -> Iterator[tuple[int, Rows]]:
     """The rows of a batch by number of the task that merges them, see `InPlacePlan.targets`."""
     for number, rows in batch.rows.items():
         if len(targets[number].tasks) == 1:
             yield targets[number].tasks[0], rows
         else:
-            yield from ((task, to_ipc(part)) for task, part in split_by_task(from_ipc(rows), targets[number]))
+            yield from ((task, rows.part(part)) for task, part in split_by_task(rows.table, targets[number]))
 
 
 def merge_in_place(
     task: Task,
-    entries: Iterable[bytes],
+    entries: Iterable[Rows],
     *,
     context: WriteContext,
     stale: frozenset[int],
@@ -167,7 +165,7 @@ def merge_in_place(
     """Merge the rows of one task, of `plan_in_place`, into its data files.
 
     Args:
-        entries: The rows, as Arrow IPC.
+        entries: The rows.
         stale, target_file_bytes: See `plan_in_place`.
         forgotten: See `Snapshot.forgotten`.
         overlap_end: See `resolve`.
@@ -180,7 +178,7 @@ def merge_in_place(
     source = fetched_together(fs, context.bases(task), context.shape.limits)
     tables, held_bytes, max_bytes = [], 0, context.shape.limits.in_place_held_bytes
     for entry in entries:
-        tables.append(from_ipc(entry))
+        tables.append(entry.table)
         held_bytes += tables[-1].nbytes
         if held_bytes > max_bytes:
             yield Merged(Resolution(Counts()), is_too_large=True)

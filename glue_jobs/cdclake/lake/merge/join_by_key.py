@@ -20,7 +20,7 @@ from cdclake.lake.merge.messages import Source, SourceRows
 from cdclake.lake.merge.read_changes import ReadStats, sorted_batch
 from cdclake.lake.merge.tasks.route import rows_by_key_range
 from cdclake.lake.spark.backend import moved, split_evenly
-from cdclake.lake.storage.arrow_ipc import to_ipc
+from cdclake.lake.storage.arrow_ipc import Rows, kept
 from cdclake.lake.storage.key_ranges import candidate_rows, quantiles, split_at_bounds
 from cdclake.lake.storage.keys import LEADING_KEY
 from cdclake.lake.storage.wide_rows import take
@@ -126,8 +126,8 @@ def _split(
 ) -> Iterator[tuple[int, SourceRows]]:
     for part in find(wanted, files=files):
         rows = take(part, pc.sort_indices(part, [(LEADING_KEY, "ascending")])).combine_chunks()
-        for key_range, own in split_at_bounds(rows, bounds):
-            yield key_range, SourceRows(Source.TABLE, to_ipc(own))
+        for key_range, own in kept(dict(split_at_bounds(rows, bounds))).items():
+            yield key_range, SourceRows(Source.TABLE, own)
 
 
 def probe_files(
@@ -157,7 +157,7 @@ def probe_files(
     if not candidates:
         return batches.backend.distribute([])
     # Each task gets all keys once, and not once for each file.
-    group = partial(keys_of_files, keys=to_ipc(keys), files=candidates)
+    group = partial(keys_of_files, keys=Rows(keys), files=candidates)
     find_rows = partial(_find, find=partial(find, files=candidates), group=group)
     found = backend.distribute(split_evenly(list(candidates), count)).map_partitions(find_rows)
     return moved(found, batches.backend)

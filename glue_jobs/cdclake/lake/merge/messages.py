@@ -1,9 +1,12 @@
-"""What tasks send to each other. Rows and keys are Arrow IPC, which is pickled as it is."""
+"""What tasks send to each other."""
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from cdclake.lake.storage.arrow_ipc import Rows
 
 Stats = TypeVar("Stats")
 
@@ -12,14 +15,14 @@ class Batch(NamedTuple, Generic[Stats]):
     """Some rows and their statistics. If the table has a key, the rows are sorted by leading key."""
 
     stats: Stats
-    rows: bytes
+    rows: Rows
 
 
 class BatchByRange(NamedTuple, Generic[Stats]):
     """Some rows by the number of the key range that they are in, and their statistics; each range is sorted."""
 
     stats: Stats
-    rows: dict[int, bytes]
+    rows: dict[int, Rows]
 
 
 class Source(Enum):
@@ -34,7 +37,7 @@ class SourceRows(NamedTuple):
     """Rows of a key range from one source."""
 
     source: Source
-    rows: bytes
+    rows: Rows
 
 
 class FileKeys(NamedTuple):
@@ -45,7 +48,7 @@ class FileKeys(NamedTuple):
     """
 
     file: int
-    keys: bytes
+    keys: Rows
 
 
 class FileEdit(NamedTuple):
@@ -53,10 +56,10 @@ class FileEdit(NamedTuple):
 
     Attributes:
         counts: Numbers of tasks, each with a number of the rows, in the order of the rows.
-        removals: Rows of `ResolvedBatch.removals`; empty for none.
-        rows: Rows to write; empty for none.
+        removals: Rows of `ResolvedBatch.removals`; None for none.
+        rows: Rows to write; None for none.
     """
 
     counts: tuple[tuple[int, int], ...]
-    removals: bytes = b""
-    rows: bytes = b""
+    removals: Rows | None = None
+    rows: Rows | None = None

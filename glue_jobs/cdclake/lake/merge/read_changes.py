@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from cdclake.lake.merge.messages import Batch, BatchByRange
 from cdclake.lake.raw.quarantine import BadRowCollector, Quarantine
 from cdclake.lake.raw.read_ahead import one_ahead, read_all
-from cdclake.lake.storage.arrow_ipc import concat_ipc, to_ipc
+from cdclake.lake.storage.arrow_ipc import Rows, concat, kept
 from cdclake.lake.storage.key_ranges import sample, split_at_bounds
 from cdclake.lake.storage.keys import LEADING_KEY
 from cdclake.lake.storage.wide_rows import take
@@ -132,7 +132,7 @@ def read_slices(
             stats = replace(stats, samples=tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)))
         parts = dict(split_at_bounds(rows, file_bounds))
         by_range = {number: part.num_rows for number, part in parts.items()} if file_bounds else {}
-        yield BatchByRange(replace(stats, by_range=by_range), {number: to_ipc(part) for number, part in parts.items()})
+        yield BatchByRange(replace(stats, by_range=by_range), kept(parts))
 
 
 def read_rows(task: Task, slices: Iterable[Slice], reading: Reading) -> Iterator[tuple[ReadStats, pa.Table]]:
@@ -168,13 +168,13 @@ def sorted_batch(rows: pa.Table) -> Batch[ReadStats]:
     """Rows with a leading key as a batch."""
     rows = take(rows, pc.sort_indices(rows, [(LEADING_KEY, "ascending")])).combine_chunks()
     samples = tuple(sample(rows[LEADING_KEY], SAMPLES_PER_BATCH)) if rows.num_rows else ()
-    return Batch(ReadStats(inserts=rows.num_rows, memory_bytes=rows.nbytes, samples=samples), to_ipc(rows))
+    return Batch(ReadStats(inserts=rows.num_rows, memory_bytes=rows.nbytes, samples=samples), Rows.to_keep(rows))
 
 
 def united(batch: BatchByRange[ReadStats], *, shape: TableShape) -> Batch[ReadStats]:
     """The rows of all key ranges together."""
     parts = list(batch.rows.values())
-    return Batch(batch.stats, parts[0] if len(parts) == 1 else to_ipc(concat_ipc(parts, shape.in_flight)))
+    return Batch(batch.stats, parts[0] if len(parts) == 1 else Rows.to_keep(concat(parts, shape.in_flight)))
 
 
 def _combine(batches: list[ReadBatch]) -> tuple[ReadStats, pa.Table]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.lake.merge.resolve import in_order, is_last_of_key
-from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc, to_ipc
+from cdclake.lake.storage.arrow_ipc import Rows, concat
 from cdclake.lake.storage.keys import KEY, key_hashes
 from cdclake.model.position import COLUMN as POSITION
 
@@ -53,23 +53,23 @@ def repeats_hash(entries: Iterable[bytes]) -> Iterator[bool]:
 def added_hashes(resolution: Resolution, *, buckets: int) -> Iterator[tuple[int, bytes]]:
     """Hashes of the keys of added rows, by bucket."""
     if resolution.additions:
-        yield from enumerate(hashes_by_bucket(from_ipc(resolution.additions, [KEY])[KEY], buckets))
+        yield from enumerate(hashes_by_bucket(resolution.additions.columns([KEY])[KEY], buckets))
 
 
-def added_keys(resolution: Resolution, *, buckets: int) -> Iterator[tuple[int, bytes]]:
+def added_keys(resolution: Resolution, *, buckets: int) -> Iterator[tuple[int, Rows]]:
     """Keys and positions of added rows, by bucket."""
     if not resolution.additions:
         return
-    rows = from_ipc(resolution.additions, [KEY, POSITION])
+    rows = resolution.additions.columns([KEY, POSITION])
     numbers: NDArray[np.uint64] = key_hashes(rows[KEY]) % np.uint64(buckets)
     for number in range(buckets):
-        yield number, to_ipc(rows.filter(pa.array(numbers == number)))
+        yield number, Rows(rows.filter(pa.array(numbers == number)))
 
 
-def earlier_positions(entries: Iterable[bytes], *, shape: TableShape, limit: int) -> Iterator[str]:
+def earlier_positions(entries: Iterable[Rows], *, shape: TableShape, limit: int) -> Iterator[str]:
     """Positions of all rows of a bucket but the last of each key, and not many more than `limit` of them."""
     empty = pa.schema([shape.in_flight.field(name) for name in (KEY, POSITION)])
-    rows = in_order(concat_ipc(list(entries), empty), (KEY, POSITION))
+    rows = in_order(concat(entries, empty), (KEY, POSITION))
     if rows.num_rows:
         earlier = rows[POSITION].filter(pc.invert(is_last_of_key(rows[KEY].combine_chunks())))
         yield from earlier.slice(0, limit + 1).to_pylist()

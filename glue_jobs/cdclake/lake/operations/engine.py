@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 NOTHING = Resolution(Counts())
 
-Rows = TypeVar("Rows")
+Read = TypeVar("Read")
 
 
 def compute_change(backend: Backend, request: Request) -> Result:
@@ -107,7 +107,7 @@ class _Engine:
             batches = self._where_it_fits(batches, read)
         return self._merge_in_place(batches, read, plan) if plan else self._merge_by_key(batches, read)
 
-    def _read(self, read: Callable[[Task, Iterator[Slice]], Iterator[Rows]], *, on_driver: bool) -> Partitions[Rows]:
+    def _read(self, read: Callable[[Task, Iterator[Slice]], Iterator[Read]], *, on_driver: bool) -> Partitions[Read]:
         parts = self._request.parts
         if on_driver:
             return InProcessBackend().distribute([parts]).run(read)
@@ -116,7 +116,7 @@ class _Engine:
         count = min(self._backend.parallelism * 2, ceil(sum(sizes) / self._request.limits.min_read_task_bytes))
         return self._backend.distribute(balanced_groups(parts, sizes, count)).run(read)
 
-    def _where_it_fits(self, rows: Partitions[Rows], read: ReadStats) -> Partitions[Rows]:
+    def _where_it_fits(self, rows: Partitions[Read], read: ReadStats) -> Partitions[Read]:
         """What was read, on the driver only if it is small in memory, too."""
         request = self._request
         is_small = _is_small(request) and read.memory_bytes <= request.limits.small_change_memory_bytes

@@ -1,4 +1,4 @@
-"""The functions that Spark tasks run to keep a history. They take and return plain values and Arrow IPC."""
+"""The functions that Spark tasks run to keep a history. They do not know Spark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cdclake.lake.scd2.versions import (
     new_versions,
     version_schema,
 )
-from cdclake.lake.storage.arrow_ipc import concat_ipc
+from cdclake.lake.storage.arrow_ipc import concat
 from cdclake.lake.storage.bloom import row_group_filter
 from cdclake.lake.storage.key_ranges import candidate_rows
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSEEN, UNSENT, matches
@@ -188,12 +188,12 @@ def merge_key_range(
     """
     batches = rows_by_source(entries)
     fs = plan.locations.lake.open()
-    existing = concat_ipc(batches[Source.HISTORY], version_schema(shape))
-    rows = concat_ipc(batches[Source.CHANGE], shape.in_flight)
+    existing = concat(batches[Source.HISTORY], version_schema(shape))
+    rows = concat(batches[Source.CHANGE], shape.in_flight)
     rows = pa.concat_tables([rows, _missing_deletes(fs, rows, plan, shape)])
     new = new_versions(rows, shape, plan.change, plan.change_time_column, plan.loaded_utc, plan.now_utc)
     if plan.compare_all:
-        live = concat_ipc(batches[Source.TABLE], shape.in_flight)
+        live = concat(batches[Source.TABLE], shape.in_flight)
         make = loaded_versions if full_load else partial(new_versions, default_utc=plan.loaded_utc)
         versions = make(live, shape, plan.change, plan.time_column, plan.loaded_utc)
         ended_utc = plan.loaded_utc if full_load else plan.now_utc

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, TypeIs
 
     from cdclake.lake.limits import EngineLimits
+    from cdclake.lake.storage.arrow_ipc import Rows
 
 
 Item = TypeVar("Item")
@@ -100,7 +101,7 @@ class Backend(Protocol):
     def distribute(self, partitions: Sequence[Sequence[Item]], /) -> Partitions[Item]:
         """Send values to tasks, one task for each partition."""
 
-    def send(self, partitions: Sequence[Sequence[bytes]], limits: EngineLimits, /) -> Partitions[bytes]:
+    def send(self, partitions: Sequence[Sequence[Rows]], limits: EngineLimits, /) -> Partitions[Rows]:
         """The same for large values, which are to be discarded."""
 
 
@@ -111,8 +112,8 @@ def moved(values: Partitions[Item], backend: Backend) -> Partitions[Item]:
 
 def run_on(
     backend: Backend,
-    values: Partitions[bytes],
-    function: Callable[[Task, Iterator[bytes]], Iterator[Result]],
+    values: Partitions[Rows],
+    function: Callable[[Task, Iterator[Rows]], Iterator[Result]],
     limits: EngineLimits,
 ) -> Partitions[Result]:
     """Run a function on a backend.
@@ -136,10 +137,10 @@ class _Job(NamedTuple):
     """
 
     first: int
-    partitions: list[Sequence[bytes]]
+    partitions: list[Sequence[Rows]]
 
 
-def _jobs(partitions: Sequence[Sequence[bytes]], max_bytes: int) -> Iterator[_Job]:
+def _jobs(partitions: Sequence[Sequence[Rows]], max_bytes: int) -> Iterator[_Job]:
     """Consecutive partitions of at most `max_bytes`, or one of them."""
     job, job_bytes = _Job(0, []), 0
     for number, values in enumerate(partitions):
@@ -154,7 +155,7 @@ def _jobs(partitions: Sequence[Sequence[bytes]], max_bytes: int) -> Iterator[_Jo
 
 def _run_job(
     backend: Backend,
-    function: Callable[[Task, Iterator[bytes]], Iterator[Result]],
+    function: Callable[[Task, Iterator[Rows]], Iterator[Result]],
     limits: EngineLimits,
     job: _Job,
 ) -> list[list[Result]]:
@@ -168,15 +169,15 @@ def _run_job(
 
 
 def _run_task(
-    function: Callable[[Task, Iterator[bytes]], Iterator[Result]], first: int, task: Task, values: Iterator[bytes]
+    function: Callable[[Task, Iterator[Rows]], Iterator[Result]], first: int, task: Task, values: Iterator[Rows]
 ) -> Iterator[Result]:
     own = list(values)
     yield from function(task._replace(number=first + task.number), iter(own))
     _release_memory(_bytes(own))
 
 
-def _bytes(values: Sequence[bytes]) -> int:
-    return sum(map(len, values))
+def _bytes(values: Sequence[Rows]) -> int:
+    return sum(value.size_bytes for value in values)
 
 
 def _release_memory(used_bytes: int) -> None:

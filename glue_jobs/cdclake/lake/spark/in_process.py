@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from cdclake.lake.limits import EngineLimits
+    from cdclake.lake.storage.arrow_ipc import Rows
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -34,7 +35,7 @@ class InProcessBackend:
     def distribute(self, partitions: Sequence[Sequence[Item]]) -> InProcessPartitions[Item]:
         return InProcessPartitions(self, partitions)
 
-    def send(self, partitions: Sequence[Sequence[bytes]], _: EngineLimits) -> InProcessPartitions[bytes]:
+    def send(self, partitions: Sequence[Sequence[Rows]], _: EngineLimits) -> InProcessPartitions[Rows]:
         return self.distribute(partitions)
 
 

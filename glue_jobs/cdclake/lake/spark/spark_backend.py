@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.limits import EngineLimits
     from cdclake.lake.spark.backend import Backend
+    from cdclake.lake.storage.arrow_ipc import Rows
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -46,12 +47,12 @@ class SparkBackend:
     def distribute(self, partitions: Sequence[Sequence[Item]]) -> SparkPartitions[Item]:
         return SparkPartitions(self, self.context.parallelize(partitions, max(len(partitions), 1)).flatMap(list))
 
-    def send(self, partitions: Sequence[Sequence[bytes]], limits: EngineLimits) -> SparkPartitions[bytes]:
+    def send(self, partitions: Sequence[Sequence[Rows]], limits: EngineLimits) -> SparkPartitions[Rows]:
         """See `Backend`. Sends a broadcast, which Java stores block by block, and on disk if its heap is full.
 
         As parts of tasks, it would copy the values several times in its heap; but a broadcast takes 30 ms more.
         """
-        if sum(len(value) for values in partitions for value in values) <= limits.task_data_bytes:
+        if sum(value.size_bytes for values in partitions for value in values) <= limits.task_data_bytes:
             return self.distribute(partitions)
         sent = self.context.broadcast(list(partitions))
         numbers = self.context.parallelize(range(len(partitions)), max(len(partitions), 1))
@@ -147,7 +148,7 @@ def _summarizing(
     pa.default_memory_pool().release_unused()  # the next stage may need other processes, and Java, to have it
 
 
-def _sent(sent: Broadcast[list[Sequence[bytes]]], number: int) -> Sequence[bytes]:
+def _sent(sent: Broadcast[list[Sequence[Rows]]], number: int) -> Sequence[Rows]:
     return sent.value[number]
 
 

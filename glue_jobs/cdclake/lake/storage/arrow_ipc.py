@@ -1,4 +1,4 @@
-"""Serializes Arrow tables to the bytes that Spark shuffles.
+"""Rows on their way between functions and processes: a table in Arrow, or compressed Arrow IPC.
 
 Spark then moves a few large values instead of many rows, Arrow's types stay as they are, and no row becomes a Python
 or JVM object on the way.
@@ -6,7 +6,7 @@ or JVM object on the way.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,12 @@ import pyarrow.compute as pc
 from cdclake.lake.storage.wide_rows import is_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
+Part = TypeVar("Part")
+MAX_UNPACKED_BYTES = 8 << 20
+"""Rows that need more memory are compressed at once, because they may wait for others: this is a small change."""
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 """The bytes go through pipes, shuffle files and Spark's heap: halving them saves more time than it costs.
 
@@ -31,6 +34,56 @@ the texts repeat: 70,000 texts of 32 KB that are all the same took a fiftieth of
 _SAMPLED_TEXTS = 64
 _DECODE = {b"cdclake": b"decode"}
 """Metadata of a column that is a dictionary only on the way."""
+
+
+class Rows:
+    """Some rows. Within a process they stay the table that they are; pickling packs them, as compressed Arrow IPC.
+
+    Whoever receives packed rows and passes them on unread passes on the same bytes.
+    """
+
+    __slots__ = ("_packed", "_table", "num_rows")
+
+    def __init__(self, table: pa.Table | None, packed: bytes = b"", num_rows: int = 0) -> None:
+        self._table, self._packed = table, packed
+        self.num_rows: int = num_rows if table is None else table.num_rows
+
+    @classmethod
+    def to_keep(cls, table: pa.Table) -> Rows:
+        """The rows of a table; packed if they are large."""
+        return kept({0: table})[0]
+
+    @property
+    def table(self) -> pa.Table:
+        """The rows as a table, unpacked each time."""
+        return from_ipc(self._packed) if self._table is None else self._table
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """Some columns of the rows."""
+        return from_ipc(self._packed, names) if self._table is None else self._table.select(names)
+
+    def packed(self) -> Rows:
+        """The same rows, packed."""
+        return self if self._table is None else Rows(None, to_ipc(self._table), self.num_rows)
+
+    def part(self, table: pa.Table) -> Rows:
+        """Some of these rows; packed if these are, because a slice keeps all that it is a slice of."""
+        return Rows(table).packed() if self._table is None else Rows(table)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size in memory, as they are."""
+        size: int = len(self._packed) if self._table is None else self._table.nbytes
+        return size
+
+    def __reduce__(self) -> tuple[type[Rows], tuple[None, bytes, int]]:
+        return Rows, (None, self.packed()._packed, self.num_rows)
+
+
+def kept(tables: Mapping[Part, pa.Table]) -> dict[Part, Rows]:
+    """Parts of a table as rows; packed if they are large together, because each keeps the whole table in memory."""
+    is_large = sum(table.nbytes for table in tables.values()) > MAX_UNPACKED_BYTES
+    return {part: Rows(table).packed() if is_large else Rows(table) for part, table in tables.items()}
 
 
 def to_ipc(table: pa.Table) -> bytes:
@@ -83,7 +136,7 @@ def _without_dictionaries(table: pa.Table) -> pa.Table:
     return table
 
 
-def concat_ipc(batches: Iterable[bytes], empty: pa.Schema) -> pa.Table:
-    """All rows of serialized tables in one table; an empty table of schema `empty` if there are none."""
-    tables = [from_ipc(data) for data in batches]
+def concat(batches: Iterable[Rows], empty: pa.Schema) -> pa.Table:
+    """All rows of batches in one table; an empty table of schema `empty` if there are none."""
+    tables = [rows.table for rows in batches]
     return pa.concat_tables(tables).combine_chunks() if tables else empty.empty_table()

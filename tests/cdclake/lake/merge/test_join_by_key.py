@@ -11,7 +11,7 @@ from cdclake.lake.merge.join_by_key import probe_files
 from cdclake.lake.merge.messages import Batch
 from cdclake.lake.merge.read_changes import ReadStats
 from cdclake.lake.spark.in_process import InProcessBackend, InProcessPartitions
-from cdclake.lake.storage.arrow_ipc import to_ipc
+from cdclake.lake.storage.arrow_ipc import Rows
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.shape import TableShape
 from cdclake.model.schema import Column, Schema
@@ -52,9 +52,7 @@ def found_keys(
 
 def batches_of(*parts: Sequence[str]) -> InProcessPartitions[Batch[ReadStats]]:
     tables = [pa.table({LEADING_KEY: sorted(keys), KEY: sorted(keys)}) for keys in parts]
-    return InProcessBackend().distribute(
-        [[Batch(ReadStats(inserts=table.num_rows), to_ipc(table)) for table in tables]]
-    )
+    return InProcessBackend().distribute([[Batch(ReadStats(inserts=table.num_rows), Rows(table)) for table in tables]])
 
 
 def test_the_driver_sends_a_small_change_s_keys_once_however_many_files_may_contain_them() -> None:

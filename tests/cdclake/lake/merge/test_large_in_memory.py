@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from cdclake.errors import TooLargeError
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.memory_errors import memory_errors_reported
 from cdclake.lake.merge.sorted_rows import SortedRows
-from cdclake.lake.storage.arrow_ipc import from_ipc, to_ipc
+from cdclake.lake.storage.arrow_ipc import MAX_UNPACKED_BYTES, Rows
 from cdclake.lake.storage.keys import LEADING_KEY
 from tests import ROOT
 from tests.cdclake.lake.table import Table
@@ -106,15 +107,21 @@ def test_other_small_files_with_gigabytes_of_texts_need_little_memory(
     assert run_in_child(tmp_path, kind, columns, rows, settings)["peak"] < MAX_PEAK_BYTES
 
 
-def test_long_texts_that_repeat_are_sent_once() -> None:
-    rows = pa.table(
+def test_long_texts_that_repeat_are_packed_once() -> None:
+    table = pa.table(
         {"id": range(1_000), "text": [text("a"), None] * 500, "other": [str(i) * 500 for i in range(1_000)]}
     )
-    data = to_ipc(rows.select(["id", "text"]))
-    assert len(data) < 100_000
-    assert from_ipc(data) == rows.select(["id", "text"])
-    assert from_ipc(data, ["text"]) == rows.select(["text"])
-    assert from_ipc(to_ipc(rows)) == rows
+    rows = Rows.to_keep(table)
+    assert rows.table is not table, "large rows are packed at once"
+    assert rows.size_bytes < MAX_UNPACKED_BYTES
+    assert (rows.num_rows, rows.table) == (1_000, table)
+    assert rows.columns(["text"]) == table.select(["text"])
+    few = Rows(table.select(["id", "text"]))
+    assert few.table is few.table, "a table stays as it is"
+    sent = pickle.loads(pickle.dumps(few))
+    assert sent.size_bytes < 100_000
+    assert sent.table == few.table
+    assert pickle.dumps(sent) == pickle.dumps(few), "what was sent is passed on as it is"
 
 
 @pytest.mark.parametrize("max_bytes", [0, 1 << 10, 1 << 20])

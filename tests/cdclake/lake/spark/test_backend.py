@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from datetime import date
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from cdclake.lake.limits import EngineLimits
 from cdclake.lake.spark.backend import run_on
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.spark.spark_backend import _ByPartition
+from cdclake.lake.storage.arrow_ipc import Rows
 from cdclake_devkit.oracle import merge
 from tests.cdclake.lake.table import Table, by_key
 
@@ -152,31 +154,46 @@ def _fail(number: int) -> int:
 
 @pytest.mark.parametrize("in_process", [True, False])
 @pytest.mark.parametrize("broadcasts", [True, False])
-def test_values_sent_in_many_jobs_keep_their_tasks_and_order(
+def test_rows_sent_in_many_jobs_keep_their_tasks_and_order(
     spark_backend: SparkBackend, in_process: bool, broadcasts: bool
 ) -> None:
-    limits = EngineLimits(job_bytes=3, task_data_bytes=0 if broadcasts else 1000)
+    limits = EngineLimits(job_bytes=3, task_data_bytes=0 if broadcasts else 1 << 20)
     backend: Backend = InProcessBackend() if in_process else spark_backend
-    partitions = [[b"ab"], [], [b"cde", b"f"], [b"g"], [], [b"hij"], [b"k"]]
-    values = InProcessBackend().distribute(partitions)
-    numbered = run_on(backend, values, _numbered, limits)
-    expected = [[(number, value) for value in partition] for number, partition in enumerate(partitions)]
+    partitions = [["ab"], [], ["cde", "f"], ["g"], [], ["hij"], ["k"]]
+    rows = InProcessBackend().distribute([[rows_of(text) for text in texts] for texts in partitions])
+    numbered = run_on(backend, rows, _numbered, limits)
+    expected = [[(number, text) for text in texts] for number, texts in enumerate(partitions)]
     assert numbered.collect_partitions() == expected
-    assert values.collect() == [], "what was sent is forgotten"
+    assert rows.collect() == [], "what was sent is forgotten"
 
 
 def test_an_error_in_one_of_many_jobs_reaches_the_driver(spark_backend: SparkBackend) -> None:
-    values = InProcessBackend().distribute([[bytes([number])] for number in range(12)])
+    rows = InProcessBackend().distribute([[rows_of(str(number))] for number in range(12)])
     with pytest.raises(BadRowError, match="two"):
-        run_on(spark_backend, values, _refuse_bytes, EngineLimits(job_bytes=0))
+        run_on(spark_backend, rows, _refuse_rows, EngineLimits(job_bytes=0))
 
 
-def _numbered(task: Task, values: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
-    return ((task.number, value) for value in values)
+def test_rows_are_the_same_after_spark_moved_and_kept_them(spark_backend: SparkBackend) -> None:
+    table = pa.table({"n": pa.array([None, 2**63], pa.uint64()), "text": ["a", "b" * 5_000]})
+    sliced = pa.concat_tables([table] * 100).slice(1, 198)
+    values = spark_backend.distribute([[(0, Rows(table)), (1, Rows(sliced)), (1, Rows(table).packed())], []])
+    kept, count = values.shuffle(2).keep(attrgetter("num_rows"), 0)
+    assert count == 202
+    assert sorted(rows.num_rows for rows in kept.collect()) == [2, 2, 198]
+    assert all(rows.table in (table, sliced) for rows in kept.coalesce(1).collect())
+    kept.discard()
 
 
-def _refuse_bytes(_: Task, values: Iterator[bytes]) -> Iterator[int]:
-    return (_refuse(value[0]) for value in values)
+def rows_of(text: str) -> Rows:
+    return Rows(pa.table({"text": [text]}))
+
+
+def _numbered(task: Task, values: Iterator[Rows]) -> Iterator[tuple[int, str]]:
+    return ((task.number, rows.table["text"][0].as_py()) for rows in values)
+
+
+def _refuse_rows(_: Task, values: Iterator[Rows]) -> Iterator[int]:
+    return (_refuse(int(rows.table["text"][0].as_py())) for rows in values)
 
 
 def _refuse(number: int) -> int:

@@ -1,1 +1,1 @@
-"""The functions that Spark tasks run. They take and return plain values and Arrow IPC, and do not know Spark."""
+"""The functions that Spark tasks run. They do not know Spark."""

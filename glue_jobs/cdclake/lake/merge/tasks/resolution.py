@@ -11,7 +11,7 @@ from cdclake.lake.limits import DEFAULT_LIMITS
 from cdclake.lake.merge.key_updates import KeyMoves
 from cdclake.lake.merge.rewrite_plan import InsertStatsByPartition
 from cdclake.lake.merge.unknown_keys import UnknownKeys
-from cdclake.lake.storage.arrow_ipc import to_ipc
+from cdclake.lake.storage.arrow_ipc import Rows, kept
 from cdclake.lake.storage.key_ranges import count_by_range, sample_by_bytes
 from cdclake.lake.storage.keys import LEADING_KEY
 from cdclake.lake.storage.wide_rows import combined, row_bytes
@@ -31,10 +31,10 @@ class Resolution:
         touched: Indices of the data files that lose rows.
         inserts: Statistics of the new rows of each partition, in their order in `additions`.
         deletes: Number of tombstones.
-        removals: By file index, see `ResolvedBatch.removals`; as Arrow IPC, as all rows here.
+        removals: By file index, see `ResolvedBatch.removals`.
         replacements: Rows by file index.
-        additions: New rows, by partition.
-        tombstones: Deletes to remember.
+        additions: New rows, by partition; None for none.
+        tombstones: Deletes to remember; None for none.
         moves: What is known about updates that changed keys.
         unknown: Updates of keys that the table lacks, if they may have changed them.
         needs_values: See `ResolvedBatch.needs_values`.
@@ -44,10 +44,10 @@ class Resolution:
     touched: frozenset[int] = frozenset()
     inserts: InsertStatsByPartition = field(default_factory=InsertStatsByPartition)
     deletes: int = 0
-    removals: dict[int, bytes] = field(default_factory=dict)
-    replacements: dict[int, bytes] = field(default_factory=dict)
-    additions: bytes = b""
-    tombstones: bytes = b""
+    removals: dict[int, Rows] = field(default_factory=dict)
+    replacements: dict[int, Rows] = field(default_factory=dict)
+    additions: Rows | None = None
+    tombstones: Rows | None = None
     moves: KeyMoves = KeyMoves()  # noqa: RUF009 - frozen
     unknown: UnknownKeys = UnknownKeys()  # noqa: RUF009 - frozen
     needs_values: bool = False
@@ -58,8 +58,8 @@ class Resolution:
             self,
             removals={},
             replacements={},
-            additions=b"",
-            tombstones=b"",
+            additions=None,
+            tombstones=None,
             moves=replace(self.moves, displacing=frozenset()),
         )
 
@@ -111,15 +111,15 @@ class InsertCounting:
 
 
 def to_resolution(resolved: ResolvedBatch, counting: InsertCounting) -> Resolution:
-    """Count and serialize the rows of a resolved batch."""
+    """Count the rows of a resolved batch."""
     new = resolved.inserts._replace(rows=combined(resolved.inserts.rows))
     return replace(
         without_stored_rows(resolved),
         touched=frozenset(resolved.removals),
         inserts=counting.stats(new),
-        removals={i: to_ipc(rows) for i, rows in resolved.removals.items()},
-        replacements={i: to_ipc(rows) for i, rows in resolved.replacements.items()},
-        additions=to_ipc(new.rows) if new.counts else b"",
+        removals=kept(resolved.removals),
+        replacements=kept(resolved.replacements),
+        additions=Rows.to_keep(new.rows) if new.counts else None,
         needs_values=resolved.needs_values,
     )
 
@@ -140,7 +140,7 @@ def without_stored_rows(resolved: ResolvedBatch) -> Resolution:
     return Resolution(
         resolved.counts,
         deletes=tombstones.num_rows if tombstones else 0,
-        tombstones=to_ipc(tombstones) if tombstones else b"",
+        tombstones=Rows.to_keep(tombstones) if tombstones else None,
         moves=resolved.moves,
         unknown=resolved.unknown,
     )

@@ -11,7 +11,7 @@ from cdclake.lake.merge.read_changes import read_rows
 from cdclake.lake.merge.resolve import resolve, resolve_full_load, resolve_without_key
 from cdclake.lake.merge.tasks.resolution import InsertCounting, Resolution, to_resolution
 from cdclake.lake.merge.tasks.route import rows_by_source
-from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc
+from cdclake.lake.storage.arrow_ipc import concat
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.tombstones import find_tombstones
 
@@ -49,8 +49,8 @@ def resolve_key_range(
     batches = rows_by_source(entries)
     if not batches[Source.CHANGE]:
         return
-    rows = concat_ipc(batches[Source.CHANGE], shape.in_flight)
-    existing_rows = concat_ipc(batches[Source.TABLE], existing_rows_schema(shape, complete=complete))
+    rows = concat(batches[Source.CHANGE], shape.in_flight)
+    existing_rows = concat(batches[Source.TABLE], existing_rows_schema(shape, complete=complete))
     remembered = find_tombstones(locations.lake.open(), tombstones, rows[LEADING_KEY], rows[KEY], shape)
     resolved = resolve(rows, existing_rows, remembered, shape, forgotten=forgotten, overlap_end=overlap_end)
     del batches, existing_rows
@@ -96,4 +96,4 @@ def read_inserts(
 
 def resolve_loaded(batch: Batch[ReadStats], *, shape: TableShape, counting: InsertCounting) -> Resolution:
     """Resolve rows of a full load that are read already."""
-    return to_resolution(resolve_full_load(from_ipc(batch.rows), shape), counting)
+    return to_resolution(resolve_full_load(batch.rows.table, shape), counting)

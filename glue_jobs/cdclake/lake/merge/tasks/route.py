@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from cdclake.lake.merge.messages import FileEdit, Source, SourceRows
 from cdclake.lake.merge.sorted_rows import SortedRows
-from cdclake.lake.storage.arrow_ipc import from_ipc, to_ipc
 from cdclake.lake.storage.key_ranges import split_at_bounds
 from cdclake.lake.storage.keys import LEADING_KEY
 from cdclake.lake.storage.wide_rows import take
@@ -25,8 +24,11 @@ if TYPE_CHECKING:
     from cdclake.lake.merge.messages import Batch
     from cdclake.lake.merge.rewrite_plan import InsertTargets, RewritePlan
     from cdclake.lake.merge.tasks.resolution import Resolution
+    from cdclake.lake.storage.arrow_ipc import Rows
     from cdclake.lake.storage.partitions import Partition
     from cdclake.model.snapshot import KeyValue
+
+    _Counts = tuple[tuple[int, int], ...]
 
 
 def rows_by_key_range(
@@ -36,13 +38,13 @@ def rows_by_key_range(
     if not bounds:
         yield 0, SourceRows(source, batch.rows)
         return
-    for key_range, rows in split_at_bounds(from_ipc(batch.rows), bounds):
-        yield key_range, SourceRows(source, to_ipc(rows))
+    for key_range, rows in split_at_bounds(batch.rows.table, bounds):
+        yield key_range, SourceRows(source, batch.rows.part(rows))
 
 
-def rows_by_source(entries: Iterable[SourceRows]) -> dict[Source, list[bytes]]:
+def rows_by_source(entries: Iterable[SourceRows]) -> dict[Source, list[Rows]]:
     """The rows of each source."""
-    by_source: dict[Source, list[bytes]] = {source: [] for source in Source}
+    by_source: dict[Source, list[Rows]] = {source: [] for source in Source}
     for source, rows in entries:
         by_source[source].append(rows)
     return by_source
@@ -64,27 +66,28 @@ def rows_by_write_task(
         yield group_of[task], FileEdit(((task, 0),), removals=keys)
     for i, rows in resolution.replacements.items():
         task = plan.task_of_file[i]
-        yield group_of[task], FileEdit(((task, from_ipc(rows).num_rows),), rows=rows)
+        yield group_of[task], FileEdit(((task, rows.num_rows),), rows=rows)
     if resolution.additions:
-        yield from _additions(resolution, plan, group_of)
+        yield from _additions(resolution.additions, resolution.inserts.rows, plan, group_of)
     if resolution.tombstones:
         task = len(plan.tasks)
-        rows_count = from_ipc(resolution.tombstones).num_rows
-        yield group_of[task], FileEdit(((task, rows_count),), rows=resolution.tombstones)
+        yield group_of[task], FileEdit(((task, resolution.tombstones.num_rows),), rows=resolution.tombstones)
 
 
-def _additions(resolution: Resolution, plan: RewritePlan, group_of: Sequence[int]) -> Iterator[tuple[int, FileEdit]]:
-    rows = from_ipc(resolution.additions)
-    pieces = list(_pieces(rows, resolution.inserts.rows, plan))
+def _additions(
+    additions: Rows, counts: Mapping[Partition, int], plan: RewritePlan, group_of: Sequence[int]
+) -> Iterator[tuple[int, FileEdit]]:
+    rows = additions.table
+    pieces = list(_pieces(rows, counts, plan))
     if any(group_of[before[0]] > group_of[after[0]] for before, after in zip(pieces, pieces[1:])):
         groups = np.repeat([group_of[task] for task, _ in pieces], [count for _, count in pieces])
         rows = take(rows, pa.array(np.argsort(groups, kind="stable")))
         pieces.sort(key=lambda piece: group_of[piece[0]])
     start = 0
-    for group, counts in groupby(pieces, lambda piece: group_of[piece[0]]):
-        own_counts = tuple(counts)
+    for group, own_pieces in groupby(pieces, lambda piece: group_of[piece[0]]):
+        own_counts = tuple(own_pieces)
         size = sum(count for _, count in own_counts)
-        yield group, FileEdit(own_counts, rows=to_ipc(rows.slice(start, size)))
+        yield group, FileEdit(own_counts, rows=additions.part(rows.slice(start, size)))
         start += size
 
 
@@ -139,14 +142,15 @@ class TaskEdits(NamedTuple):
 def edits_by_task(edits: Iterable[FileEdit], limits: EngineLimits) -> dict[int, TaskEdits]:
     """What each task removes and adds, given the edits of a group of tasks."""
     removals: dict[int, list[pa.Table]] = defaultdict(list)
-    rows: list[tuple[FileEdit, pa.Table]] = []
+    rows: list[tuple[_Counts, pa.Table]] = []
     on_disk: dict[int, SortedRows] = defaultdict(lambda: SortedRows(replace(limits, sorted_bytes=0)))
     size_bytes = 0
     for edit in edits:
         if edit.removals:
-            removals[edit.counts[0][0]].append(from_ipc(edit.removals))
+            removals[edit.counts[0][0]].append(edit.removals.table)
             continue
-        rows.append((edit._replace(rows=b""), from_ipc(edit.rows)))
+        assert edit.rows
+        rows.append((edit.counts, edit.rows.table))
         size_bytes += rows[-1][1].nbytes
         while size_bytes > limits.sorted_bytes and rows:
             for task, part in _by_task(*rows.pop()):
@@ -155,14 +159,14 @@ def edits_by_task(edits: Iterable[FileEdit], limits: EngineLimits) -> dict[int, 
     return {number: TaskEdits(removals[number], added.get(number)) for number in {*removals, *added}}
 
 
-def _by_task(edit: FileEdit, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+def _by_task(counts: _Counts, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     start = 0
-    for task, count in edit.counts:
+    for task, count in counts:
         yield task, rows.slice(start, count)
         start += count
 
 
-def _rows_by_number(edits: Sequence[tuple[FileEdit, pa.Table]]) -> Iterator[tuple[int, pa.Table]]:
+def _rows_by_number(edits: Sequence[tuple[_Counts, pa.Table]]) -> Iterator[tuple[int, pa.Table]]:
     """The rows of each task, sorted by leading key if there is one.
 
     Cutting rows costs more than sorting them, if the pieces are many and small, and so does sorting them by themselves.
@@ -170,7 +174,7 @@ def _rows_by_number(edits: Sequence[tuple[FileEdit, pa.Table]]) -> Iterator[tupl
     if not edits:
         return
     rows = pa.concat_tables([table for _, table in edits])
-    pieces = [piece for edit, _ in edits for piece in edit.counts]
+    pieces = [piece for counts, _ in edits for piece in counts]
     numbers = np.repeat([task for task, _ in pieces], [count for _, count in pieces])
     if (numbers != numbers[0]).any():
         columns = {"number": numbers, **({LEADING_KEY: rows[LEADING_KEY]} if LEADING_KEY in rows.column_names else {})}

@@ -28,7 +28,7 @@ from cdclake.lake.spark.backend import is_spark_dataframe
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.spark.spark_backend import SparkPartitions
 from cdclake.lake.spark.task_errors import SparkTask
-from cdclake.lake.storage.arrow_ipc import concat_ipc, from_ipc
+from cdclake.lake.storage.arrow_ipc import concat
 from cdclake.lake.storage.writer import COMPRESSION
 from cdclake.model.schema import INSERT
 
@@ -185,12 +185,12 @@ def _unpickled(row: Sequence[Any]) -> Any:  # noqa: ANN401 - what `_convert_batc
 def _write_file(task: Task, entries: Iterable[SourceRows], *, request: PrepareRequest) -> Iterator[_WrittenRange]:
     """Write the change rows of a range of keys."""
     batches = rows_by_source(entries)
-    tables = [from_ipc(rows) for rows in batches[Source.CHANGE]]
+    tables = [rows.table for rows in batches[Source.CHANGE]]
     if not tables:
         return
     has_key = bool(request.shape.primary_key)
     schema = existing_rows_schema(request.shape, complete=request.needs_values) if has_key else pa.schema([])
-    lake = concat_ipc(batches[Source.TABLE], schema)
+    lake = concat(batches[Source.TABLE], schema)
     rows, keys = change_rows(request.op, tables, lake, request.shape, request.order_column)
     if not rows.num_rows:
         yield _WrittenRange(keys, None)

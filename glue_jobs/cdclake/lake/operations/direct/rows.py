@@ -13,7 +13,7 @@ from cdclake.lake.merge.read_changes import SAMPLES_PER_BATCH
 from cdclake.lake.merge.resolve import SOFT_DELETED
 from cdclake.lake.raw.cast import cast_column
 from cdclake.lake.raw.ordering import order_values
-from cdclake.lake.storage.arrow_ipc import to_ipc
+from cdclake.lake.storage.arrow_ipc import Rows
 from cdclake.lake.storage.key_ranges import sample
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, row_keys
 from cdclake.lake.storage.types import to_arrow
@@ -81,14 +81,14 @@ def convert_input(rows: pa.Table, columns: Sequence[Column | None], primary_key:
             invalid[column.name] = lost
     result = pa.table(converted)
     if not primary_key:
-        return Batch(InputStats(rows.num_rows, invalid=invalid), to_ipc(result.slice(0, 0) if invalid else result))
+        return Batch(InputStats(rows.num_rows, invalid=invalid), Rows(result.slice(0, 0) if invalid else result))
     leading_key, key = row_keys([converted[column.name] for column in primary_key])
     if invalid or key.null_count:
         stats = InputStats(rows.num_rows, invalid=invalid, null_keys=key.null_count)
-        return Batch(stats, to_ipc(result.slice(0, 0)))
+        return Batch(stats, Rows(result.slice(0, 0)))
     result = result.append_column(LEADING_KEY, leading_key).append_column(KEY, key)
     result = take(result, pc.sort_indices(result, [(LEADING_KEY, "ascending")])).combine_chunks()
-    return Batch(InputStats(rows.num_rows, tuple(sample(result[LEADING_KEY], SAMPLES_PER_BATCH))), to_ipc(result))
+    return Batch(InputStats(rows.num_rows, tuple(sample(result[LEADING_KEY], SAMPLES_PER_BATCH))), Rows(result))
 
 
 @dataclass(frozen=True)
