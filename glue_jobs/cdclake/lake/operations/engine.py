@@ -7,12 +7,17 @@ A change is merged in the cheapest way that its rows and the table's data files 
 * `_merge_in_place`: one stage, if each key belongs to one data file;
 * `_merge_by_key`: separate stages that look up existing rows, resolve, and rewrite.
 
+What the first and the third bring (two cores, 8 million rows, medians): to load them takes 3.5 instead of 11.4 s and
+1.4 instead of 2.3 GB; to merge 533,000 rows takes 7.3 instead of 11.6 s and 1.1 instead of 2.0 GB.
+
 The driver receives only counts, key samples and file statistics; rows stay in tasks and shuffles. Changes of up to some
 megabytes are different, because of the stages that they save, whose overhead exceeds the work:
 
 * Of a small change the rows stay on the driver, which does every step that needs no data file. It reads the rows,
-  collects the existing rows that tasks find, resolves them, and sends the result to the tasks that write.
-* Of a medium one that is merged in place, the driver reads the rows and sends them to the tasks that merge them.
+  collects the existing rows that tasks find, resolves them, and sends the result to the tasks that write. To merge
+  the newest rows takes 0.7 instead of 0.9 s, 200 files 1.1 instead of 1.6 s.
+* Of a medium one that is merged in place, the driver reads the rows and sends them to the tasks that merge them:
+  533,000 rows take 7.3 instead of 8.8 s.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """Makes Spark's Python workers start tasks faster: an empty task takes 15 ms instead of 65 ms.
 
+A small change of a table of 8 million rows then takes 0.6 instead of 1.0 s, one of 200 files 1.0 instead of 1.4 s.
+
 This changes PySpark's daemon in a running worker, so it first checks that the daemon is the one it knows. In any other
 process it changes nothing, and operators can switch it off (`VARIABLE`). Read for it: `daemon.py` and `worker.py` of
 PySpark 3.5.6 and 4.1.1.
