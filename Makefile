@@ -13,7 +13,9 @@ CODE := glue_jobs:cli:devkit
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 PYTHON ?=
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# pip would also compile each module that it installs, most of which nobody imports. That takes a minute.
+PIP := -m pip install --quiet --disable-pip-version-check --no-compile
+PIP_INSTALL := $(BIN)/python $(PIP)
 JOB_LOCKS := infra/cdclake_infra/locks
 PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py lambdas \
 	$(addprefix glue_jobs/cdclake/,concurrency.py errors.py ports.py printable.py raw_listing.py logs.py signals.py model commit control adapters)
@@ -160,13 +162,13 @@ $(VENV)/.test-ready: requirements-dev.txt $(VENV)/.demo-ready
 $(BENCH_VENV)/.ready: benchmarks/requirements.txt requirements.txt | $(VENV)/bin/python
 	@test -x $(BENCH_VENV)/bin/python || $(BIN)/python -m venv $(BENCH_VENV)
 	@echo "Setting up $(BENCH_VENV) (once; about a minute or two) ..."
-	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
+	@$(BENCH_VENV)/bin/python $(PIP) -r benchmarks/requirements.txt
 	@touch $@
 
 $(DEPLOY_VENV)/.ready: deploy_local/requirements.txt | $(VENV)/bin/python
 	@test -x $(DEPLOY_VENV)/bin/python || $(BIN)/python -m venv $(DEPLOY_VENV)
 	@echo "Setting up $(DEPLOY_VENV) (once; seconds) ..."
-	@$(DEPLOY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@$(DEPLOY_VENV)/bin/python $(PIP) -r $<
 	@touch $@
 
 # Glue 6.0 has Python 3.13. The other libraries are those of the tests on Spark 3.5.
@@ -174,12 +176,12 @@ $(SPARK4_VENV)/.ready: requirements-dev.txt
 	@test -x $(SPARK4_VENV)/bin/python || { python=$$(tools/find-python.sh python3.13 python3.12 python3.11) && $$python -m venv $(SPARK4_VENV); }
 	@echo "Setting up $(SPARK4_VENV) (once; about two minutes) ..."
 	@grep -Ev '^(pyspark|py4j)==' $< > $(SPARK4_VENV)/requirements.txt
-	@$(SPARK4_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $(SPARK4_VENV)/requirements.txt pyspark==4.1.1
-	@$(SPARK4_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(addprefix --editable ./,$(PACKAGES))
+	@$(SPARK4_VENV)/bin/python $(PIP) -r $(SPARK4_VENV)/requirements.txt pyspark==4.1.1
+	@$(SPARK4_VENV)/bin/python $(PIP) --no-deps $(addprefix --editable ./,$(PACKAGES))
 	@touch $@
 
 $(DOCS_VENV)/.ready: docs/requirements.txt | $(VENV)/bin/python
 	@test -x $(DOCS_VENV)/bin/python || $(BIN)/python -m venv $(DOCS_VENV)
 	@echo "Setting up $(DOCS_VENV) (once; seconds) ..."
-	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@$(DOCS_VENV)/bin/python $(PIP) -r $<
 	@touch $@
