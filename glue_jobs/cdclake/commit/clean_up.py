@@ -224,10 +224,13 @@ def clean_up(log: ChangeLog, plan: CleanUpPlan, keep_alive: KeepAlive = no_lease
     """
     layout = log.layout
     keep_alive()  # the plan is valid only under the lease
-    expire_snapshots(log, log.head(), plan.first_retained)  # before the mark, whose time begins their files' grace
-    if plan.first_retained > log.first_retained():
+    # Before the mark, whose time begins their files' grace.
+    oldest, marked = expire_snapshots(log, log.head(), plan.first_retained), log.first_retained()
+    # A run that was paused past its lease published them again after another clean-up had expired them.
+    is_reoffered = oldest is not None and oldest < marked
+    if plan.first_retained > marked or is_reoffered:
         log.mark_first_retained(plan.first_retained)  # first: no reader may start on a change that is half deleted
-    if plan.iceberg:
+    if plan.iceberg and not is_reoffered:
         expired = frozenset(plan.iceberg)
         for one in (layout, layout.history):
             if any(key.startswith(one.iceberg_prefix) for key in expired):

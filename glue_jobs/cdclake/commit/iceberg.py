@@ -87,15 +87,25 @@ def list_iceberg(log: ChangeLog) -> list[tuple[LakeLayout, list[ListedObject]]]:
     return folders
 
 
-def expire_snapshots(log: ChangeLog, head: int, first_retained: int) -> None:
-    """Take the snapshots of changes before one out of the metadata, before their data files are deleted."""
-    lake = log.snapshot(head)
+def expire_snapshots(log: ChangeLog, head: int, first_retained: int) -> int | None:
+    """Take the snapshots of changes before one out of the metadata, before their data files are deleted.
+
+    Returns:
+        Number of the oldest of these changes; None if there is none.
+    """
+    lake, expired = log.snapshot(head), set[int]()
     for table, layout in ((lake, log.layout), history_table(lake, log.layout)):
         metadata = _read_metadata(log.store, layout, head) if table.iceberg else None
         if metadata:
             remaining = without_expired(metadata, first_retained)
             if remaining != metadata:
                 _write(log.store, layout, head, remaining)
+                expired |= _snapshot_ids(metadata) - _snapshot_ids(remaining)
+    return min(expired, default=None)
+
+
+def _snapshot_ids(metadata: Json) -> set[int]:
+    return {one["snapshot-id"] for one in metadata["snapshots"]}
 
 
 def _read_metadata(store: ObjectStore, layout: LakeLayout, change: int) -> Json | None:

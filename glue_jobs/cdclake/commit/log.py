@@ -204,8 +204,18 @@ class ChangeLog:
         return self._number(self.layout.first_retained_key, default=1)
 
     def mark_first_retained(self, change: int) -> None:
-        """Record that changes before this one are no longer retained."""
-        self.store.put(self.layout.first_retained_key, str(change).encode())
+        """Record that changes before this one are no longer retained; its time begins the grace of their files.
+
+        Does nothing if it is recorded that fewer are retained: a run may be paused here past its lease.
+        """
+        key, new = self.layout.first_retained_key, str(change).encode()
+        while True:
+            old = self.store.get(key)
+            if old is None:
+                if self.store.put_if_absent(key, new):
+                    return
+            elif int(old) > change or self.store.put_if_unchanged(key, new, old):
+                return
 
     def cleaned_through(self) -> int:
         """Number of the change up to which clean-ups have deleted unneeded retired files."""

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.commit.clean_up import CleanUpPlan, clean_up, has_leftovers, plan_clean_up
+from cdclake.commit.log import ChangeLog
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import plan_rollback
 from cdclake.errors import ConfigurationError, PastRetentionError
@@ -199,6 +200,25 @@ def test_iceberg_files_that_another_clean_up_expires_meanwhile_keep_their_grace(
     assert lake.log.first_retained() == 4
     clock.advance(DAY_SECONDS)
     assert plan(lake).iceberg == (manifest,)
+
+
+def test_the_mark_of_the_oldest_retained_change_never_moves_back() -> None:
+    class Overtaken(MemoryStore):
+        """Another clean-up moves the mark right after this one read it."""
+
+        def get(self, key: str) -> bytes | None:
+            found = super().get(key)
+            if key == LAYOUT.first_retained_key:
+                self.put(key, b"6")
+            return found
+
+    for before in ({}, {LAYOUT.first_retained_key: b"2"}):
+        store = Overtaken()
+        for key, data in before.items():
+            store.put(key, data)
+        log = ChangeLog(store, LAYOUT)
+        log.mark_first_retained(4)
+        assert log.first_retained() == 6
 
 
 steps = st.lists(

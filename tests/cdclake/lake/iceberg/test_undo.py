@@ -155,6 +155,23 @@ def test_a_clean_up_deletes_only_what_no_reader_needs(table: TableOverTime) -> N
     check_files(table.log, table.log.snapshot(6))
 
 
+def test_snapshots_that_are_offered_again_get_their_grace_again(table: TableOverTime) -> None:
+    for n in range(1, 4):
+        table.apply(("U", row(1, n)))
+    metadata = table.lake / table.layout.iceberg_metadata_key(4)
+    offered = metadata.read_bytes()
+    expire(table)
+    metadata.write_bytes(offered)  # by a run that was paused past its lease
+    opened = readers(table).table
+    expire(table)
+    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [3, 4]
+    assert opened.scan(snapshot_id=1).to_arrow().num_rows == 3
+    expire(table)
+    with pytest.raises(FileNotFoundError):
+        opened.scan(snapshot_id=1).to_arrow()
+    assert seen(table) == {1: 3, 2: 0, 3: 0}
+
+
 @pytest.mark.parametrize("carried_out", [True, False])
 def test_the_clean_up_after_one_that_died_leaves_what_readers_may_have_opened(
     tmp_path: Path, *, carried_out: bool
