@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from cdclake.lake.merge.messages import FileKeys
 from cdclake.lake.merge.resolve import FILE_INDEX, PARTITION_ID, SOFT_DELETED
-from cdclake.lake.storage.arrow_ipc import Rows, concat
+from cdclake.lake.storage.arrow_ipc import Rows, concat, kept
 from cdclake.lake.storage.bloom import filtered_column, row_group_filter, with_filter_hashes
 from cdclake.lake.storage.key_ranges import candidate_rows, overlapping_files
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 def keys_by_file(batch: Batch[Any], *, files: Sequence[DataFile], shape: TableShape) -> Iterator[tuple[int, FileKeys]]:
     """The keys of a batch by index of each data file that may contain them."""
     rows = with_filter_hashes(batch.rows.columns([LEADING_KEY, KEY]), shape)
-    for i, start, end in candidate_rows(rows[LEADING_KEY].combine_chunks(), files):
-        yield i, FileKeys(i, Rows(rows.slice(start, end - start)))
+    candidates = candidate_rows(rows[LEADING_KEY].combine_chunks(), files)
+    for i, keys in kept({i: rows.slice(start, end - start) for i, start, end in candidates}).items():
+        yield i, FileKeys(i, keys)
 
 
 def grouped_by_file(wanted: Iterable[FileKeys]) -> Iterator[tuple[int, pa.Table]]:

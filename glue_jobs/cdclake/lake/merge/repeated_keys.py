@@ -63,7 +63,7 @@ def added_keys(resolution: Resolution, *, buckets: int) -> Iterator[tuple[int, R
     rows = resolution.additions.columns([KEY, POSITION])
     numbers: NDArray[np.uint64] = key_hashes(rows[KEY]) % np.uint64(buckets)
     for number in range(buckets):
-        yield number, Rows(rows.filter(pa.array(numbers == number)))
+        yield number, Rows.to_keep(rows.filter(pa.array(numbers == number)))
 
 
 def earlier_positions(entries: Iterable[Rows], *, shape: TableShape, limit: int) -> Iterator[str]:

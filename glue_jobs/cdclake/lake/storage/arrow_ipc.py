@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 
 Part = TypeVar("Part")
-MAX_UNPACKED_BYTES = 8 << 20
-"""Rows that need more memory are compressed at once, because they may wait for others: this is a small change."""
+MAX_UNPACKED_BYTES = 1 << 20
+"""Rows that need more memory are packed at once, because many may wait for others: of a large change, only the last few
+of a task need less."""
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 """The bytes go through pipes, shuffle files and Spark's heap: halving them saves more time than it costs.
 

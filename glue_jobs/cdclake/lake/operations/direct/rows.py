@@ -81,14 +81,16 @@ def convert_input(rows: pa.Table, columns: Sequence[Column | None], primary_key:
             invalid[column.name] = lost
     result = pa.table(converted)
     if not primary_key:
-        return Batch(InputStats(rows.num_rows, invalid=invalid), Rows(result.slice(0, 0) if invalid else result))
+        return Batch(
+            InputStats(rows.num_rows, invalid=invalid), Rows.to_keep(result.schema.empty_table() if invalid else result)
+        )
     leading_key, key = row_keys([converted[column.name] for column in primary_key])
     if invalid or key.null_count:
         stats = InputStats(rows.num_rows, invalid=invalid, null_keys=key.null_count)
-        return Batch(stats, Rows(result.slice(0, 0)))
+        return Batch(stats, Rows.to_keep(result.schema.empty_table()))
     result = result.append_column(LEADING_KEY, leading_key).append_column(KEY, key)
     result = take(result, pc.sort_indices(result, [(LEADING_KEY, "ascending")])).combine_chunks()
-    return Batch(InputStats(rows.num_rows, tuple(sample(result[LEADING_KEY], SAMPLES_PER_BATCH))), Rows(result))
+    return Batch(InputStats(rows.num_rows, tuple(sample(result[LEADING_KEY], SAMPLES_PER_BATCH))), Rows.to_keep(result))
 
 
 @dataclass(frozen=True)
