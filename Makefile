@@ -35,7 +35,7 @@ sample-db: $(VENV)/.demo-ready ## Run the same with private MariaDB and PostgreS
 quick: $(VENV)/.test-ready ## Lint, check types, and run the tests that start no Spark, AWS or server (under 75 seconds)
 	@$(MAKE) --no-print-directory --jobs=4 check tests-quick
 
-test: $(VENV)/.test-ready ## Run these checks, and also tests with Spark, the embedded AWS and a whole session (under 6 minutes)
+test: $(VENV)/.test-ready ## Run these checks, and also tests with Spark, the embedded AWS and whole sessions (under 6 minutes)
 	@$(MAKE) --no-print-directory --jobs=4 check tests-test
 
 test-all: $(VENV)/.test-ready ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (under 17 minutes)

@@ -60,15 +60,22 @@ LEFT_OUT: dict[str, set[str]] = {PLAIN: {"clean-up-expired"}, ICEBERG: set(), BO
 SCENARIOS_OF = {readers: [name for name in SCENARIOS if name not in left_out] for readers, left_out in LEFT_OUT.items()}
 SAMPLED = [
     (FOLDER, PLAIN, "LoadIncremental"),
-    (FOLDER, PLAIN, "rollback-to"),
-    (FOLDER, PLAIN, "ProcessTable-takeover"),
     (FOLDER, ICEBERG, "LoadIncremental-readers"),
     *(
         pytest.param(store, readers, scenario, marks=pytest.mark.long)
         for store, readers, scenario in (
             *(
                 (FOLDER, PLAIN, scenario)
-                for scenario in ("LoadInitial-reload", "rollback", "reapply", "repair", "clean-up", "erase")
+                for scenario in (
+                    "LoadInitial-reload",
+                    "ProcessTable-takeover",
+                    "rollback",
+                    "rollback-to",
+                    "reapply",
+                    "repair",
+                    "clean-up",
+                    "erase",
+                )
             ),
             *((FOLDER, ICEBERG, scenario) for scenario in ("rollback-to", "clean-up-expired", "erase")),
             *((FOLDER, BOTH, scenario) for scenario in ("LoadIncremental-both", "rollback-to")),

@@ -131,6 +131,7 @@ def walk(document: str, folder: Path, *afterwards: str) -> tuple[str, list[dict[
     return printed, [json.loads(line) for line in records.splitlines() if line.startswith("{")]
 
 
+@pytest.mark.long
 def test_the_readme_brings_the_sample_orders_to_the_lake(tmp_path: Path) -> None:
     _, (loaded,) = walk("README.md", tmp_path, "cdclake changes shop.productorder --output json")
     assert (loaded["kind"], loaded["inserted"]) == ("full load", 10_000)

@@ -227,6 +227,7 @@ def test_a_job_of_an_unsupported_kind_is_refused(bench: Workbench) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_a_spark_job_runs_with_the_packaged_java_on_loopback_only(bench: Workbench) -> None:
     job = bench.job(
         f"""

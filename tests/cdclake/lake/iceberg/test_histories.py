@@ -307,7 +307,7 @@ def test_each_snapshot_shows_its_change(partition_key: str, request: pytest.Fixt
     counts = {"histories": 0, "changes": 0, "erasures": 0, "snapshots read by DuckDB and pyiceberg": 0}
 
     @_with_examples
-    @examples(thorough=500, ci=2, test=2)
+    @examples(thorough=500, ci=2, test=1)
     @given(steps=STEPS)
     def check(steps: list[tuple[str, Any]]) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -98,7 +98,8 @@ def refuse(*_: object) -> None:
     raise RetryableError("Glue is busy", remedy="Run again")
 
 
-@pytest.mark.sampled(test=1, ci=2)
+@pytest.mark.long
+@pytest.mark.sampled(ci=2)
 @pytest.mark.parametrize("clean_up", [clean_up_by_hand, process])
 def test_a_clean_up_keeps_what_stale_entries_need(
     table: ErasableTable,
@@ -123,7 +124,7 @@ def test_a_clean_up_keeps_what_stale_entries_need(
     assert not [location for location in old.values() if exists(location)], "nothing needs them any more"
 
 
-@pytest.mark.sampled(test=1)
+@pytest.mark.long
 def test_entries_follow_an_erasure_and_it_keeps_what_they_need_until_then(
     table: ErasableTable, states: MemoryState, monkeypatch: pytest.MonkeyPatch
 ) -> None:

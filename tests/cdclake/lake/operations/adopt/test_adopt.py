@@ -62,7 +62,7 @@ def save(frame: DataFrame, folder: str, mode: str, key: list[str]) -> None:
     (writer.partitionBy(*key) if key else writer).parquet(folder)
 
 
-@pytest.mark.sampled(test=1)
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize(("key", "delete_mode"), [([], "hard"), (["day"], "soft"), (["city", "day"], "hard")])
 def test_an_adopted_table_of_the_walkthrough_equals_the_oracle_and_rolls_back_byte_for_byte(
