@@ -73,6 +73,7 @@ def rows(frame: DataFrame) -> set[tuple[Any, ...]]:
     return {tuple(row) for row in frame.select(*COLUMNS).collect()}
 
 
+@pytest.mark.long
 def test_each_step_gives_the_expected_table_now_and_as_of_its_change(people: LakeTable, clock: ManualClock) -> None:
     result = people.insert(people_frame(), reason="first five")
     assert (result.change, result.inserted) == (1, 5)
@@ -104,6 +105,7 @@ def test_each_step_gives_the_expected_table_now_and_as_of_its_change(people: Lak
     assert log[3][1].astimezone(timezone.utc) == datetime(2024, 3, 5, 10, 8, 23, tzinfo=timezone.utc)
 
 
+@pytest.mark.long
 def test_each_step_gives_the_expected_history(people: LakeTable, states: MemoryState, clock: ManualClock) -> None:
     def versions(key: str | None = None) -> list[tuple[Any, ...]]:
         columns = ("id", "email", "operation", "validity_flag", "change_id")
