@@ -1,4 +1,4 @@
-"""Commands in the documents exist, and errors and arguments are documented."""
+"""Commands in the documents exist, and arguments are documented."""
 
 import re
 import shlex
@@ -6,7 +6,6 @@ import subprocess
 
 import pytest
 
-from cdclake.errors import CdclakeError
 from cdclake.model.names import Argument
 from tests import ROOT
 
@@ -61,26 +60,7 @@ def test_the_files_of_the_first_own_table_fit_its_settings_and_the_doctor_prints
     assert [finding["code"] for finding in findings if finding["severity"] == "error"] == []
 
 
-def test_the_handbook_has_every_error_under_its_exit_status():
-    text = (ROOT / "docs" / "operations.md").read_text()
-    _, _, errors = text.partition("## Errors, by exit status\n")
-    table, _, _ = errors.partition("\n## ")
-    documented, status = {}, 0
-    for cell, name in re.findall(r"^\| (\d*) ?\| (?:`(\w+)`)?", table, re.MULTILINE):
-        status = int(cell or status)
-        documented[name] = status
-    assert documented == {"": 0, **{kind.__name__: kind.exit_code for kind in kinds(CdclakeError)}}
-
-
 def test_every_argument_of_the_jobs_is_documented():
     _, _, documented = (ROOT / "docs" / "configuration.md").read_text().partition("## Arguments of the jobs\n")
     arguments = [value for name, value in vars(Argument).items() if name.isupper()]
     assert [argument for argument in arguments if f"`{argument}`" not in documented] == []
-
-
-def kinds(root):
-    """An error class and its subclasses."""
-    yield root
-    for kind in root.__subclasses__():
-        if kind.__module__ == root.__module__:
-            yield from kinds(kind)

@@ -11,6 +11,7 @@ from cdclake.errors import BadRowError, CdclakeError, ConfigurationError, DiskFu
 from cdclake_cli.errors import explain, explain_file
 
 NOWHERE = "http://127.0.0.1:1"
+KEYS = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"}
 
 
 def client_error(code):
@@ -18,48 +19,41 @@ def client_error(code):
 
 
 @pytest.mark.slow
-def test_an_unreachable_endpoint_is_an_error_with_a_remedy(cdclake):
-    result = cdclake("tables", "--endpoint-url", NOWHERE)
-    assert result.exit_code == ConfigurationError.exit_code
-    assert result.stdout == ""
-    assert "The AWS endpoint does not respond" in result.stderr
-    assert NOWHERE in result.stderr
-    assert "cdclake local serve" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-@pytest.mark.slow
-def test_the_endpoint_can_come_from_the_environment(cdclake):
-    result = cdclake("run", AWS_ENDPOINT_URL=NOWHERE)
-    assert result.exit_code == ConfigurationError.exit_code
-    assert NOWHERE in result.stderr
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (("tables", "--endpoint-url", NOWHERE), {}),
+        (("changes", "list", "shop.store"), {**KEYS, "AWS_ENDPOINT_URL": NOWHERE}),
+    ],
+    ids=["state table", "lake bucket"],
+)
+def test_an_unreachable_endpoint_is_an_error_with_a_remedy(cdclake, arguments, environment):
+    error = cdclake.refused(*arguments, **environment)
+    assert "The AWS endpoint does not respond" in error
+    assert NOWHERE in error
+    assert "cdclake local serve" in error
 
 
 def test_missing_credentials_are_an_error(cdclake):
-    result = cdclake("plan", AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="")
-    assert result.exit_code == ConfigurationError.exit_code
-    assert "No AWS credentials" in result.stderr
-    assert "--profile" in result.stderr
+    error = cdclake.refused("plan", **dict.fromkeys(KEYS, ""))
+    assert "No AWS credentials" in error
+    assert "--profile" in error
 
 
 def test_a_missing_region_is_an_error(cdclake, monkeypatch):
     monkeypatch.delenv("AWS_DEFAULT_REGION")
-    result = cdclake("tables")
-    assert result.exit_code == ConfigurationError.exit_code
-    assert "--region" in result.stderr
+    assert "--region" in cdclake.refused("tables")
 
 
 def test_an_unknown_profile_is_an_error(cdclake):
-    result = cdclake("tables", "--profile", "nobody")
-    assert result.exit_code == ConfigurationError.exit_code
-    assert "nobody" in result.stderr
+    assert "nobody" in cdclake.refused("tables", "--profile", "nobody")
 
 
 @pytest.mark.parametrize("endpoint", ["localhost:5555", "http://", "ftp://host"])
 def test_an_endpoint_that_is_not_a_url_is_an_error(cdclake, endpoint):
-    for result in (cdclake("tables", "--endpoint-url", endpoint), cdclake("plan", AWS_ENDPOINT_URL=endpoint)):
-        assert result.exit_code == ConfigurationError.exit_code
-        assert f"'{endpoint}' is not the URL of an endpoint" in result.stderr
+    message = f"'{endpoint}' is not the URL of an endpoint"
+    assert message in cdclake.refused("tables", "--endpoint-url", endpoint)
+    assert message in cdclake.refused("plan", AWS_ENDPOINT_URL=endpoint)
 
 
 @pytest.mark.parametrize(
@@ -67,19 +61,16 @@ def test_an_endpoint_that_is_not_a_url_is_an_error(cdclake, endpoint):
     [(("tables", "--region", "eu west"), "eu west"), (("plan", "--raw-bucket", "my bucket"), "my bucket")],
 )
 def test_an_invalid_region_or_bucket_name_is_an_error(cdclake, state, arguments, words):
-    result = cdclake(*arguments)
-    assert result.exit_code == ConfigurationError.exit_code
-    assert words in result.stderr
+    assert words in cdclake.refused(*arguments)
 
 
 @pytest.mark.parametrize("verb", ["feed", "sample"])
 def test_a_folder_that_cannot_be_created_is_an_error(cdclake, tmp_path, verb):
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "folder"
-    result = cdclake("local", verb, str(folder))
-    assert result.exit_code == ConfigurationError.exit_code
-    assert result.stderr.startswith("Error: A file or folder cannot be used: Not a directory")
-    assert str(folder) in result.stderr
+    error = cdclake.refused("local", verb, str(folder))
+    assert error.startswith("Error: A file or folder cannot be used: Not a directory")
+    assert str(folder) in error
 
 
 def test_a_full_disk_is_explained_and_other_system_errors_are_not():
@@ -91,12 +82,6 @@ def test_a_full_disk_is_explained_and_other_system_errors_are_not():
     assert explain_file(BrokenPipeError(errno.EPIPE, "Broken pipe")) is None
 
 
-def test_an_endpoint_that_is_not_aws_is_an_error():
-    shown = explain(ResponseParserError("Unable to parse response, invalid XML received: b'<!doctype html>'"))
-    assert isinstance(shown, ConfigurationError)
-    assert "--endpoint-url" in str(shown)
-
-
 @pytest.mark.parametrize("code", ["ExpiredToken", "ExpiredTokenException"])
 def test_expired_credentials_are_explained_even_as_the_cause_of_an_adapters_error(code):
     error = CdclakeError("AWS answered")
@@ -106,20 +91,24 @@ def test_expired_credentials_are_explained_even_as_the_cause_of_an_adapters_erro
         assert "expired" in str(shown)
 
 
-def test_an_expired_login_is_an_error():
-    shown = explain(TokenRetrievalError(provider="sso", error_msg="Token has expired"))
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (ResponseParserError("invalid XML received: b'<!doctype html>'"), "--endpoint-url"),
+        (TokenRetrievalError(provider="sso", error_msg="Token has expired"), "Log in again"),
+    ],
+    ids=["an endpoint that is not AWS", "an expired login"],
+)
+def test_errors_of_botocore_have_a_remedy(error, remedy):
+    shown = explain(error)
     assert isinstance(shown, ConfigurationError)
-    assert "Log in again" in str(shown)
+    assert remedy in str(shown)
 
 
-def test_own_errors_keep_their_message_and_exit_status():
+@pytest.mark.parametrize("cause", [None, ValueError("other")])
+def test_own_errors_stay_as_they_are_unless_aws_is_their_cause(cause):
     error = BadRowError("Op is 'X'", remedy="Correct the raw file", row=7)
-    assert explain(error) is error
-
-
-def test_a_cause_that_is_not_from_aws_does_not_hide_the_error():
-    error = RetryableError("AWS did not answer")
-    error.__cause__ = ValueError("other")
+    error.__cause__ = cause
     assert explain(error) is error
 
 
