@@ -12,6 +12,7 @@ from cdclake.model.table.attributes import Attribute
 
 PATH = "cdclake-raw/shop/store/"
 SKEWS = [timedelta(minutes=-120), timedelta(minutes=-10), timedelta(minutes=10), timedelta(minutes=120)]
+BEHIND_AND_AHEAD = SKEWS[1::2]
 
 
 def now():
@@ -66,7 +67,7 @@ def test_a_clock_that_is_right_is_not_mentioned(cdclake, due, machine_is_off):
     assert "clock" not in cdclake("status").stderr
 
 
-@pytest.mark.parametrize("skew", SKEWS)
+@pytest.mark.parametrize("skew", BEHIND_AND_AHEAD)
 @pytest.mark.parametrize("command", ["rollback", "reapply", "clean-up"])
 def test_a_lease_that_is_live_by_the_time_of_aws_is_respected(cdclake, store, state, machine_is_off, skew, command):
     if command == "reapply":
@@ -81,7 +82,7 @@ def test_a_lease_that_is_live_by_the_time_of_aws_is_respected(cdclake, store, st
     assert_warned(result, skew)
 
 
-@pytest.mark.parametrize("skew", SKEWS)
+@pytest.mark.parametrize("skew", BEHIND_AND_AHEAD)
 def test_a_lease_that_is_over_by_the_time_of_aws_is_taken_over(cdclake, store, state, machine_is_off, skew):
     state.acquire_lease(PATH, "jr_dead", now() - timedelta(seconds=301), 300)
     machine_is_off(skew)
@@ -135,8 +136,4 @@ def test_plan_and_status_mention_a_broken_lease(cdclake, due, state):
         assert "the lease of run ghost counts as expired" in cdclake(verb).output
     assert cdclake("status", "--table", "shop.store").exit_code == 6
     cdclake.ok("rollback", "shop.store", "--yes")
-    assert "2099" in store_reason(due)
-
-
-def store_reason(store):
-    return store.log.record(4).reason
+    assert "2099" in due.log.record(4).reason

@@ -10,8 +10,10 @@ import pytest
 LINES = b"Op,id,qty,AR_H_CHANGE_SEQ\n" + b"I,1,2,\n" * 20_000
 
 
-@pytest.mark.parametrize("verb", ["plan", "status"])
-@pytest.mark.parametrize("name", ["LOAD00000001.csv", "LOAD00000001.csv.gz", "20240305-101500000.csv"])
+@pytest.mark.parametrize(
+    ("verb", "name"),
+    [("plan", "LOAD00000001.csv"), ("status", "LOAD00000001.csv.gz"), ("plan", "20240305-101500000.csv")],
+)
 def test_untyped_columns_are_counted(cdclake, state, verb, name):
     content = gzip.compress(LINES) if name.endswith(".gz") else LINES
     boto3.client("s3").put_object(Bucket="cdclake-raw", Key=f"shop/store/{name}", Body=content)
