@@ -43,7 +43,6 @@ def test_the_retention_days_of_the_table_are_the_default(cdclake, store):
 
 
 def test_it_asks_before_it_deletes(cdclake, store):
-    assert cdclake("clean-up", "shop.store").exit_code == 2
     result = cdclake.at_terminal("clean-up", "shop.store", answer="n")
     assert result.exit_code == 1
     assert "Permanently delete" in result.stderr
@@ -52,22 +51,14 @@ def test_it_asks_before_it_deletes(cdclake, store):
     assert store.log.first_retained() == 3
 
 
-def test_a_running_job_is_a_warning_in_a_dry_run_and_an_error_otherwise(cdclake, store, state):
+def test_a_running_job_is_a_warning_in_a_dry_run(cdclake, store, state):
     state.acquire_lease("cdclake-raw/shop/store/", "jr_at_work", datetime.now(timezone.utc), 300)
     assert "A run is working on shop.store" in cdclake("clean-up", "shop.store", "--dry-run").stdout
-    assert cdclake("clean-up", "shop.store", "--yes").exit_code == 4
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["shop.none"], "not registered"),
-        (["shop.store", DAYS, "-1"], "Invalid value for '--retention-days'"),
-        (["shop.store", DAYS, "99999999"], "Invalid value for '--retention-days'"),
-    ],
-)
-def test_wrong_arguments_are_clear_errors(cdclake, store, arguments, message):
-    assert message in cdclake.refused("clean-up", *arguments)
+@pytest.mark.parametrize("days", ["-1", "99999999"])
+def test_a_wrong_number_of_days_is_refused(cdclake, days):
+    assert "Invalid value for '--retention-days'" in cdclake.refused("clean-up", "shop.store", DAYS, days)
 
 
 def test_a_table_without_changes_needs_no_clean_up(cdclake, store):

@@ -54,10 +54,5 @@ def test_a_table_that_cannot_be_planned_fails_the_command_and_is_shown(cdclake, 
     assert "yesterday" in result.stderr
 
 
-def test_an_unknown_table_is_an_error(cdclake, state):
-    put("shop/store/LOAD00000001.csv")
-    assert "shop.none" in cdclake.refused("plan", "--table", "shop.none")
-
-
 def test_a_missing_bucket_is_an_error(cdclake, state):
     assert "no-such-bucket" in cdclake.refused("plan", "--raw-bucket", "no-such-bucket")

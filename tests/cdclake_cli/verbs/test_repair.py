@@ -85,9 +85,5 @@ def test_a_running_job_is_a_warning_in_a_dry_run_and_an_error_otherwise(cdclake,
     assert cdclake("repair", "shop.store", "--yes").exit_code == 4
 
 
-def test_an_unregistered_table_is_an_error(cdclake, store):
-    assert "not registered" in cdclake.refused("repair", "shop.none")
-
-
 def test_a_table_without_changes_needs_no_repair(cdclake, store):
     assert "are correct" in cdclake("repair", "shop.product", "--yes").stdout

@@ -12,11 +12,6 @@ def test_sample_writes_raw_files_of_each_round_to_upload(cdclake, tmp_path):
     assert all(split_raw_key(key, "") for files in found.values() for key in files)
 
 
-def test_sample_refuses_a_file_as_folder(cdclake, tmp_path):
-    (tmp_path / "file").write_text("")
-    assert cdclake("local", "sample", str(tmp_path / "file")).exit_code == 2
-
-
 def test_serve_refuses_an_invalid_port(cdclake):
     assert cdclake("local", "serve", "--port", "70000").exit_code == 2
 
