@@ -54,10 +54,9 @@ def test_each_module_of_the_command_works_without_what_is_not_installed_with_it(
 
 def test_what_needs_spark_says_how_to_install_it(cdclake, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    result = cdclake("diff", "shop.orders", "1", "2")
-    assert result.exit_code == 2
-    assert "not installed: pyspark" in result.output
-    assert "pip install ./glue_jobs './cli[spark]'" in result.output
+    error = cdclake.refused("diff", "shop.orders", "1", "2")
+    assert "not installed: pyspark" in error
+    assert "pip install ./glue_jobs './cli[spark]'" in error
 
 
 def test_a_folder_outside_a_checkout_has_no_commit(tmp_path: Path):
