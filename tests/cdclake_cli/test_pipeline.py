@@ -190,19 +190,7 @@ def test_a_table_that_is_frozen_or_cannot_be_planned_is_reported_as_failed():
     assert "LastIncrementalFile is 'x'" in str(refined.error())
 
 
-def test_a_table_that_the_controller_registers_is_reported_as_inactive():
-    world = World([])
-    script = world.script
-
-    def register(job, arguments):
-        world.state.register(registered(STORE, active=False))
-        return script(job, arguments)
-
-    world.jobs = MemoryJobs(register)
-    assert [table.outcome for table in world.run().tables] == ["inactive"]
-
-
-def test_a_newly_registered_table_does_not_report_older_changes():
+def test_a_table_that_the_controller_registers_is_inactive_and_does_not_report_older_changes():
     world = World([])
     commit(world.log(STORE), rows=8)
     script = world.script
@@ -236,38 +224,14 @@ def test_a_failed_table_fails_the_run_and_the_others_are_reported():
     assert error.exit_code == BadRowError.exit_code
 
 
-def test_a_shared_run_that_fails_for_one_table_does_not_fail_the_others():
-    world = World([registered(STORE), registered(PRODUCT)])
-    paths = [path(STORE), path(PRODUCT)]
-
-    def fails_for_store(job, arguments):
-        if job == JOB_PROCESS_TABLE:
-            commit(world.log(PRODUCT), rows=5)
-            for one, state in zip(paths, ("FAILED", "SUCCEEDED"), strict=True):
-                code = "BadRowError" if state == "FAILED" else ""
-                outcome = {
-                    Attribute.LAST_RUN_ID: "run-1",
-                    Attribute.LAST_RUN_STATE: state,
-                    Attribute.LAST_ERROR: f"{code}: row 7",
-                    Attribute.LAST_ERROR_CODE: code,
-                }
-                world.state.record_run(one, outcome)
-            return ended("1 of 2 tables failed")
-        world.jobs.start(JOB_PROCESS_TABLE, {"path": ""})
-        return SUCCEEDED
-
-    world.jobs = MemoryJobs(fails_for_store)
-    world.since = lambda _: [StartedRun(one, world.jobs.started[0].run_id) for one in paths]  # type: ignore[method-assign]  # one run, two tables
-    outcome = world.run()
-    assert [(table.name, table.outcome) for table in outcome.tables] == [(PRODUCT, "changed"), (STORE, "failed")]
-    assert "1 of 2 tables failed: shop.store: BadRowError: row 7" in str(outcome.error())
-
-
 TABLES = tuple(TableName("shop", f"t{number:02d}") for number in range(10))
 
 
 def shared_run(outcomes, error="IntegrityError: 3 of 10 tables failed: ...", before="SUCCEEDED"):
-    """A pipeline with one run of ten tables, which fails; `outcomes` maps some tables to what the run recorded."""
+    """A pipeline with one run of ten tables, which fails; `outcomes` maps some tables to the errors that it recorded.
+
+    A table without an error has a change of the run.
+    """
     earlier = {Attribute.LAST_RUN_ID: "run-0", Attribute.LAST_RUN_STATE: before, Attribute.LAST_ERROR: ""}
     world = World([registered(name).with_attributes(**earlier) for name in TABLES])
 
@@ -277,6 +241,8 @@ def shared_run(outcomes, error="IntegrityError: 3 of 10 tables failed: ...", bef
             return SUCCEEDED
         for name, text in outcomes.items():
             state, code = ("FAILED", text.partition(":")[0]) if text else ("SUCCEEDED", "")
+            if not text:
+                commit(world.log(name), rows=5)
             recorded = {Attribute.LAST_RUN_ID: "run-1", Attribute.LAST_RUN_STATE: state}
             recorded |= {Attribute.LAST_ERROR: text, Attribute.LAST_ERROR_CODE: code}
             world.state.record_run(path(name), recorded)
@@ -293,14 +259,15 @@ def test_no_table_of_a_shared_run_shows_the_error_of_another():
     outcome = shared_run({**failing, TABLES[4]: ""}).run()
     errors = {table.name: str(table.error) for table in outcome.tables if table.error}
     assert errors == {name: f"row 7 of {name}" for name in TABLES[:3]}
-    assert [table.outcome for table in outcome.tables] == ["failed"] * 3 + ["nothing new"] * 7
+    expected = ["failed"] * 3 + ["nothing new", "changed"] + ["nothing new"] * 5
+    assert [table.outcome for table in outcome.tables] == expected
     assert str(outcome.error()).startswith("3 of 10 tables failed: shop.t00: BadRowError: row 7 of shop.t00; ")
 
 
 def test_a_shared_run_that_no_table_explains_fails_the_tables_for_which_it_recorded_nothing():
     outcome = shared_run({TABLES[4]: ""}, error="Command failed with exit code 137").run()
     assert [table.outcome for table in outcome.tables].count("failed") == 9
-    assert outcome.tables[4].outcome == "nothing new"
+    assert outcome.tables[4].outcome == "changed"
     assert {str(table.error) for table in outcome.tables if table.error} == {
         "Command failed with exit code 137 (run jr_000002)"
     }
@@ -485,37 +452,23 @@ def test_text_shows_a_tables_changes_and_its_failure(capsys):
     assert [line.split()[1] for line in runs.splitlines() if "shop.store" in line] == ["incremental", "failed"]
 
 
-def test_text_reports_quarantined_rows(capsys):
+@pytest.mark.parametrize(
+    ("change", "remark"),
+    [
+        ({"quarantined": 2}, "rows quarantined: 2. To show them: cdclake quarantine show shop.store\n"),
+        ({"unknown_keys": 2}, "updates that may have changed the key unseen: 2."),
+        ({"suppressed": 2}, "rows left out because their keys were erased after them: 2\n"),
+        ({"missing_columns": ("note", "size")}, "columns missing in updates: note, size\n"),
+    ],
+    ids=str,
+)
+def test_text_reports_what_a_change_left_out(capsys, change, remark):
     world = World([registered(STORE)])
-    world.works(STORE, rows=3, quarantined=2)
+    world.works(STORE, rows=3, **change)
     outcome = world.run()
     show(outcome, OutputFormat.TABLE)
-    remark = "shop.store, change 1, rows quarantined: 2. To show them: cdclake quarantine show shop.store\n"
-    assert remark in capsys.readouterr().out
+    assert f"shop.store, change 1, {remark}" in capsys.readouterr().out
     assert not outcome.failed
-
-
-def test_text_reports_updates_of_unknown_keys(capsys):
-    world = World([registered(STORE)])
-    world.works(STORE, rows=3, unknown_keys=2)
-    show(world.run(), OutputFormat.TABLE)
-    assert "shop.store, change 1, updates that may have changed the key unseen: 2." in capsys.readouterr().out
-
-
-def test_text_reports_rows_of_erased_keys(capsys):
-    world = World([registered(STORE)])
-    world.works(STORE, rows=3, suppressed=2)
-    show(world.run(), OutputFormat.TABLE)
-    assert (
-        "shop.store, change 1, rows left out because their keys were erased after them: 2\n" in capsys.readouterr().out
-    )
-
-
-def test_text_reports_columns_that_updates_lack(capsys):
-    world = World([registered(STORE)])
-    world.works(STORE, rows=3, missing_columns=("note", "size"))
-    show(world.run(), OutputFormat.TABLE)
-    assert "shop.store, change 1, columns missing in updates: note, size\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("count", "more"), [(10, False), (300, True)])
