@@ -116,8 +116,8 @@ class RawFolder:
         """The local path of a file in the table's folder."""
         return self.root / table_folder(self.settings, NAME) / path
 
-    def fill(self) -> None:
-        """Write two LOAD files and three change files without faults."""
+    def filled(self) -> RawFolder:
+        """The folder, after two LOAD files and three change files without faults."""
         self.load([row(i) for i in range(150)])
         self.load([row(i) for i in range(150, 200)])
         for part in range(3):
@@ -125,6 +125,7 @@ class RawFolder:
             inserts = [("I", row(base + i)) for i in range(20)]
             updates = [("U", row(10 * part + i, name="new")) for i in range(10)]
             self.change(*inserts, *updates, ("D", row(150 + part)))
+        return self
 
     def attributes(self, **more: str) -> dict[str, str]:
         """The table's settings."""

@@ -49,9 +49,7 @@ def present(settings: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def raw(tmp_path: Path) -> RawFolder:
-    made = RawFolder(tmp_path)
-    made.fill()
-    return made
+    return RawFolder(tmp_path).filled()
 
 
 @pytest.mark.parametrize("source", Source)

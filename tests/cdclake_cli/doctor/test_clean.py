@@ -30,9 +30,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize("names", SETTINGS, ids=lambda names: " ".join(f"{k}={v}" for k, v in names.items()) or "good")
 def test_a_clean_feed_has_no_findings_and_its_settings_are_inferred(tmp_path: Path, names: dict[str, object]) -> None:
-    raw = RawFolder(tmp_path, {**GOOD, **names})
-    raw.fill()
-    report = raw.diagnose()
+    report = RawFolder(tmp_path, {**GOOD, **names}).filled().diagnose()
     assert [(finding.code.value, finding.seen) for finding in report.findings] == []
     inferred = {setting.name: setting.value for setting in report.inferred}
     for name, value in {**GOOD, **names}.items():

@@ -30,7 +30,6 @@ def test_counts_of_untyped_columns(tmp_path: Path, rows: int, value: str) -> Non
     put(tmp_path, LOAD, ("id", "v", "w"), *((i, value, "7") for i in range(rows)))
     put(tmp_path, CHANGE, ("Op", "id", "v", "w"), ("U", 1, "7", "8"))
     found = finding(tmp_path)
-    assert found
     for text in (found.seen, found.fix, *found.details):
         check(text)
 
@@ -51,9 +50,7 @@ def test_counts_of_files_and_rows(tmp_path: Path, files: int) -> None:
 
 def test_a_count_of_one_reads_well(tmp_path: Path) -> None:
     put(tmp_path, LOAD, ("id", "v", "w"), (1, "x", 5))
-    found = finding(tmp_path)
-    assert found
-    assert "id bigint: the value fits" in found.details
+    assert "id bigint: the value fits" in finding(tmp_path).details
     raw = RawFolder(tmp_path / "other", dict(GOOD))
     raw.load([row(1), row(1)])
     assert raw.findings()["key-not-unique"] == "1 LOAD row repeats the key of an earlier row"

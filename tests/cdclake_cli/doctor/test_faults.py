@@ -35,8 +35,13 @@ def without(*names: str, **more: object) -> dict[str, object]:
 
 
 @pytest.fixture
-def raw(tmp_path: Path) -> RawFolder:
+def empty(tmp_path: Path) -> RawFolder:
     return RawFolder(tmp_path)
+
+
+@pytest.fixture
+def raw(empty: RawFolder) -> RawFolder:
+    return empty.filled()
 
 
 def one_finding(raw: RawFolder, item: dict[str, str] | None = None, **more: Any) -> Finding:
@@ -48,8 +53,7 @@ def one_finding(raw: RawFolder, item: dict[str, str] | None = None, **more: Any)
 @pytest.mark.parametrize("names", [GOOD, {**CSV, "CompressionType": "gzip"}], ids=["parquet", "gzip"])
 @pytest.mark.parametrize("part", [0, 0.6], ids=["empty", "truncated"])
 def test_an_unreadable_file_is_found(tmp_path: Path, names: dict[str, object], part: float) -> None:
-    raw = RawFolder(tmp_path, names)
-    raw.fill()
+    raw = RawFolder(tmp_path, names).filled()
     path = raw.change(("I", row(1)))
     data = raw.file(path).read_bytes()
     raw.file(path).write_bytes(data[: int(len(data) * part)])
@@ -58,7 +62,6 @@ def test_an_unreadable_file_is_found(tmp_path: Path, names: dict[str, object], p
 
 
 def test_a_file_that_makes_pyarrow_end_the_process_is_found(raw: RawFolder) -> None:
-    raw.fill()
     path = raw.change(("I", row(1)))
     raw.file(path).write_bytes(ABORTS_PYARROW.read_bytes())
     finding = one_finding(raw)
@@ -66,7 +69,6 @@ def test_a_file_that_makes_pyarrow_end_the_process_is_found(raw: RawFolder) -> N
 
 
 def test_an_impossible_time_in_a_name_is_found(raw: RawFolder) -> None:
-    raw.fill()
     path = raw.change(("I", row(1)))
     raw.file(path).rename(raw.file("20240305-106500000.parquet"))
     finding = one_finding(raw)
@@ -74,8 +76,7 @@ def test_an_impossible_time_in_a_name_is_found(raw: RawFolder) -> None:
 
 
 def test_truncated_plain_csv_is_found_by_its_last_row(tmp_path: Path) -> None:
-    raw = RawFolder(tmp_path, CSV)
-    raw.fill()
+    raw = RawFolder(tmp_path, CSV).filled()
     path = raw.change(("I", row(1)), ("I", row(2)))
     data = raw.file(path).read_bytes()
     raw.file(path).write_bytes(data[:-1])
@@ -89,7 +90,6 @@ def test_truncated_plain_csv_is_found_by_its_last_row(tmp_path: Path) -> None:
 
 
 def test_bad_rows_are_counted_by_reason_without_their_values(raw: RawFolder) -> None:
-    raw.fill()
     path = raw.change(("I", row(1)), ("secret", row(2)), ("I", {**row(3), "id": None}), ("X", row(4)))
     findings = raw.diagnose().findings
     assert "secret" not in str(findings)
@@ -101,7 +101,6 @@ def test_bad_rows_are_counted_by_reason_without_their_values(raw: RawFolder) -> 
 
 
 def test_a_bad_row_without_a_change_sequence_is_not_mended_by_a_type(raw: RawFolder) -> None:
-    raw.fill()
     changes = raw.changes(("I", row(1)), ("I", row(2)))
     changes = replace(changes, headers=pa.table({SEQUENCE: ["", "x"]}))
     raw.put(change_path(raw.settings, raw.now), change_bytes(changes, raw.settings))
@@ -114,16 +113,14 @@ def test_a_bad_row_without_a_change_sequence_is_not_mended_by_a_type(raw: RawFol
 
 
 def test_a_value_that_does_not_parse_is_mended_by_a_type(tmp_path: Path) -> None:
-    raw = RawFolder(tmp_path, CSV)
-    raw.fill()
+    raw = RawFolder(tmp_path, CSV).filled()
     raw.change(("I", row(1)))
     finding = one_finding(raw, raw.attributes(Schema=raw.attributes()["Schema"].replace("day date", "day int")))
     assert (finding.code, "--schema" in finding.paste) == (Code.BAD_ROWS, True)
 
 
 def test_a_row_with_too_few_fields_is_bad(tmp_path: Path) -> None:
-    raw = RawFolder(tmp_path, CSV)
-    raw.fill()
+    raw = RawFolder(tmp_path, CSV).filled()
     path = raw.change(("I", row(1)), ("I", row(2)))
     raw.file(path).write_bytes(raw.file(path).read_bytes() + b"I,1,2\n")
     finding = one_finding(raw)
@@ -131,31 +128,30 @@ def test_a_row_with_too_few_fields_is_bad(tmp_path: Path) -> None:
     assert '"Rfc4180": true' in finding.paste
 
 
-def test_a_gap_in_the_full_load_is_found(raw: RawFolder) -> None:
-    raw.load([row(1)])
-    raw.load([row(2)], number=3)
-    raw.change(("I", row(3)))
-    finding = one_finding(raw)
+def test_a_gap_in_the_full_load_is_found(empty: RawFolder) -> None:
+    empty.load([row(1)])
+    empty.load([row(2)], number=3)
+    empty.change(("I", row(3)))
+    finding = one_finding(empty)
     assert (finding.code, finding.file) == (Code.LOAD_GAP, "LOAD00000002")
 
 
-def test_an_arriving_full_load_is_not_a_gap(raw: RawFolder) -> None:
-    raw.load([row(1)])
-    raw.load([row(2)], number=3)
-    raw.now -= timedelta(hours=24, minutes=-5)
-    report = raw.diagnose()
+def test_an_arriving_full_load_is_not_a_gap(empty: RawFolder) -> None:
+    empty.load([row(1)])
+    empty.load([row(2)], number=3)
+    empty.now -= timedelta(hours=24, minutes=-5)
+    report = empty.diagnose()
     assert [finding.code for finding in report.findings] == [Code.LOAD_ARRIVING]
     assert not report.has_errors
 
 
-def test_changes_without_a_full_load_are_found_unless_a_load_was_applied(raw: RawFolder) -> None:
-    raw.change(("I", row(1)))
-    assert one_finding(raw).code is Code.NO_FULL_LOAD
-    assert raw.findings(raw.attributes(LastFullLoadDate="2024-03-05 00:00:00")) == {}
+def test_changes_without_a_full_load_are_found_unless_a_load_was_applied(empty: RawFolder) -> None:
+    empty.change(("I", row(1)))
+    assert one_finding(empty).code is Code.NO_FULL_LOAD
+    assert empty.findings(empty.attributes(LastFullLoadDate="2024-03-05 00:00:00")) == {}
 
 
 def test_files_that_disappeared_before_they_were_applied_are_found(raw: RawFolder) -> None:
-    raw.fill()
     first = raw.change(("I", row(1)))
     second = raw.change(("I", row(2)))
     note = str(PendingNote(0, "", 5, second, ""))
@@ -170,37 +166,34 @@ def test_files_that_disappeared_before_they_were_applied_are_found(raw: RawFolde
     "item", [{"LastIncrementalFile": "elsewhere"}, {"LastFullLoadDate": "yesterday"}, {"LateWindowHours": "some"}]
 )
 def test_an_attribute_that_would_stop_a_run_is_refused(raw: RawFolder, item: dict[str, str]) -> None:
-    raw.fill()
     with pytest.raises(ConfigurationError, match=next(iter(item))):
         raw.diagnose(raw.attributes(**item))
 
 
 @pytest.mark.parametrize("folder", ["cdc", "shop_changes/all"])
-def test_transaction_files_without_a_cdc_path_are_found(raw: RawFolder, folder: str) -> None:
-    raw.load([row(1)])
-    file = raw.root / folder / "CDC_TXN-20240305101500123.csv"
+def test_transaction_files_without_a_cdc_path_are_found(empty: RawFolder, folder: str) -> None:
+    empty.load([row(1)])
+    file = empty.root / folder / "CDC_TXN-20240305101500123.csv"
     file.parent.mkdir(parents=True)
     file.write_bytes(b"I,orders,shop,2024-03-05 10:15:00.000000,2,b,2,2024-03-05,,\n")
-    finding = one_finding(raw)
+    finding = one_finding(empty)
     assert (finding.code, finding.paste) == (
         Code.TRANSACTIONS_UNREAD,
         f"cdclake tables set shop.orders --set CdcPath={folder}",
     )
-    without_schema = raw.diagnose(raw.attributes(CdcPath=folder)).findings
+    without_schema = empty.diagnose(empty.attributes(CdcPath=folder)).findings
     assert [finding.code for finding in without_schema] == [Code.SCHEMA_MISSING]
 
 
 def test_no_op_is_found(tmp_path: Path) -> None:
-    raw = RawFolder(tmp_path, without("BeforeImages", CdcInsertsAndUpdates="true"))
-    raw.fill()
+    raw = RawFolder(tmp_path, without("BeforeImages", CdcInsertsAndUpdates="true")).filled()
     finding = one_finding(raw)
     assert finding.code is Code.NO_OP
     assert '"CdcInsertsAndUpdates": false' in finding.paste
 
 
 def test_a_missing_ordering_column_is_found_with_the_rule_that_adds_it(tmp_path: Path) -> None:
-    raw = RawFolder(tmp_path, without("HeaderColumns"))
-    raw.fill()
+    raw = RawFolder(tmp_path, without("HeaderColumns")).filled()
     finding = one_finding(raw)
     assert finding.code is Code.NO_ORDER
     assert '"expression": "$AR_H_CHANGE_SEQ"' in finding.paste
@@ -227,8 +220,7 @@ def test_an_ordering_column_that_is_missing_or_decreases_is_found(tmp_path: Path
 
 
 def test_a_key_change_without_a_before_image_is_found(tmp_path: Path) -> None:
-    raw = RawFolder(tmp_path, without("BeforeImages"))
-    raw.fill()
+    raw = RawFolder(tmp_path, without("BeforeImages")).filled()
     finding = one_finding(raw)
     assert (finding.code, finding.column) == (Code.NO_BEFORE_IMAGE, "id")
     assert '"add-before-image-columns"' in finding.paste
@@ -238,7 +230,6 @@ def test_a_key_change_without_a_before_image_is_found(tmp_path: Path) -> None:
 
 
 def test_key_changes_with_before_images_are_found_until_unique_checks_is_set(raw: RawFolder) -> None:
-    raw.fill()
     path = raw.change(("U", row(77_777)), ("U", row(77_778)), ("U", row(7)), before=[row(5), row(6)])
     finding = one_finding(raw)
     assert (finding.code, finding.file, finding.seen) == (Code.NO_UNIQUE_CHECKS, path, "2 updates")
@@ -248,7 +239,6 @@ def test_key_changes_with_before_images_are_found_until_unique_checks_is_set(raw
 
 
 def test_a_task_that_removes_files_when_the_source_is_truncated_is_found(raw: RawFolder) -> None:
-    raw.fill()
     policy = {"HandleSourceTableTruncated": True, "HandleSourceTableDropped": False}
     sections = by_section(task_settings(Source.MYSQL))
     task = DmsTask({**sections, "ChangeProcessingDdlHandlingPolicy": policy})
@@ -259,7 +249,6 @@ def test_a_task_that_removes_files_when_the_source_is_truncated_is_found(raw: Ra
 
 
 def test_a_lost_file_with_inserts_is_found_by_later_updates(raw: RawFolder) -> None:
-    raw.fill()
     lost = raw.change(("I", row(9_000)), ("I", row(9_001)))
     raw.change(("U", row(9_000)), ("U", row(9_001)), ("U", row(9_001)))
     raw.change(("U", row(88_888)), ("U", row(88_888)), before=[row(5), None])
@@ -271,14 +260,12 @@ def test_a_lost_file_with_inserts_is_found_by_later_updates(raw: RawFolder) -> N
 
 
 def test_lost_keys_are_not_reported_from_a_partial_sample(tmp_path: Path) -> None:
-    raw = RawFolder(tmp_path, without("BeforeImages"))
-    raw.fill()
+    raw = RawFolder(tmp_path, without("BeforeImages")).filled()
     raw.change(("U", row(77_777)))
     assert raw.findings(max_files=3).keys() == {"no-before-image"}
 
 
 def test_missing_wrong_and_repeated_keys_are_found(raw: RawFolder) -> None:
-    raw.fill()
     keyless = one_finding(raw, raw.attributes(PrimaryKey="null"))
     assert (keyless.code, keyless.seen) == (Code.NO_PRIMARY_KEY, "30 updates and 3 deletes")
     assert keyless.paste == "cdclake tables set shop.orders --primary-key id"
@@ -287,11 +274,11 @@ def test_missing_wrong_and_repeated_keys_are_found(raw: RawFolder) -> None:
     assert raw.findings() == {"key-not-unique": "2 LOAD rows repeat the key of an earlier row"}
 
 
-def test_missing_partition_columns_and_too_many_partitions_are_found(raw: RawFolder) -> None:
-    raw.load([row(i) for i in range(1_200)])
-    assert raw.findings(raw.attributes(PartitionKey="week")).keys() == {"partition-not-there"}
-    assert raw.findings(raw.attributes(PartitionKey="day")) == {}
-    assert raw.findings(raw.attributes(PartitionKey="name")).keys() == {"too-many-partitions"}
+def test_missing_partition_columns_and_too_many_partitions_are_found(empty: RawFolder) -> None:
+    empty.load([row(i) for i in range(1_200)])
+    assert empty.findings(empty.attributes(PartitionKey="week")).keys() == {"partition-not-there"}
+    assert empty.findings(empty.attributes(PartitionKey="day")) == {}
+    assert empty.findings(empty.attributes(PartitionKey="name")).keys() == {"too-many-partitions"}
 
 
 def test_names_that_jump_back_at_the_end_of_daylight_saving_time_are_found(tmp_path: Path) -> None:
@@ -311,8 +298,7 @@ def test_names_that_jump_back_at_the_end_of_daylight_saving_time_are_found(tmp_p
 
 def test_names_in_local_time_are_found_even_in_copied_files(tmp_path: Path) -> None:
     names = without("HeaderColumns", DatePartitionEnabled="true", DatePartitionTimezone="Asia/Kolkata")
-    raw = RawFolder(tmp_path, names)
-    raw.fill()
+    raw = RawFolder(tmp_path, names).filled()
     assert raw.findings().keys() == {"no-order", "local-time-names"}
     for path in raw.root.rglob("*.parquet"):
         os.utime(path, (4e9, 4e9))  # copied: only the timestamp column shows the offset
@@ -323,8 +309,7 @@ def test_names_in_local_time_are_found_even_in_copied_files(tmp_path: Path) -> N
 
 
 def test_a_late_file_is_not_a_clock_shift(tmp_path: Path) -> None:
-    raw = RawFolder(tmp_path, without("HeaderColumns"))
-    raw.fill()
+    raw = RawFolder(tmp_path, without("HeaderColumns")).filled()
     late = raw.change(("I", row(5_000)))
     for i in range(4):
         raw.change(("I", row(5_001 + i)))
@@ -332,36 +317,28 @@ def test_a_late_file_is_not_a_clock_shift(tmp_path: Path) -> None:
     assert raw.findings().keys() == {"no-order"}
 
 
-def test_rows_delivered_twice_are_found(tmp_path: Path) -> None:
-    for name, names, codes in (
-        ("with", GOOD, {"delivered-twice"}),
-        ("without", without("HeaderColumns"), {"no-order", "delivered-twice-no-order"}),
-    ):
-        raw = RawFolder(tmp_path / name, dict(names))
-        raw.fill()
-        made = raw.change(*[("I", row(2_000 + i)) for i in range(12)])
-        raw.now += MINUTE
-        again = raw.put(change_path(raw.settings, raw.now), raw.file(made).read_bytes())
-        report = raw.diagnose()
-        assert {finding.code.value for finding in report.findings} == codes
-        assert report.findings[-1].file == again
-
-
-def test_rows_delivered_twice_are_no_note_if_the_history_doubles_them(tmp_path: Path) -> None:
-    for name, names, item, code in (
-        ("sequences", GOOD, {}, Code.DELIVERED_TWICE),
-        ("column", without("HeaderColumns"), {"OrderColumn": "ts"}, Code.DELIVERED_TWICE_IN_HISTORY),
-    ):
-        raw = RawFolder(tmp_path / name, dict(names))
-        raw.fill()
-        made = raw.change(*[("I", row(2_000 + i)) for i in range(12)])
-        raw.now += MINUTE
-        raw.put(change_path(raw.settings, raw.now), raw.file(made).read_bytes())
-        assert one_finding(raw, raw.attributes(History="true", **item)).code is code
+@pytest.mark.parametrize(
+    ("names", "item", "codes"),
+    [
+        (GOOD, {}, {"delivered-twice"}),
+        (without("HeaderColumns"), {}, {"no-order", "delivered-twice-no-order"}),
+        (GOOD, {"History": "true"}, {"delivered-twice"}),
+        (without("HeaderColumns"), {"History": "true", "OrderColumn": "ts"}, {"delivered-twice-in-history"}),
+    ],
+)
+def test_rows_delivered_twice_are_found_and_no_note_if_the_history_doubles_them(
+    tmp_path: Path, names: dict[str, object], item: dict[str, str], codes: set[str]
+) -> None:
+    raw = RawFolder(tmp_path, names).filled()
+    made = raw.change(*[("I", row(2_000 + i)) for i in range(12)])
+    raw.now += MINUTE
+    again = raw.put(change_path(raw.settings, raw.now), raw.file(made).read_bytes())
+    findings = raw.diagnose(raw.attributes(**item)).findings
+    assert {finding.code.value for finding in findings} == codes
+    assert findings[-1].file == again
 
 
 def test_two_tasks_that_write_one_table_are_found(raw: RawFolder) -> None:
-    raw.fill()
     first = raw.changes(*[("I", row(3_000 + i)) for i in range(3)])
     stamp = "2024030510200000"
     for numbers in ((1, 5, 9), (3, 6, 12)):
@@ -373,7 +350,6 @@ def test_two_tasks_that_write_one_table_are_found(raw: RawFolder) -> None:
 
 
 def test_values_missing_from_updates_are_found(raw: RawFolder) -> None:
-    raw.fill()
     raw.change(*[("U", row(i, name=None)) for i in range(5)])
     finding = one_finding(raw)
     assert (finding.code, finding.column) == (Code.UNSENT_VALUES, "name")
@@ -381,7 +357,6 @@ def test_values_missing_from_updates_are_found(raw: RawFolder) -> None:
 
 
 def test_updates_that_lack_columns_are_found_until_missing_columns_is_set(raw: RawFolder) -> None:
-    raw.fill()
     raw.columns = COLUMNS.remove(1)
     raw.change(("I", row(9_000)), ("D", row(7)))
     assert raw.findings() == {"columns-change": "name is dropped"}
@@ -396,7 +371,6 @@ def test_updates_that_lack_columns_are_found_until_missing_columns_is_set(raw: R
 
 
 def test_updates_before_a_column_is_added_lack_none(raw: RawFolder) -> None:
-    raw.fill()
     raw.columns = COLUMNS.append(pa.field("gift", pa.bool_()))
     raw.change(("U", row(8)))
     assert raw.findings() == {"columns-change": "gift is added"}
@@ -404,7 +378,6 @@ def test_updates_before_a_column_is_added_lack_none(raw: RawFolder) -> None:
 
 @pytest.mark.parametrize(("names", "right"), [("nmae,name", "name"), ("nmae", "null")])
 def test_a_column_of_null_means_unsent_that_no_file_has_is_found(raw: RawFolder, names: str, right: str) -> None:
-    raw.fill()
     assert raw.findings(raw.attributes(NullMeansUnsent="NAME")) == {}
     finding = one_finding(raw, raw.attributes(NullMeansUnsent=names))
     assert (finding.code, finding.column) == (Code.UNSENT_NOT_THERE, "nmae")
@@ -412,28 +385,27 @@ def test_a_column_of_null_means_unsent_that_no_file_has_is_found(raw: RawFolder,
 
 
 def test_nulls_that_also_occur_in_inserts_are_no_finding(raw: RawFolder) -> None:
-    raw.fill()
     raw.change(*[("U", row(i, name=None)) for i in range(5)], ("I", row(9_000, name=None)))
     assert raw.findings() == {}
 
 
-def test_deletes_with_only_the_key_are_found(raw: RawFolder) -> None:
-    raw.load([row(i) for i in range(50)])
-    raw.change(*[("D", {"id": i}) for i in range(5)])
-    assert one_finding(raw).code is Code.KEY_ONLY_DELETES
+def test_deletes_with_only_the_key_are_found(empty: RawFolder) -> None:
+    empty.load([row(i) for i in range(50)])
+    empty.change(*[("D", {"id": i}) for i in range(5)])
+    assert one_finding(empty).code is Code.KEY_ONLY_DELETES
 
 
-def test_text_truncated_by_limited_lob_mode_is_found(raw: RawFolder) -> None:
+def test_text_truncated_by_limited_lob_mode_is_found(empty: RawFolder) -> None:
     texts = [f"{i}{'x' * 40_000}"[: 32 * 1024] for i in range(4)]
-    raw.load([row(i, name=text) for i, text in enumerate([*texts, "short"])])
-    finding = one_finding(raw)
+    empty.load([row(i, name=text) for i, text in enumerate([*texts, "short"])])
+    finding = one_finding(empty)
     assert (finding.code, finding.column, finding.seen) == (Code.CUT_TEXT, "name", "4 values of 32 kB, none longer")
     assert '"LobMaxSize": 128' in finding.paste
 
 
-def test_long_values_of_fixed_length_are_no_finding(raw: RawFolder) -> None:
-    raw.load([row(i, name=f"{i:01024d}") for i in range(9)])
-    assert raw.findings() == {}
+def test_long_values_of_fixed_length_are_no_finding(empty: RawFolder) -> None:
+    empty.load([row(i, name=f"{i:01024d}") for i in range(9)])
+    assert empty.findings() == {}
 
 
 def test_a_numeric_without_precision_is_found(tmp_path: Path) -> None:
@@ -445,21 +417,20 @@ def test_a_numeric_without_precision_is_found(tmp_path: Path) -> None:
     assert 'ALTER TABLE "shop"."orders" ALTER COLUMN "price"' in finding.paste
 
 
-def test_incompatible_types_are_distinguished_from_added_and_widened_columns(raw: RawFolder) -> None:
-    raw.load([row(1)])
-    raw.columns = COLUMNS.set(2, pa.field("price", pa.decimal128(18, 2))).append(pa.field("gift", pa.bool_()))
-    raw.change(("I", row(2)))
-    finding = one_finding(raw)
+def test_incompatible_types_are_distinguished_from_added_and_widened_columns(empty: RawFolder) -> None:
+    empty.load([row(1)])
+    empty.columns = COLUMNS.set(2, pa.field("price", pa.decimal128(18, 2))).append(pa.field("gift", pa.bool_()))
+    empty.change(("I", row(2)))
+    finding = one_finding(empty)
     assert (finding.code, finding.seen) == (Code.COLUMNS_CHANGE, "gift is added; price changes")
-    raw.columns = COLUMNS.set(2, pa.field("price", pa.string()))
-    path = raw.change(("I", row(3, price="4")))
-    clash = raw.diagnose().findings[0]
+    empty.columns = COLUMNS.set(2, pa.field("price", pa.string()))
+    path = empty.change(("I", row(3, price="4")))
+    clash = empty.diagnose().findings[0]
     assert (clash.code, clash.column, clash.file) == (Code.TYPES_CLASH, "price", path)
 
 
 def test_csv_without_schema_or_with_wrong_settings_is_found(tmp_path: Path) -> None:
-    raw = RawFolder(tmp_path, {**CSV, "CsvDelimiter": ";", "CsvNullValue": "\\N"})
-    raw.fill()
+    raw = RawFolder(tmp_path, {**CSV, "CsvDelimiter": ";", "CsvNullValue": "\\N"}).filled()
     raw.change(*[("I", row(7_000 + i, price=None)) for i in range(5)])
     good = raw.attributes()
     assert raw.findings(good) == {}
@@ -472,26 +443,24 @@ def test_csv_without_schema_or_with_wrong_settings_is_found(tmp_path: Path) -> N
 
 
 def test_a_schema_with_too_few_columns_is_found(tmp_path: Path) -> None:
-    raw = RawFolder(tmp_path, CSV)
-    raw.fill()
+    raw = RawFolder(tmp_path, CSV).filled()
     findings = raw.diagnose(raw.attributes(Schema="ts string, id bigint")).findings
     assert [finding.code for finding in findings] == [Code.SCHEMA_MISMATCH] * 2
     assert [finding.seen.rpartition("; ")[2] for finding in findings] == ["2 files", "3 files"]
 
 
 @pytest.mark.parametrize("registered", [True, False])
-def test_a_folder_with_files_of_other_names_only_is_an_error_that_names_one(raw: RawFolder, registered: bool) -> None:
-    raw.put("orders-1.json", b"{}")
-    raw.put("orders-2.json", b"{}")
+def test_a_folder_with_files_of_other_names_only_is_an_error_that_names_one(empty: RawFolder, registered: bool) -> None:
+    empty.put("orders-1.json", b"{}")
+    empty.put("orders-2.json", b"{}")
     with pytest.raises(
         InputError if registered else UnknownTableError, match=r"2 other files.*orders-1\.json"
     ) as refused:
-        raw.diagnose(registered=registered)
+        empty.diagnose(registered=registered)
     assert "rename" in refused.value.remedy
 
 
 def test_a_versioned_bucket_foreign_objects_and_many_small_files_are_noted(raw: RawFolder) -> None:
-    raw.fill()
     raw.put("notes.txt", b"hello")
     assert raw.findings(versioned=True).keys() == {"versioned-bucket", "other-files"}
     raw.file("notes.txt").unlink()

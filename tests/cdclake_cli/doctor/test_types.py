@@ -50,10 +50,22 @@ def put(root: Path, name: str, *rows: Sequence[object]) -> None:
     path.write_text(text.getvalue(), encoding="utf-8")
 
 
-def finding(root: Path, lake: Schema | None = None, **attributes: str) -> Finding | None:
+def faults(root: Path, lake: Schema | None = None, /, **attributes: str) -> list[Finding]:
+    """All findings but that the files are new."""
     raw = RawBucket(FolderStore(root), lake_filesystem(root.as_uri()).open())
     report = diagnose(raw, state(**attributes), NOW, lake=lake)
-    return next((one for one in report.findings if one.code is Code.UNTYPED), None)
+    return [one for one in report.findings if one.code is not Code.LOAD_ARRIVING]
+
+
+def untyped(findings: list[Finding]) -> list[Finding]:
+    """Those of columns without types: one, or none."""
+    return [one for one in findings if one.code is Code.UNTYPED]
+
+
+def finding(root: Path, lake: Schema | None = None, **attributes: str) -> Finding:
+    """The finding of columns without types."""
+    (found,) = untyped(faults(root, lake, **attributes))
+    return found
 
 
 def words_of(command: str) -> list[str]:
@@ -66,8 +78,10 @@ def words_of(command: str) -> list[str]:
 
 def proposed(root: Path, lake: Schema | None = None, **attributes: str) -> dict[str, str]:
     """The attributes in the command of the finding."""
-    found = finding(root, lake, **attributes)
-    assert found
+    return attributes_in(finding(root, lake, **attributes))
+
+
+def attributes_in(found: Finding) -> dict[str, str]:
     words = words_of(found.paste)
     assert words[:4] == ["cdclake", "tables", "set", "shop.orders"]
     options = dict(zip(words[4::2], words[5::2], strict=True))
@@ -109,7 +123,6 @@ def test_types_null_text_and_key_are_proposed_with_counts(tmp_path: Path) -> Non
     }
     assert bad_values(tmp_path, settings) == 0
     found = finding(tmp_path)
-    assert found
     assert found.seen == "9 columns untyped: Schema does not declare them; 100 rows looked at"
     assert "found 0 bad values" in found.fix
     assert {
@@ -123,18 +136,14 @@ def test_types_null_text_and_key_are_proposed_with_counts(tmp_path: Path) -> Non
 def test_one_damaged_value_keeps_a_column_text_and_is_counted(tmp_path: Path) -> None:
     put(tmp_path, LOAD, ("id", "n"), *((i, "one" if i == 7 else i) for i in range(50)))
     assert proposed(tmp_path)["Schema"] == "id bigint, n string"
-    found = finding(tmp_path)
-    assert found
-    assert "n string: 49 of 50 values fit bigint" in found.details
+    assert "n string: 49 of 50 values fit bigint" in finding(tmp_path).details
 
 
 def test_a_value_that_only_cdclake_refuses_keeps_a_column_text(tmp_path: Path) -> None:
     put(tmp_path, LOAD, ("id", "n", "day"), *((i, 10**18 * i, f"2023-02-{i:02}") for i in range(1, 30)))
     settings = proposed(tmp_path)
     assert settings["Schema"] == "id bigint, n string, day string"
-    found = finding(tmp_path)
-    assert found
-    assert "day string: 1 value does not fit date" in " ".join(found.details)
+    assert "day string: 1 value does not fit date" in " ".join(finding(tmp_path).details)
 
 
 def test_change_files_must_fit_too(tmp_path: Path) -> None:
@@ -163,8 +172,7 @@ def test_a_null_text_that_is_quoted_is_text(tmp_path: Path) -> None:
 
 def test_files_without_rows_propose_nothing(tmp_path: Path) -> None:
     put(tmp_path, LOAD, ("id", "n"))
-    found = finding(tmp_path)
-    assert found is None or found.paste == ""
+    assert [one.paste for one in untyped(faults(tmp_path)) if one.paste] == []
 
 
 def test_a_column_that_only_change_files_have_is_looked_at_there(tmp_path: Path) -> None:
@@ -209,13 +217,9 @@ def test_a_key_is_not_null_in_change_files_either(tmp_path: Path) -> None:
 def test_a_column_that_the_newest_file_lacks_is_proposed_unchecked(tmp_path: Path) -> None:
     put(tmp_path, LOAD, ("id", "n"), (1, 4), (2, 5))
     put(tmp_path, CHANGE, ("Op", "ID", "N"), ("U", 1, 5))
-    found = finding(tmp_path)
-    assert found
-    assert "--unchecked" not in found.paste
+    assert "--unchecked" not in finding(tmp_path).paste
     put(tmp_path, CHANGE, ("Op", "id"), ("U", 1))
-    found = finding(tmp_path)
-    assert found
-    assert found.paste.endswith(" --unchecked")
+    assert finding(tmp_path).paste.endswith(" --unchecked")
 
 
 def put_parquet(root: Path, **columns: pa.Array) -> None:
@@ -260,9 +264,7 @@ def test_the_type_in_the_lake_table_goes_before_what_values_look_like(tmp_path: 
     lake = Schema((Column("ID", "int"), Column("n", "double"), Column("t", "string")))
     put(tmp_path, CHANGE, ("Op", "id", "n", "t", "new"), ("U", 1, 1.5, 5, 6))
     assert proposed(tmp_path, lake)["Schema"] == "id int, n double, t string, new bigint"
-    found = finding(tmp_path, lake)
-    assert found
-    assert "n double: as in the lake table" in found.details
+    assert "n double: as in the lake table" in finding(tmp_path, lake).details
     put(tmp_path, LOAD, ("id", "n", "t", "new"), (1, 1.5, 5, 6))  # loaded as text, without types
     assert proposed(tmp_path, lake)["Schema"] == "id int, n double, t bigint, new bigint"
 
@@ -270,14 +272,7 @@ def test_the_type_in_the_lake_table_goes_before_what_values_look_like(tmp_path: 
 def test_values_that_the_lake_table_cannot_have_are_counted(tmp_path: Path) -> None:
     put(tmp_path, CHANGE, ("Op", "id", "n"), ("U", 1, "x"), ("U", 2, "5"))
     found = finding(tmp_path, Schema((Column("id", "bigint"), Column("n", "double"))))
-    assert found
     assert "n string: 1 value does not fit double, the type in the lake table" in found.details
-
-
-def faults(root: Path, **attributes: str) -> list[Finding]:
-    """All findings but that the files are new."""
-    raw = RawBucket(FolderStore(root), lake_filesystem(root.as_uri()).open())
-    return [one for one in diagnose(raw, state(**attributes), NOW).findings if one.code is not Code.LOAD_ARRIVING]
 
 
 @pytest.mark.parametrize("nulls", [("NA", "null"), ("null", "NA"), ("NULL", "NA"), ("\\N", "null"), ("NULL", "null")])
@@ -320,9 +315,7 @@ def test_names_that_need_quotes_and_files_without_a_header_get_a_schema_that_is_
     assert bad_values(tmp_path / "odd", settings) == 0
     put(tmp_path / "bare", LOAD, (1, "a", 2.5), (2, "b", 3.5))
     assert proposed(tmp_path / "bare")["Schema"] == "column_1 bigint, column_2 string, column_3 decimal(18,1)"
-    found = finding(tmp_path / "bare")
-    assert found
-    assert "replace column_1 and the like by the columns' names" in found.fix
+    assert "replace column_1 and the like by the columns' names" in finding(tmp_path / "bare").fix
 
 
 def test_a_first_line_that_may_be_a_row_is_found_and_none_of_its_texts_is_shown(tmp_path: Path) -> None:
@@ -371,7 +364,6 @@ def test_a_proposal_for_other_row_delimiters_reads_the_rows(tmp_path: Path, row:
 def test_nothing_is_proposed_before_the_delimiter_is_known(tmp_path: Path) -> None:
     put(tmp_path, LOAD, ("id",), *((i,) for i in range(5)))
     found = finding(tmp_path)
-    assert found
     assert found.paste == ""
     assert "Set CsvDelimiter first, also if it is ','" in found.fix
     assert proposed(tmp_path, CsvDelimiter=",")["Schema"] == "id bigint"
@@ -384,7 +376,6 @@ def test_a_dialect_that_does_not_read_all_rows_is_not_proposed(tmp_path: Path) -
     dialect = next(one for one in faults(tmp_path) if one.code is Code.CSV_DIALECT)
     assert (dialect.paste, "look it up" in dialect.fix) == ("", True)
     found = finding(tmp_path)
-    assert found
     assert found.paste == ""
     assert "and 1 row with another number of fields" in found.fix
 
@@ -392,14 +383,12 @@ def test_a_dialect_that_does_not_read_all_rows_is_not_proposed(tmp_path: Path) -
 @pytest.mark.parametrize("schema", ["id bigint, n string", "N string, ID string"])
 def test_declared_columns_are_not_untyped(tmp_path: Path, schema: str) -> None:
     put(tmp_path, LOAD, ("id", "n"), (1, 5), (2, 6))
-    assert finding(tmp_path, Schema=schema) is None
+    assert untyped(faults(tmp_path, Schema=schema)) == []
 
 
 def test_the_types_of_declared_columns_stay(tmp_path: Path) -> None:
     put(tmp_path, LOAD, ("id", "n", "m"), (1, 5, 6), (2, 6, 7))
-    found = finding(tmp_path, Schema="n string")
-    assert found
-    assert found.seen.startswith("2 columns untyped")
+    assert finding(tmp_path, Schema="n string").seen.startswith("2 columns untyped")
     assert proposed(tmp_path, Schema="n string")["Schema"] == "id bigint, n string, m bigint"
 
 
@@ -424,7 +413,7 @@ COLUMN = st.one_of(*(st.lists(values, min_size=5, max_size=5) for values in (VAL
 def test_cdclake_accepts_what_it_proposes(tmp_path_factory: pytest.TempPathFactory, columns: list[list[str]]) -> None:
     root = tmp_path_factory.mktemp("raw")
     put(root, LOAD, [f"column {i}" for i in range(len(columns))], *zip(*columns, strict=True))
-    if finding(root):
-        settings = proposed(root)
+    for found in untyped(faults(root)):
+        settings = attributes_in(found)
         settings.pop("PrimaryKey", None)
         assert bad_values(root, settings) == 0
