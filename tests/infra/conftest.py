@@ -49,8 +49,10 @@ TAILORED = {
 
 CERTIFICATE = Path(__file__).parent / "sample_certificate.pem"
 SAMPLE = {"cdclake:sample_database": True, "cdclake:sample_certificate": str(CERTIFICATE)}
+PREFIX = "acme-"
 EVERYTHING = {
     **SAMPLE,
+    "cdclake:raw_expiry_days": 400,
     **{name: TAILORED[name] for name in ("cdclake:vpc_id", "cdclake:subnet_id", "cdclake:availability_zone")},
 }
 
@@ -77,3 +79,33 @@ def checked_tailored(tmp_path_factory: pytest.TempPathFactory) -> CheckedStacks:
 def tailored(checked_tailored: CheckedStacks) -> Stacks:
     """The stacks with other settings, with references resolved."""
     return Stacks(checked_tailored)
+
+
+@pytest.fixture(scope="session")
+def checked_sample(tmp_path_factory: pytest.TempPathFactory) -> CheckedStacks:
+    """All stacks including the sample, after cdk-nag. Raw files start nothing."""
+    context = {
+        **SAMPLE,
+        "cdclake:existing_lake_bucket": "acme-lake",
+        "cdclake:existing_raw_bucket": "acme-raw",
+        "cdclake:existing_state_table": "acme_state",
+        "cdclake:raw_prefix": "dms/erp",
+        "cdclake:kms_key_arn": KEY,
+        "cdclake:start_by_file": False,
+    }
+    return synthesize(build_app(context, tmp_path_factory.mktemp("sample")))
+
+
+@pytest.fixture(scope="session")
+def sample(checked_sample: CheckedStacks) -> Stacks:
+    """All stacks including the sample, with references resolved."""
+    return Stacks(checked_sample)
+
+
+@pytest.fixture(scope="session")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> tuple[Stacks, Stacks]:
+    """All that can be deployed: without a prefix of names, and with one and a boundary of permissions."""
+    more = {"cdclake:name_prefix": PREFIX, "@aws-cdk/core:permissionsBoundary": {"name": "my-boundary"}}
+    settings = (EVERYTHING, {**EVERYTHING, **more})
+    without, with_prefix = (Stacks(synthesize(build_app(one, tmp_path_factory.mktemp("stacks")))) for one in settings)
+    return without, with_prefix

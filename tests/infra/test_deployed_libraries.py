@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from cdclake_infra.library import JOBS, build_shell_libraries, build_spark_libra
 from cdclake_infra.wheels import GLUE_VERSIONS, SPARK, pins
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from cdclake_infra.wheels import Runtime
 
@@ -115,10 +116,16 @@ def test_the_python_shell_jobs_import_the_deployed_libraries_although_glues_are_
 
 
 @pytest.fixture(scope="module")
-def spark_path(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
+def archives(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Runtime], Path]:
+    """Packs the libraries of a runtime, once."""
+    return cache(lambda runtime: build_spark_libraries(tmp_path_factory.mktemp("archive"), runtime).path)
+
+
+@pytest.fixture(scope="module")
+def spark_path(archives: Callable[[Runtime], Path], tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
     """The path of a Spark job: its package, its installed wheels, and what Glue has."""
     folder = tmp_path_factory.mktemp("spark")
-    with zipfile.ZipFile(build_spark_libraries(folder, SPARK).path) as archive:
+    with zipfile.ZipFile(archives(SPARK)) as archive:
         archive.extractall(folder)
     wheels = folder / "wheels"
     pip_install(
@@ -142,8 +149,8 @@ def test_the_spark_jobs_import_the_deployed_libraries(spark_path: Sequence[Path]
 
 @pytest.mark.deployment
 @pytest.mark.parametrize("runtime", GLUE_VERSIONS.values(), ids=GLUE_VERSIONS)
-def test_the_archive_has_exactly_the_locked_wheels(tmp_path: Path, runtime: Runtime):
-    packed = build_spark_libraries(tmp_path, runtime).path
+def test_the_archive_has_exactly_the_locked_wheels(archives: Callable[[Runtime], Path], runtime: Runtime):
+    packed = archives(runtime)
     hashes = {digest for pin in pins(SPARK) for digest in pin.hashes}
     with zipfile.ZipFile(packed) as archive:
         required, *wheels = archive.namelist()

@@ -9,30 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdclake.model.names import Argument
-from cdclake_infra.build import build_app
-from cdclake_infra.gate import synthesize
-from tests.infra.conftest import EVERYTHING
-from tests.infra.stacks import Stacks
+from tests.infra.conftest import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tests.infra.stacks import Stacks
+
 pytestmark = pytest.mark.deployment
 
-PREFIX = "acme-"
 SHARED = {"dms-vpc-role", "dms-cloudwatch-logs-role"}
 """DMS looks these roles up by name."""
 UNIQUE = ("BucketName", "TableName", "Name", "FunctionName", "LogGroupName", "TopicName", "AlarmName", "DashboardName")
 OTHERS = ("RoleName", "ReplicationTaskIdentifier", "DBInstanceIdentifier", "QueueName")
 JOB = "AWS::Glue::Job"
-
-
-@pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Stacks, Stacks]:
-    """All that can be deployed: without and with a prefix."""
-    settings = (EVERYTHING, {**EVERYTHING, "cdclake:name_prefix": PREFIX})
-    without, with_prefix = (Stacks(synthesize(build_app(one, tmp_path_factory.mktemp("stacks")))) for one in settings)
-    return without, with_prefix
 
 
 def names(stacks: Stacks) -> set[tuple[str, str]]:
@@ -48,21 +38,21 @@ def _names(resources: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield from ((resource["Type"], own[name]) for name in (*UNIQUE, *OTHERS) if isinstance(own.get(name), str))
 
 
-def test_no_name_of_one_deployment_is_a_name_of_the_other(both: tuple[Stacks, Stacks]):
-    without, with_prefix = both
+def test_no_name_of_one_deployment_is_a_name_of_the_other(everything: tuple[Stacks, Stacks]):
+    without, with_prefix = everything
     assert len(names(without)) == len(names(with_prefix)) > 20
     assert names(without).isdisjoint(names(with_prefix))
     assert set(with_prefix.stacks) == {f"{PREFIX}{name}" for name in without.stacks}
 
 
-def test_nothing_refers_to_jobs_and_tables_without_the_prefix(both: tuple[Stacks, Stacks]):
-    text = json.dumps(both[1].stacks)
+def test_nothing_refers_to_jobs_and_tables_without_the_prefix(everything: tuple[Stacks, Stacks]):
+    text = json.dumps(everything[1].stacks)
     assert re.findall(rf"(?<!{PREFIX})DMSCDC_\w+", text) == []
     assert re.findall(r"(?<!acme-)cdclake-(?:raw|lake|access-logs|on-raw-file|alarms|sample)", text) == []
 
 
-def test_jobs_and_function_know_the_prefix(both: tuple[Stacks, Stacks]):
-    for stacks, prefix in zip(both, ("", PREFIX), strict=True):
+def test_jobs_and_function_know_the_prefix(everything: tuple[Stacks, Stacks]):
+    for stacks, prefix in zip(everything, ("", PREFIX), strict=True):
         for job in ("DMSCDC_Controller", "DMSCDC_ProcessTable"):
             arguments = stacks.one(JOB, Name=f"{prefix}{job}")["Properties"]["DefaultArguments"]
             assert arguments.get(f"--{Argument.NAME_PREFIX}", "") == prefix
@@ -72,8 +62,8 @@ def test_jobs_and_function_know_the_prefix(both: tuple[Stacks, Stacks]):
         assert outputs.get("NamePrefix", {}).get("Value", "") == prefix
 
 
-def test_metrics_and_alarms_are_apart(both: tuple[Stacks, Stacks]):
-    for stacks, prefix in zip(both, ("", PREFIX), strict=True):
+def test_metrics_and_alarms_are_apart(everything: tuple[Stacks, Stacks]):
+    for stacks, prefix in zip(everything, ("", PREFIX), strict=True):
         alarms = [alarm["Properties"] for alarm in stacks.all("AWS::CloudWatch::Alarm").values()]
         own = {alarm["Namespace"] for alarm in alarms} - {"AWS/Lambda", "AWS/SQS"}
         assert own == {f"{prefix}cdclake"}

@@ -10,35 +10,13 @@ import pytest
 from cdclake.control.jobs.arguments import parse_new_table
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import JOB_CONTROLLER
-from cdclake_infra.build import build_app
-from cdclake_infra.gate import CheckedStacks, lint, synthesize
+from cdclake_infra.gate import CheckedStacks, lint
 from cdclake_infra.on_raw_file import FUNCTION
 from cdclake_infra.settings import Settings
 from tests.infra.conftest import CERTIFICATE
-from tests.infra.conftest import SAMPLE as SAMPLE_SETTINGS
 from tests.infra.stacks import ACCOUNT, KEY, REGION, Stacks
 
 SAMPLE = "CdclakeSample"
-
-
-@pytest.fixture(scope="module")
-def checked_sample(tmp_path_factory: pytest.TempPathFactory) -> CheckedStacks:
-    """All stacks including the sample, after cdk-nag."""
-    context = {
-        **SAMPLE_SETTINGS,
-        "cdclake:existing_lake_bucket": "acme-lake",
-        "cdclake:existing_raw_bucket": "acme-raw",
-        "cdclake:existing_state_table": "acme_state",
-        "cdclake:raw_prefix": "dms/erp",
-        "cdclake:kms_key_arn": KEY,
-    }
-    return synthesize(build_app(context, tmp_path_factory.mktemp("sample")))
-
-
-@pytest.fixture(scope="module")
-def sample(checked_sample: CheckedStacks) -> Stacks:
-    """All stacks including the sample, with references resolved."""
-    return Stacks(checked_sample)
 
 
 def test_the_sample_is_not_deployed_by_default(default: Stacks):

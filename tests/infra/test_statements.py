@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdclake.model.names import JOB_CONTROLLER, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE
-from cdclake_infra.build import build_app
-from cdclake_infra.gate import synthesize
-from tests.infra.stacks import ACCOUNT, CODE_BUCKET, CODE_KEY, KEY, REGION, Stacks
+from tests.infra.stacks import ACCOUNT, CODE_BUCKET, CODE_KEY, KEY, REGION
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from tests.infra.stacks import Stacks
 
 LAKE = f"arn:aws:s3:::cdclake-lake-{ACCOUNT}-{REGION}"
 STATE = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/DMSCDC_Controller"
@@ -219,10 +217,8 @@ def test_there_are_no_other_roles_and_policies(default: Stacks):
 
 
 @pytest.mark.deployment
-@pytest.mark.slow
-def test_all_roles_get_the_cdks_permissions_boundary(tmp_path: Path):
-    context = {"@aws-cdk/core:permissionsBoundary": {"name": "my-boundary"}}
-    roles = Stacks(synthesize(build_app(context, tmp_path))).all("AWS::IAM::Role").values()
+def test_all_roles_get_the_cdks_permissions_boundary(everything: tuple[Stacks, Stacks]):
+    roles = everything[1].all("AWS::IAM::Role").values()
     boundary = f"arn:aws:iam::{ACCOUNT}:policy/my-boundary"
     assert {role["Properties"].get("PermissionsBoundary") for role in roles} == {boundary}
 

@@ -23,6 +23,12 @@ def bucket(deployed: Stacks, name: str) -> dict[str, Any]:
     return properties
 
 
+def logical_id(deployed: Stacks, name: str) -> str:
+    buckets = deployed.all("AWS::S3::Bucket").items()
+    (found,) = [logical_id for logical_id, bucket in buckets if bucket["Properties"]["BucketName"] == name]
+    return found
+
+
 def rules(deployed: Stacks, name: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = bucket(deployed, name)["LifecycleConfiguration"]["Rules"]
     return found
@@ -50,18 +56,14 @@ def test_a_kms_key_encrypts_the_data_but_not_the_access_logs(tailored: Stacks):
 
 @pytest.mark.parametrize("name", [RAW, LAKE, LOGS])
 def test_a_bucket_refuses_clients_without_tls_1_2(default: Stacks, name: str):
-    (logical_id,) = [
-        logical_id
-        for logical_id, resource in default.all("AWS::S3::Bucket").items()
-        if resource["Properties"]["BucketName"] == name
-    ]
-    policy = default.one("AWS::S3::BucketPolicy", Bucket=f"<{logical_id}>")["Properties"]["PolicyDocument"]
+    bucket_id = logical_id(default, name)
+    policy = default.one("AWS::S3::BucketPolicy", Bucket=f"<{bucket_id}>")["Properties"]["PolicyDocument"]
     refused = [statement for statement in policy["Statement"] if statement["Effect"] == "Deny"]
     everything = {
         "Action": "s3:*",
         "Effect": "Deny",
         "Principal": {"AWS": "*"},
-        "Resource": [f"<{logical_id}.Arn>", f"<{logical_id}.Arn>/*"],
+        "Resource": [f"<{bucket_id}.Arn>", f"<{bucket_id}.Arn>/*"],
     }
     assert refused == [
         {**everything, "Condition": {"Bool": {"aws:SecureTransport": "false"}}},
@@ -70,11 +72,7 @@ def test_a_bucket_refuses_clients_without_tls_1_2(default: Stacks, name: str):
 
 
 def test_access_to_raw_and_lake_is_logged(default: Stacks):
-    (logs,) = [
-        logical_id
-        for logical_id, found in default.all("AWS::S3::Bucket").items()
-        if found["Properties"]["BucketName"] == LOGS
-    ]
+    logs = logical_id(default, LOGS)
     for name, prefix in ((RAW, "raw/"), (LAKE, "lake/")):
         logging = bucket(default, name)["LoggingConfiguration"]
         assert logging == {"DestinationBucketName": f"<{logs}>", "LogFilePrefix": prefix}
@@ -112,10 +110,8 @@ def test_raw_files_do_not_expire_and_have_no_versions(default: Stacks):
 
 
 @pytest.mark.deployment
-@pytest.mark.slow
-def test_raw_files_expire_if_configured(tmp_path: Path):
-    deployed = Stacks(synthesize(build_app({"cdclake:raw_expiry_days": 400}, tmp_path)))
-    assert {"ExpirationInDays": 400, "Status": "Enabled"} in rules(deployed, RAW)
+def test_raw_files_expire_if_configured(everything: tuple[Stacks, Stacks]):
+    assert {"ExpirationInDays": 400, "Status": "Enabled"} in rules(everything[0], RAW)
 
 
 def test_the_state_table_keeps_its_known_name_and_key(default: Stacks):

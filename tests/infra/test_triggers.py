@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdclake.model.names import JOB_CONTROLLER, STATE_TABLE
-from cdclake_infra.build import build_app
-from cdclake_infra.gate import synthesize
-from tests.infra.stacks import ACCOUNT, CODE_BUCKET, TASK, Stacks
+from tests.infra.stacks import ACCOUNT, CODE_BUCKET, TASK
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from tests.infra.stacks import Stacks
 
 HANDLER = """
 import json, sys
@@ -70,11 +68,9 @@ def test_without_a_prefix_the_function_is_notified_of_every_raw_file(default: St
     assert "Filter" not in configuration
 
 
-@pytest.mark.deployment
-def test_without_start_by_file_the_bucket_sends_no_notifications(tmp_path: Path):
-    deployed = Stacks(synthesize(build_app({"cdclake:start_by_file": False}, tmp_path)))
-    assert deployed.all("Custom::S3BucketNotifications") == deployed.all("AWS::Lambda::Permission") == {}
-    assert function(deployed)  # can still be called
+def test_without_start_by_file_the_bucket_sends_no_notifications(sample: Stacks):
+    assert sample.all("Custom::S3BucketNotifications") == sample.all("AWS::Lambda::Permission") == {}
+    assert function(sample)  # can still be called
 
 
 def test_only_the_raw_bucket_of_this_account_may_call_the_function(tailored: Stacks):
