@@ -81,6 +81,7 @@ def test_a_session_shows_first_then_erases(table: ErasableTable, cdclake: Any) -
     assert (found["done"], found["rows"], found["versions"], found["change_rows"]) == (False, 1, 2, 0)
     assert table.log.head() == 3
 
+    assert "contains a key" in cdclake.refused("erase", TABLE, "--key", "5", "--reason", "5 wants it")
     assert "needs a confirmation" in cdclake.refused("erase", TABLE, *WHICH)
     declined = cdclake.at_terminal("erase", TABLE, *WHICH, answer="n")
     assert (declined.exit_code, "Nothing was changed." in declined.output) == (1, True)
@@ -116,11 +117,5 @@ def test_a_session_shows_first_then_erases(table: ErasableTable, cdclake: Any) -
     assert SECRET_NAME.encode() not in b"".join(in_raw().values())
 
 
-def test_a_wrong_erasure_is_an_error_without_a_traceback(table: ErasableTable, cdclake: Any) -> None:
-    for key, reason, message in (
-        ("5", " ", "needs a reason"),
-        ("5", "5 wants it", "The reason, which is kept, contains a key"),
-        ("Ulm", "x", "does not fit column id, whose type is bigint"),
-    ):
-        assert message in cdclake.refused("erase", TABLE, "--key", key, "--reason", reason)
-    assert table.log.head() == 3
+def test_an_erasure_needs_a_reason(cdclake: Any) -> None:
+    assert "needs a reason" in cdclake.refused("erase", TABLE, "--key", "5", "--reason", " ")
