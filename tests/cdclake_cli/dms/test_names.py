@@ -9,7 +9,14 @@ import pytest
 from cdclake.errors import ConfigurationError
 from cdclake.model.rawfiles import file_order, is_transactions_key, split_raw_key
 from cdclake.model.table.name import TableName
-from cdclake_cli.dms.names import ChangeFileTimes, change_path, full_load_path, table_folder, transactions_key
+from cdclake_cli.dms.names import (
+    ChangeFileTimes,
+    can_be_folder,
+    change_path,
+    full_load_path,
+    table_folder,
+    transactions_key,
+)
 from cdclake_cli.dms.settings import DmsSettings, settings_from
 from cdclake_devkit.memory import ManualClock
 
@@ -82,6 +89,10 @@ def test_the_bucket_folder_contains_table_folders_and_the_transaction_folder() -
     assert key == "dms/cdc/all/CDC_TXN-20240305101500123.csv"
     assert is_transactions_key(key)
     assert file_order(key.rpartition("/")[2]).startswith("20240305-101500123/")
+
+
+def test_a_name_with_a_slash_or_of_one_or_two_dots_is_that_of_no_folder() -> None:
+    assert [name for name in ("a/b", ".", "..", "a.b", "...") if can_be_folder(name)] == ["a.b", "..."]
 
 
 def test_change_file_times_increase_even_if_the_clock_goes_back() -> None:

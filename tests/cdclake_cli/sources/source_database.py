@@ -6,8 +6,9 @@ Only the replication has a real database as its source.
 from __future__ import annotations
 
 import io
+import threading
 from abc import ABC, abstractmethod
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,6 +29,8 @@ from cdclake_devkit.replicate.postgres.source import WalSource
 from cdclake_devkit.replicate.service import Replication, ReplicationTask
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cdclake.ports import ObjectStore
     from cdclake_devkit.replicate.progress import ReplicationProgress
     from cdclake_devkit.replicate.source import LoggedSource
@@ -89,12 +92,30 @@ class TestDatabase(ABC):
         """Run the full load if there was none, then replicate all changes up to now."""
         return self.replication(settings, only=only).run(lambda: False, until_now=True)
 
+    @contextmanager
+    def replicating(self, settings: DmsSettings = WITH_KEYS) -> Iterator[None]:
+        """Replicate all changes for the duration of the `with` block."""
+        stop = threading.Event()
+        thread = threading.Thread(target=self.replication(settings).run, args=(stop.is_set,))
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
     def replicate_after(
         self, *statements: str, settings: DmsSettings = WITH_KEYS, only: tuple[str, ...] = ()
     ) -> ReplicationProgress:
         """Run statements, then replicate all changes."""
         self.run(*statements)
         return self.replicate(settings, only=only)
+
+    def changes_by(self, *statements: str, table: str = "t") -> list[tuple[Any, ...]]:
+        """`Op`, the source's columns and `BI_id` of the changes by statements, after a full load."""
+        self.replicate()
+        self.replicate_after(*statements)
+        return [tuple(row.values()) for row in without(self.changed(table))]
 
     def loaded(self, table: str) -> list[dict[str, Any]]:
         """Rows of the full load."""

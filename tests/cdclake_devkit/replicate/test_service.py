@@ -47,13 +47,6 @@ SCRIPT = (
 pytestmark = pytest.mark.database
 
 
-@pytest.fixture(params=["mariadb_database", "postgres"])
-def source(request: pytest.FixtureRequest) -> TestDatabase:
-    """A new empty database of each kind, and a raw bucket in memory."""
-    database: TestDatabase = request.getfixturevalue(request.param)
-    return database
-
-
 class Writer:
     """Inserts and deletes rows, and moves amounts between rows in transactions that keep the sum, until stopped."""
 
@@ -184,17 +177,10 @@ def test_raw_files_of_another_writer_are_kept(source: TestDatabase):
 
 def test_files_are_written_during_a_run(source: TestDatabase):
     source.run(TABLE)
-    stop = threading.Event()
-    running = source.replication(replace(WITH_KEYS, cdc_max_batch_interval=1))
-    thread = threading.Thread(target=running.run, args=(stop.is_set,))
-    thread.start()
-    try:
+    with source.replicating(replace(WITH_KEYS, cdc_max_batch_interval=1)):
         assert eventually(lambda: source.raw.get(f"awsdms_stand_in/{source.source.database}.json") is not None)
         source.run("insert into t values (1, 1)")
         assert eventually(lambda: len(source.changed("t")) == 1)
-    finally:
-        stop.set()
-        thread.join()
 
 
 def test_changes_that_were_read_are_written_when_a_run_is_stopped(

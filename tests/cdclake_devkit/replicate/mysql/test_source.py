@@ -11,7 +11,6 @@ from cdclake.errors import ConfigurationError, IntegrityError, RetryableError
 from cdclake_cli.dms.settings import ParallelLoad
 from cdclake_cli.sources.mysql.connection import ConnectionOptions, connect
 from cdclake_cli.sources.positions import BinlogPosition
-from cdclake_devkit.memory import MemoryStore
 from tests.builders import eventually
 from tests.cdclake_cli.sources.source_database import WITH_KEYS, MariadbDatabase
 
@@ -83,18 +82,6 @@ def test_an_unknown_table_or_database_is_refused(source: MariadbDatabase):
     with pytest.raises(ConfigurationError, match="nowhere"):
         source.replicate()
     source.schema = source.query("select database()")[0][0]
-
-
-@pytest.mark.parametrize("name", ["a/b", "..", "."])
-def test_a_table_whose_name_cannot_be_a_folder_is_refused(source: MariadbDatabase, name: str):
-    source.replicate_after(TABLE)
-    with pytest.raises(ConfigurationError, match="cannot be a folder"):
-        source.replicate_after(f"create table `{name}` (id int primary key)", f"insert into `{name}` values (1)")
-    source.raw = MemoryStore()
-    with pytest.raises(ConfigurationError, match="cannot be a folder"):
-        source.replicate()
-    assert list(source.raw.list("")) == []
-    source.replicate(only=("t",))
 
 
 def test_a_system_versioned_table_is_refused_and_can_be_left_out(source: MariadbDatabase):

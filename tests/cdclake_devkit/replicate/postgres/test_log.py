@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -41,50 +40,6 @@ LONG = "(select string_agg(md5(random()::text), '') from generate_series(1, 500)
 """A text that is stored outside of its row, even compressed."""
 
 
-def changes_of(source: PostgresDatabase, *statements: str, table: str = "t") -> list[tuple[Any, ...]]:
-    """`Op`, the source's columns and `BI_id` of the changes by these statements, after a full load."""
-    source.replicate()
-    source.replicate_after(*statements)
-    return [tuple(row.values()) for row in without(source.changed(table))]
-
-
-def test_statements_become_rows_in_their_order(postgres: PostgresDatabase):
-    postgres.run(TABLE, "insert into t values (1, 1), (2, 2)")
-    assert changes_of(
-        postgres, "insert into t values (3, 3)", "update t set v = v + 10", "delete from t where id = 2"
-    ) == [
-        ("I", 3, 3, None),
-        ("U", 1, 11, 1),
-        ("U", 2, 12, 2),
-        ("U", 3, 13, 3),
-        ("D", 2, None, None),
-    ]  # fmt: skip
-    assert postgres.merged("t") == postgres.rows("t")
-
-
-def test_all_statements_on_one_row_of_a_transaction_are_replicated(postgres: PostgresDatabase):
-    postgres.run(TABLE)
-    assert changes_of(
-        postgres,
-        "begin",
-        "insert into t values (1, 1)",
-        "update t set v = 2",
-        "delete from t",
-        "insert into t values (1, 4)",
-        "commit",
-    ) == [("I", 1, 1, None), ("U", 1, 2, 1), ("D", 1, None, None), ("I", 1, 4, None)]
-
-
-def test_changes_that_rolled_back_are_not_replicated(postgres: PostgresDatabase):
-    postgres.run(TABLE)
-    assert changes_of(
-        postgres,
-        "begin", "insert into t values (1, 1)", "rollback",
-        "begin", "insert into t values (2, 2)", "savepoint a", "insert into t values (3, 3)", "rollback to a",
-        "insert into t values (4, 4)", "commit",
-    ) == [("I", 2, 2, None), ("I", 4, 4, None)]  # fmt: skip
-
-
 def test_transactions_are_in_commit_order_with_their_commit_times(postgres: PostgresDatabase):
     postgres.replicate_after(TABLE)
     with closing(connect(postgres.connection_options, postgres.database)) as other, other.cursor() as cursor:
@@ -99,26 +54,15 @@ def test_transactions_are_in_commit_order_with_their_commit_times(postgres: Post
     assert rows[0]["AR_H_CHANGE_SEQ"] < rows[1]["AR_H_CHANGE_SEQ"]
 
 
-def test_an_update_of_a_key_has_the_new_key_and_with_a_rule_the_old_one(postgres: PostgresDatabase):
-    postgres.run(TABLE, "insert into t values (1, 1)")
-    assert changes_of(postgres, "update t set id = 5") == [("U", 5, 1, 1)]
-
-
 def test_keys_that_one_statement_shifts_and_swaps_are_replicated(postgres: PostgresDatabase):
     postgres.run(
         "create table t (id int primary key deferrable, v int)",
         "alter table t replica identity full",
         "insert into t values (1, 1), (2, 2), (3, 3)",
     )
-    assert changes_of(postgres, "update t set id = id + 1", "update t set id = 6 - id") == [
+    assert postgres.changes_by("update t set id = id + 1", "update t set id = 6 - id") == [
         ("U", 2, 1, 1), ("U", 3, 2, 2), ("U", 4, 3, 3), ("U", 4, 1, 2), ("U", 3, 2, 3), ("U", 2, 3, 4),
     ]  # fmt: skip
-
-
-def test_without_a_rule_the_old_key_is_missing(postgres: PostgresDatabase):
-    postgres.replicate_after(TABLE, "insert into t values (1, 1)", settings=PARQUET)
-    postgres.replicate_after("update t set id = 5", settings=PARQUET)
-    assert without(postgres.changed("t")) == [{"Op": "U", "id": 5, "v": 1}]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +100,7 @@ def test_a_table_with_a_deferrable_key_has_only_inserts(postgres: PostgresDataba
     postgres.run("create table t (id int primary key deferrable, v int)", "insert into t values (1, 1)")
     caplog.clear()
     with caplog.at_level(logging.WARNING, logger="cdclake_devkit"):
-        assert changes_of(postgres, "update t set id = 2", "insert into t values (3, 3)") == [("I", 3, 3, None)]
+        assert postgres.changes_by("update t set id = 2", "insert into t values (3, 3)") == [("I", 3, 3, None)]
     assert "it has no replica identity" in caplog.text
 
 
@@ -169,7 +113,7 @@ def test_a_table_without_a_key_and_with_full_identity_has_all_changes(postgres: 
 def test_an_identity_by_another_index_does_not_tell_the_old_key(postgres: PostgresDatabase):
     postgres.run("create table t (id int primary key, code int not null unique)")
     postgres.run("alter table t replica identity using index t_code_key", "insert into t values (1, 7)")
-    assert changes_of(postgres, "update t set id = 2", "update t set code = 8", "delete from t") == [
+    assert postgres.changes_by("update t set id = 2", "update t set code = 8", "delete from t") == [
         ("U", 2, 7, None),
         ("U", 2, 8, None),
         ("D", None, 8, None),
@@ -272,10 +216,10 @@ def test_a_key_can_be_updated_after_a_column_was_dropped_or_renamed(
 def test_a_large_value_that_an_update_did_not_change_needs_a_full_identity(postgres: PostgresDatabase, identity: str):
     postgres.run("create table t (id int primary key, v int, long text, short text)")
     postgres.run(f"alter table t replica identity {identity}", f"insert into t values (1, 1, {LONG}, 'short')")
-    (update,) = changes_of(postgres, "update t set v = 2")
+    (update,) = postgres.changes_by("update t set v = 2")
     long = postgres.query("select long from t")[0][0] if identity == "full" else None
     assert update == ("U", 1, 2, long, "short", 1)
-    (_, changed) = changes_of(postgres, "update t set long = long || 'x'")
+    (_, changed) = postgres.changes_by("update t set long = long || 'x'")
     assert changed[3] == postgres.query("select long from t")[0][0]
 
 
@@ -290,8 +234,7 @@ def test_a_value_that_was_not_sent_has_its_own_text_in_csv(postgres: PostgresDat
 
 def test_upserts_merges_and_deletes_become_the_changes_they_make(postgres: PostgresDatabase):
     postgres.run(TABLE, "insert into t values (1, 1), (2, 2)")
-    assert changes_of(
-        postgres,
+    assert postgres.changes_by(
         "insert into t values (2, 3), (3, 3) on conflict (id) do update set v = t.v + 100",
         "insert into t values (1, 9) on conflict do nothing",
         "merge into t using (values (1), (7)) s (id) on s.id = t.id"
@@ -307,7 +250,7 @@ def test_changes_by_triggers_cascades_and_copy_are_replicated(postgres: Postgres
         " $$ begin insert into log values (new.id); return null; end $$",
         "create trigger after_t after insert on t for each row execute function note()",
     )
-    assert changes_of(postgres, "insert into t values (7, 7)", "delete from t") == [
+    assert postgres.changes_by("insert into t values (7, 7)", "delete from t") == [
         ("I", 7, 7, None),
         ("D", 7, None, None),
     ]
@@ -371,15 +314,6 @@ def test_a_number_that_was_dropped_since_fits_the_column_that_it_had(postgres: P
     kind = pq.read_schema(pa.BufferReader(postgres.raw.get(change) or b"")).field("n").type
     assert wider_type("decimal(38,0)", from_arrow(kind) or "") == "decimal(38,0)"
     assert [row["n"] for row in postgres.changed("t")] == [value, None]
-
-
-def test_a_table_created_later_has_only_change_files(postgres: PostgresDatabase):
-    postgres.run(TABLE)
-    assert changes_of(postgres, "create table late as select 1 as id", "insert into late values (2)", table="late") == [
-        ("I", 1),
-        ("I", 2),
-    ]
-    assert postgres.loaded("late") == []
 
 
 def test_changes_of_a_table_that_was_dropped_since_are_replicated(postgres: PostgresDatabase):
@@ -487,8 +421,7 @@ def test_transactions_of_other_databases_advance_the_position(postgres: Postgres
 
 def test_messages_of_applications_in_the_log_are_ignored(postgres: PostgresDatabase):
     postgres.run(TABLE)
-    assert changes_of(
-        postgres,
+    assert postgres.changes_by(
         "select pg_logical_emit_message(false, 'app', E'COMMIT 1\\nBEGIN 2')",
         "select pg_logical_emit_message(true, 'app', 'table public.t: INSERT: id[integer]:9')",
         "insert into t values (1, 1)",
@@ -522,19 +455,12 @@ def test_a_key_that_changes_during_a_run_is_noticed(
     postgres: PostgresDatabase, create: str, alter: str, expected: list[tuple[Any, ...]]
 ):
     postgres.replicate_after(create, "insert into t values (1, 1)")
-    stop = threading.Event()
-    running = postgres.replication(replace(WITH_KEYS, cdc_max_batch_interval=1))
-    thread = threading.Thread(target=running.run, args=(stop.is_set,))
-    thread.start()
-    try:
+    with postgres.replicating(replace(WITH_KEYS, cdc_max_batch_interval=1)):
         postgres.run("insert into t values (7, 7)")
         assert eventually(lambda: len(postgres.changed("t")) == 1)
         postgres.run(
             alter, "update t set id = 2 where id = 1", "delete from t where id = 2", "insert into t values (8, 8)"
         )
         assert eventually(lambda: postgres.changed("t")[-1]["id"] == 8)
-    finally:
-        stop.set()
-        thread.join()
     changes = [(row["Op"], row["id"], row["v"], row.get("BI_id")) for row in postgres.changed("t")]
     assert changes[1:-1] == expected

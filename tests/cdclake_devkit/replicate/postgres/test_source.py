@@ -26,6 +26,7 @@ from tests.builders import eventually
 from tests.cdclake_cli.sources.source_database import WITH_KEYS, PostgresDatabase
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.database
@@ -71,38 +72,25 @@ def test_the_server_may_discard_its_log_only_after_the_position_is_saved(postgre
 def test_the_server_may_discard_the_log_of_other_databases(postgres: PostgresDatabase):
     """Without this, a busy server would keep all of its log for a quiet database."""
     postgres.replicate_after(TABLE)
-    stop = threading.Event()
-    running = postgres.replication(replace(WITH_KEYS, cdc_max_batch_interval=1))
-    thread = threading.Thread(target=running.run, args=(stop.is_set,))
-    thread.start()
-    try:
+    with postgres.replicating(replace(WITH_KEYS, cdc_max_batch_interval=1)):
         with closing(connect(postgres.connection_options, "postgres")) as other, other.cursor() as cursor:
             cursor.execute("create table public.elsewhere as select generate_series(1, 1000)")
             cursor.execute("drop table public.elsewhere")
             end = end_of_wal(other)
         assert eventually(lambda: not confirmed(postgres).is_before(end))
-    finally:
-        stop.set()
-        thread.join()
 
 
 def test_the_server_is_never_told_more_than_is_saved(postgres: PostgresDatabase):
     """The library confirms what it reads from an idle server by itself, as soon as it sends anything."""
     saved = postgres.replicate_after(TABLE).position
     assert isinstance(saved, WalPosition)
-    stop = threading.Event()
-    thread = threading.Thread(target=postgres.replication().run, args=(stop.is_set,))
-    thread.start()
-    try:
+    with postgres.replicating():
         with closing(connect(postgres.connection_options, "postgres")) as other, other.cursor() as cursor:
             for _ in range(10):
                 cursor.execute("create table public.elsewhere (id int)")
                 cursor.execute("drop table public.elsewhere")
                 time.sleep(0.3)
         assert not saved.is_before(confirmed(postgres))
-    finally:
-        stop.set()
-        thread.join()
 
 
 def test_a_dropped_slot_is_an_error_until_the_full_load_is_repeated(postgres: PostgresDatabase):
@@ -181,30 +169,30 @@ def test_a_database_in_another_encoding_is_refused(postgres: PostgresDatabase):
 
 
 @pytest.fixture
-def limited(postgres: PostgresDatabase) -> PostgresDatabase:
+def limited(postgres: PostgresDatabase) -> Iterator[PostgresDatabase]:
     """The database, through a user without privileges."""
     postgres.run(TABLE, "insert into t values (1, 1)", f"create role {postgres.database}user login password 'pw'")
-    postgres.connection_options = replace(postgres.connection_options, user=f"{postgres.database}user", password="pw")
-    return postgres
+    privileged = postgres.connection_options
+    postgres.connection_options = replace(privileged, user=f"{postgres.database}user", password="pw")
+    yield postgres
+    postgres.connection_options = privileged
 
 
-def test_a_user_who_may_not_replicate_is_refused(limited: PostgresDatabase, postgresql: PrivatePostgresql):
+def test_a_user_who_may_not_replicate_is_refused(limited: PostgresDatabase):
     with pytest.raises(ConfigurationError, match=r"must be superuser or replication role.*REPLICATION"):
         limited.replicate()
-    limited.connection_options = postgresql.connection_options
 
 
-def test_a_user_who_may_not_read_a_table_is_refused(limited: PostgresDatabase, postgresql: PrivatePostgresql):
+def test_a_user_who_may_not_read_a_table_is_refused(limited: PostgresDatabase):
     limited.run(f"alter role {limited.database}user replication")
     with pytest.raises(ConfigurationError, match=r"permission denied for table t.*SELECT"):
         limited.replicate()
     limited.run(f"grant select on t to {limited.database}user")
     limited.replicate()
     assert limited.loaded("t")
-    limited.connection_options = postgresql.connection_options
 
 
-def test_rows_that_a_policy_hides_are_an_error(limited: PostgresDatabase, postgresql: PrivatePostgresql):
+def test_rows_that_a_policy_hides_are_an_error(limited: PostgresDatabase):
     limited.run(
         f"alter role {limited.database}user replication",
         f"grant select on t to {limited.database}user",
@@ -212,7 +200,6 @@ def test_rows_that_a_policy_hides_are_an_error(limited: PostgresDatabase, postgr
     )
     with pytest.raises(ConfigurationError, match="row-level security"):
         limited.replicate()
-    limited.connection_options = postgresql.connection_options
 
 
 def test_an_unknown_table_or_database_is_refused(postgres: PostgresDatabase):
@@ -222,18 +209,6 @@ def test_an_unknown_table_or_database_is_refused(postgres: PostgresDatabase):
     assert slots(postgres) == []
     with pytest.raises(ConfigurationError, match='database "nowhere" does not exist'):
         WalSource(postgres.connection_options, "nowhere").session("x").__enter__()
-
-
-@pytest.mark.parametrize("name", ["a/b", "..", "."])
-def test_a_table_whose_name_cannot_be_a_folder_is_refused(postgres: PostgresDatabase, name: str):
-    postgres.replicate_after(TABLE)
-    with pytest.raises(ConfigurationError, match="cannot be a folder"):
-        postgres.replicate_after(f'create table "{name}" (id int primary key)', f'insert into "{name}" values (1)')
-    postgres.raw = MemoryStore()
-    with pytest.raises(ConfigurationError, match="cannot be a folder"):
-        postgres.replicate()
-    assert list(postgres.raw.list("")) == []
-    postgres.replicate(only=("t",))
 
 
 def test_a_wrong_password_is_refused_and_never_shown(postgres: PostgresDatabase):
