@@ -70,15 +70,13 @@ def test_a_pattern_matches_schema_and_table_each(cdclake: Any, alike: Any, patte
     assert [record["table"] for record in cdclake.records("tables", "pause", pattern)] == found
 
 
-@pytest.mark.parametrize("verb", [("status",), ("plan",), ("tables",), ("tables", "show", str(REVERSED))])
 @pytest.mark.parametrize("output", ["table", "json"])
-def test_a_name_hides_nothing_in_a_terminal(
-    cdclake: Any, state: DynamoState, verb: tuple[str, ...], output: str
-) -> None:
+def test_a_name_hides_nothing_in_a_terminal(cdclake: Any, state: DynamoState, output: str) -> None:
     add(state, REVERSED)
-    shown = cdclake(*verb, "--output", output).output
-    assert "202eb" in shown
-    assert [char for char in shown if not char.isprintable() and char != "\n"] == []
+    for verb in (("status",), ("plan",), ("tables",), ("tables", "show", str(REVERSED))):
+        shown = cdclake(*verb, "--output", output).output
+        assert "202eb" in shown
+        assert [char for char in shown if not char.isprintable() and char != "\n"] == []
 
 
 def test_a_command_in_a_remedy_can_be_copied_whatever_the_name(cdclake: Any, state: DynamoState) -> None:

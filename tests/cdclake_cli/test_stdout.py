@@ -20,7 +20,6 @@ COMMANDS = [
     (),
     ("--help",),
     ("--version",),
-    ("doctor", "--help"),
     ("dms", "settings", "--source", "mysql"),
     ("dms", "settings", "--source", "mysql", "--output", "json"),
 ]

@@ -39,11 +39,14 @@ def test_the_word_list_is_optional_and_options_may_come_first(cdclake, store):
 
 
 def test_after_a_rollback_the_list_marks_the_current_and_the_undone_changes(cdclake, store):
-    assert cdclake("rollback", "shop.store", "--yes").exit_code == 0
+    assert cdclake("rollback", "shop.store", "--yes", "--reason", "wrong prices").exit_code == 0
     result = cdclake("changes", "shop.store")
     assert line_of(result, "2")[-1] == "current"
     assert line_of(result, "3")[-1] == "undone"
     assert "rollback to change 2" in result.stdout
+    shown = cdclake("changes", "show", "shop.store", "4").stdout
+    for part in ("rollback to change 2", "wrong prices", "files restored (1)", "files retired (1)", "by-hand-"):
+        assert part in shown
     store.token = store.log.fencing_token(4)
     store.change(rows=5)
     lines = cdclake.records("changes", "shop.store")
@@ -114,19 +117,6 @@ def test_show_as_json_is_the_change_record_with_its_content_change(cdclake, stor
     record = store.log.record(2)
     assert shown["seconds"].keys() >= {*record.seconds, "publish"}
     assert ChangeRecord.from_bytes(json.dumps({**shown, "seconds": record.seconds}).encode(), "key") == record
-
-
-def test_show_prints_the_reason_of_a_rollback(cdclake, store):
-    assert cdclake("rollback", "shop.store", "--yes", "--reason", "wrong prices").exit_code == 0
-    result = cdclake("changes", "show", "shop.store", "4")
-    for part in (
-        "rollback to change 2",
-        "wrong prices",
-        "Data files restored (1)",
-        "Data files retired (1)",
-        "by-hand-",
-    ):
-        assert part in result.stdout
 
 
 def test_a_direct_change_shows_its_author_and_reason(cdclake, store):

@@ -36,8 +36,10 @@ def stop_with(number: int) -> Any:
 
 
 @pytest.mark.usefixtures("hangup")
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-@pytest.mark.parametrize("output", ["table", "json"])
+@pytest.mark.parametrize(
+    ("number", "status", "output"),
+    [(signal.SIGINT, 130, "table"), (signal.SIGTERM, 143, "json"), (signal.SIGHUP, 129, "table")],
+)
 def test_a_stopped_run_says_what_goes_on_in_glue(
     cdclake: Any, state: Any, monkeypatch: pytest.MonkeyPatch, number: int, status: int, output: str
 ) -> None:

@@ -38,8 +38,10 @@ def health(result):
     return {table: record["standing"] for table, record in records(result).items()}
 
 
-def test_tables_without_problems_need_no_action(cdclake, lake):
+def test_tables_without_problems_need_no_action_and_nothing_changes(cdclake, lake):
+    before = {table.path: dict(table.item) for table in lake.all()}
     result = cdclake.ok("status", "--output", "json")
+    assert {table.path: dict(table.item) for table in lake.all()} == before
     assert health(result) == {"shop.store": "up to date", "shop.product": "inactive"}
     store = records(result)["shop.store"]
     assert (store["change"], store["change_kind"], store["run_id"]) == (3, "incremental", "jr-7")
@@ -99,12 +101,6 @@ def test_a_change_missing_from_the_lake_affects_its_table_only(cdclake, lake):
     assert result.exit_code == 6
     assert health(result) == {"shop.store": "broken", "shop.product": "inactive"}
     assert "is missing" in records(result)["shop.store"]["to_do"]
-
-
-def test_status_changes_nothing(cdclake, lake):
-    before = {table.path: dict(table.item) for table in lake.all()}
-    cdclake("status")
-    assert {table.path: dict(table.item) for table in lake.all()} == before
 
 
 def test_a_long_table_is_cut_after_the_tables_that_need_action(cdclake, lake, monkeypatch: pytest.MonkeyPatch):
