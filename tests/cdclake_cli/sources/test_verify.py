@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cdclake.model.table.name import TableName
-    from tests.cdclake_cli.sources.source_database import MariadbDatabase, PostgresDatabase
+    from tests.cdclake_cli.sources.source_database import MariadbDatabase, PostgresDatabase, TestDatabase
 
 COLUMNS = pa.schema([("id", pa.int32()), ("city", pa.string()), ("price", pa.decimal128(10, 2))])
 ITEM = {"PrimaryKey": "id", "PartitionKey": "city"}
@@ -53,6 +53,15 @@ def compared(source: MariadbDatabase, table: TableOverTime, **options: Any) -> T
 
     (result,) = verify(source.source, location_of, ["orders"], **options)
     return result
+
+
+def command(source: TestDatabase, table: TableOverTime, *more: str) -> Any:
+    """The result of the command for all tables of a database."""
+    options = source.connection_options
+    server = ("--engine", source.engine, "--user", str(options.user), "--socket", options.socket)
+    place = ("--port", str(options.port), "--lake-bucket", table.location, "-o", "json")
+    environment = {PASSWORD_VARIABLE: options.password, "AWS_DEFAULT_REGION": "eu-central-1"}
+    return CliRunner().invoke(app, ["verify", source.source.database, *server, *place, *more], env=environment)
 
 
 def test_equal_tables_are_equal(orders: MariadbDatabase, table: TableOverTime) -> None:
@@ -106,11 +115,7 @@ def test_a_table_that_is_not_in_the_lake_is_reported(orders: MariadbDatabase, tm
 
 
 def test_the_command_exits_with_status_6_if_a_table_differs(orders: MariadbDatabase, table: TableOverTime) -> None:
-    connection_options = orders.connection_options
-    arguments = ["verify", orders.schema, "--user", str(connection_options.user), "--socket", connection_options.socket]
-    arguments += ["--lake-bucket", table.location, "-o", "json"]
-    environment = {PASSWORD_VARIABLE: connection_options.password, "AWS_DEFAULT_REGION": "eu-central-1"}
-    result = CliRunner().invoke(app, arguments, env=environment)
+    result = command(orders, table)
     assert result.exit_code == 6, result.output
     (line,) = result.stdout.splitlines()
     record = json.loads(line)
@@ -137,23 +142,7 @@ def test_a_table_of_postgresql_is_compared_with_the_types_of_its_settings(
     postgres.run("insert into shop.orders values (1, true), (2, null)")
     table = TableOverTime(tmp_path, pa.schema([("id", pa.int32()), ("paid", pa.bool_())]), {"PrimaryKey": "id"})
     table.load([{"id": 1, "paid": True}, {"id": 2, "paid": None}])
-    options = postgres.connection_options
-    arguments = ["verify", postgres.database, "--engine", "postgres", "--user", str(options.user)]
-    arguments += [
-        "--socket",
-        options.socket,
-        "--port",
-        str(options.port),
-        "--lake-bucket",
-        table.location,
-        "-o",
-        "json",
-    ]
-
-    def compare(*more: str) -> dict[str, Any]:
-        result = CliRunner().invoke(app, [*arguments, *more], env={PASSWORD_VARIABLE: options.password})
-        record: dict[str, Any] = json.loads(result.stdout)
-        return record
-
-    assert compare("--set", "MapBooleanAsBoolean=true")["equal"]
-    assert compare()["difference"] == "column paid is boolean in the lake and string in the source"
+    as_boolean = command(postgres, table, "--set", "MapBooleanAsBoolean=true")
+    assert json.loads(as_boolean.stdout)["equal"]
+    difference = json.loads(command(postgres, table).stdout)["difference"]
+    assert difference == "column paid is boolean in the lake and string in the source"
