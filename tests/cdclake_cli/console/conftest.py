@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +20,8 @@ from cdclake_devkit.memory import ManualClock, MemoryState, MemoryStore
 from tests.cdclake_cli.console.lake import MemoryLake, fill
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from flask.testing import FlaskClient
     from werkzeug.test import TestResponse
 
@@ -110,3 +115,15 @@ def browser_of(console: Console, **fields: Any) -> Browser:
 def reader(console: Console) -> Browser:
     """A browser with access to a read-only console."""
     return browser_of(console, allow_changes=False)
+
+
+@contextmanager
+def console_process(environment: Mapping[str, str], *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run `cdclake console` in its own process; yields it and the address that it prints."""
+    command = [sys.executable, "-c", "from cdclake_cli.main import main; main()", "console", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()

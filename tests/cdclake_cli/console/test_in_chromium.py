@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +22,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.control.admin.installation import Installation
 from cdclake_devkit.local.server import EmbeddedAws
 from tests import ROOT
+from tests.cdclake_cli.console.conftest import console_process
 from tests.cdclake_cli.console.lake import LONG, ORDERS, fill
 
 if TYPE_CHECKING:
@@ -117,30 +116,17 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
         yield lake
 
 
-@contextmanager
-def console(lake: Lake, *arguments: str) -> Iterator[str]:
-    """Run `cdclake console` in its own process; yields the address that it prints."""
-    command = [sys.executable, "-c", "from cdclake_cli.main import main; main()", "console", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=lake.aws.environment())
-    with process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()
-
-
 @pytest.fixture(scope="module")
 def writable(lake: Lake) -> Iterator[str]:
     """Address of a console that allows changes."""
-    with console(lake, "--allow-changes") as address:
+    with console_process(lake.aws.environment(), "--allow-changes") as (_, address):
         yield address
 
 
 @pytest.fixture(scope="module")
 def read_only(lake: Lake) -> Iterator[str]:
     """Address of a read-only console."""
-    with console(lake) as address:
+    with console_process(lake.aws.environment()) as (_, address):
         yield address
 
 

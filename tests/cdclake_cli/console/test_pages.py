@@ -6,7 +6,7 @@ import errno
 import logging
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from flask import url_for
@@ -16,7 +16,7 @@ from cdclake.errors import CdclakeError, ConfigurationError
 from cdclake.model.table.name import TableName
 from cdclake_cli.errors import explain
 from cdclake_devkit.memory import ManualClock, MemoryState, MemoryStore
-from tests.cdclake_cli.console.conftest import Browser, browser_of, new_browser, plain_text
+from tests.cdclake_cli.console.conftest import Browser, browser_of, plain_text
 from tests.cdclake_cli.console.lake import LONG, WRONG, GrowingTable, MemoryLake
 
 if TYPE_CHECKING:
@@ -192,10 +192,15 @@ def test_error_pages_say_what_to_do(browser: Browser, page: str, status: int, wo
     assert words in browser.text(page, status).replace("&#39;", "'")
 
 
-def test_table_names_are_escaped_everywhere(browser: Browser, lake: MemoryLake) -> None:
-    name = TableName("shop", "<b>&\"'100%?#")
+def add(lake: MemoryLake, name: TableName) -> None:
+    """Register a table that has a raw file."""
     lake.raw.put(f"{name.schema}/{name.table}/LOAD00000001.csv", b"id\n1\n")
     lake.states.register(lake.installation.new_state(name))
+
+
+def test_table_names_are_escaped_everywhere(browser: Browser, lake: MemoryLake) -> None:
+    name = TableName("shop", "<b>&\"'100%?#")
+    add(lake, name)
     page = browser.get("/").text
     assert '<b>&"' not in page
     (link,) = re.findall(r'href="(/tables/shop\.%3Cb[^"]*)"', page)
@@ -209,8 +214,7 @@ ALIKE = (TableName("a.b", "c"), TableName("a", "b.c"), TableName("a%2Eb", "c"))
 def alike(lake: MemoryLake) -> list[str]:
     """The paths of tables whose names differ only in where the schema ends, or after unescaping."""
     for rows, name in enumerate(ALIKE, 101):
-        lake.raw.put(f"{name.schema}/{name.table}/LOAD00000001.csv", b"id\n1\n")
-        lake.states.register(lake.installation.new_state(name))
+        add(lake, name)
         GrowingTable(lake.log(name)).load(rows, files=1)
     return [lake.installation.new_state(name).path for name in ALIKE]
 
@@ -244,8 +248,7 @@ def test_an_ambiguous_name_is_refused_with_the_exact_ones(browser: Browser, alik
 
 def test_a_name_hides_nothing_on_a_page(browser: Browser, lake: MemoryLake) -> None:
     name = TableName("shop", "a\u202eb\x1b\u200b")
-    lake.raw.put(f"{name.schema}/{name.table}/LOAD00000001.csv", b"id\n1\n")
-    lake.states.register(lake.installation.new_state(name))
+    add(lake, name)
     GrowingTable(lake.log(name)).load(120, files=1)
     with browser.client.application.test_request_context():
         pages = [url_for("tables.index"), url_for("tables.table", name=name)]
@@ -262,32 +265,31 @@ def test_a_name_that_is_too_long_is_that_of_no_table(browser: Browser, page: str
     assert browser.get(f"/tables/shop.{part}{page}").status_code == 404
 
 
+def failing(console: Console, lake: MemoryLake, error: Exception, **fields: Any) -> Browser:
+    """A browser with access to a console whose state table fails."""
+
+    class Failing(MemoryState):
+        def all(self, path_prefix: str = ""):
+            raise error
+
+    return browser_of(console, lake=replace(lake, states=Failing()), **fields)
+
+
 def test_an_aws_error_has_a_page_with_its_remedy(console: Console, lake: MemoryLake) -> None:
     class LibraryError(Exception):
         pass
-
-    class Unreachable(MemoryState):
-        def all(self, path_prefix: str = ""):
-            raise LibraryError
 
     def explain(error: Exception) -> CdclakeError | None:
         assert isinstance(error, LibraryError)
         return ConfigurationError("Nothing responds", remedy="Start it", endpoint="http://127.0.0.1:1")
 
-    browser = new_browser(replace(console, lake=replace(lake, states=Unreachable()), explain=explain))
-    browser.enter()
-    text = browser.text("/", 502)
+    text = failing(console, lake, LibraryError(), explain=explain).text("/", 502)
     assert "AWS error Nothing responds What to do: Start it. endpoint http://127.0.0.1:1" in text
 
 
 def test_a_full_disk_is_named(console: Console, lake: MemoryLake, tmp_path: Path) -> None:
-    class Full(MemoryState):
-        def all(self, path_prefix: str = ""):
-            raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "file"))
-
-    browser = new_browser(replace(console, lake=replace(lake, states=Full()), explain=explain))
-    browser.enter()
-    text = browser.text("/", 507)
+    full = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "file"))
+    text = failing(console, lake, full, explain=explain).text("/", 507)
     assert "A disk is full: No space left on device" in text
     assert f"on the disk of {tmp_path}" in text
 
@@ -295,14 +297,8 @@ def test_a_full_disk_is_named(console: Console, lake: MemoryLake, tmp_path: Path
 def test_an_unexpected_error_is_logged_and_its_page_shows_no_traceback(
     console: Console, lake: MemoryLake, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Broken(MemoryState):
-        def all(self, path_prefix: str = ""):
-            raise ZeroDivisionError("a secret thing")
-
-    browser = new_browser(replace(console, lake=replace(lake, states=Broken())))
-    browser.enter()
     with caplog.at_level(logging.ERROR):
-        text = browser.text("/", 500)
+        text = failing(console, lake, ZeroDivisionError("a secret thing")).text("/", 500)
     assert "The console itself failed" in text
     assert "secret thing" not in text
     assert "ZeroDivisionError" in caplog.text
@@ -310,8 +306,7 @@ def test_an_unexpected_error_is_logged_and_its_page_shows_no_traceback(
 
 def test_an_empty_raw_bucket_is_an_error_that_says_what_to_check(console: Console, clock: ManualClock) -> None:
     empty = MemoryLake(MemoryStore(clock), MemoryStore(clock), MemoryState(), clock)
-    browser = new_browser(replace(console, lake=empty))
-    browser.enter()
+    browser = browser_of(console, lake=empty)
     assert "The raw location is empty What to do: Check that the source database has data" in browser.text("/", 400)
 
 
@@ -322,9 +317,7 @@ def test_a_folder_that_cannot_be_listed_is_reported_above_the_tables(console: Co
                 raise ConfigurationError("No right to list")
             return lake.raw.list_level(prefix)
 
-    browser = new_browser(replace(console, lake=replace(lake, raw=OneForbidden())))
-    browser.enter()
-    text = browser.text("/")
+    text = browser_of(console, lake=replace(lake, raw=OneForbidden())).text("/")
     assert "A folder of the raw bucket could not be listed" in text
     assert "shop.orders" in text
 

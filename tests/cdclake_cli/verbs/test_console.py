@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import urllib.error
 import urllib.request
-from contextlib import closing, contextmanager
+from contextlib import closing
 from http.cookiejar import CookieJar
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,33 +16,17 @@ from cdclake_cli.console.context import Console
 from cdclake_cli.errors import explain
 from cdclake_cli.loopback import listen
 from cdclake_cli.target import Target
-from tests.cdclake_cli.console.conftest import new_browser
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.cdclake_cli.console.conftest import console_process, new_browser
 
 SECONDS_TO_END = 20
 
 
-@contextmanager
-def console(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The command in its own process, and the address that it prints. Its AWS endpoint does not respond."""
+@pytest.mark.slow
+def test_it_prints_its_address_serves_pages_and_ends_at_the_first_signal() -> None:
     with closing(listen(0, "a test")) as taken:
         nowhere = f"http://127.0.0.1:{taken.getsockname()[1]}"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    command = [sys.executable, "-c", "from cdclake_cli.main import main; main()", "console", "--endpoint-url", nowhere]
-    process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True, env=environment)
-    with process:
-        try:
-            assert process.stdout is not None
-            yield process, process.stdout.readline().strip()
-        finally:
-            process.kill()
-
-
-@pytest.mark.slow
-def test_it_prints_its_address_serves_pages_and_ends_at_the_first_signal() -> None:
-    with console() as (process, address):
+    with console_process(environment, "--endpoint-url", nowhere) as (process, address):
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
         with pytest.raises(urllib.error.HTTPError) as answer:  # admitted, then redirected to the tables
             opener.open(address, timeout=SECONDS_TO_END)
