@@ -8,12 +8,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from cdclake_cli.aws import java_classes
 from cdclake_cli.aws.java_classes import class_archive_option
 from cdclake_cli.aws.spark import spark_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CLASS = re.compile(r"\] (org\.apache\.spark\.[\w.$]+) source: (.*)")
 JOB = """
@@ -71,11 +75,18 @@ def test_nobody_waits_for_a_process_that_makes_the_archive(folder: Path, monkeyp
         assert class_archive_option() == ""
 
 
-def test_an_archive_that_could_not_be_made_is_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(command: list[str], **_: object) -> None:
-        raise subprocess.CalledProcessError(1, command)
+def fail(command: list[str], **_: object) -> None:
+    raise subprocess.CalledProcessError(1, command)
 
-    monkeypatch.setattr(subprocess, "run", fail)
+
+def make_nothing(command: list[str], **_: object) -> None: ...
+
+
+@pytest.mark.parametrize("java", [fail, make_nothing])
+def test_an_archive_that_java_did_not_write_is_not_there(
+    java: Callable[..., None], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", java)
     assert class_archive_option() == ""
     assert [path.suffix for path in folder.iterdir()] == [".lock"]
 
@@ -114,14 +125,6 @@ def test_an_archive_that_was_damaged_is_made_again(
         damaged.write_text(content)
     assert class_archive_option() == options
     assert damaged.read_bytes() == before
-
-
-def test_an_archive_that_java_did_not_write_is_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def make_nothing(command: list[str], **_: object) -> None: ...
-
-    monkeypatch.setattr(subprocess, "run", make_nothing)
-    assert class_archive_option() == ""
-    assert [path.suffix for path in folder.iterdir()] == [".lock"]
 
 
 def test_what_a_killed_process_left_is_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

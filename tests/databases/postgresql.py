@@ -51,10 +51,6 @@ def quote(text: str) -> str:
     return f"'{escaped}'"
 
 
-def _cast(literals: st.SearchStrategy[str], kind: str) -> st.SearchStrategy[str]:
-    return literals.map(lambda literal: f"{literal}::{kind}")
-
-
 def _quoted(*texts: str) -> st.SearchStrategy[str]:
     return st.sampled_from(texts).map(quote)
 

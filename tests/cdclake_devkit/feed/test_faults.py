@@ -44,9 +44,10 @@ class FedTable(FolderInstallation):
         entries: list[dict[str, Any]] = json.loads((self._expected / "feed.json").read_text())[what]
         return entries
 
-    def activate_table(self) -> None:
+    def activate_and_run(self) -> None:
         self.run_controller()
         self.activate(PATH, **json.loads((self._expected / "table.json").read_text()))
+        self.run_controller()
 
     def skip_pending_file(self) -> None:
         """Continue without the pending file, as an operator does."""
@@ -71,8 +72,7 @@ def test_bad_rows_are_quarantined_with_the_row_numbers_of_the_manifest(
 ) -> None:
     table = FedTable(tmp_path, "--fault", "bad-rows", "--bad-rows", "3", *settings)
     (fault,) = table.feed()
-    table.activate_table()
-    table.run_controller()
+    table.activate_and_run()
     table.check()
     (key,) = table.log(PATH).record(table.log(PATH).head()).quarantine
     content = table.bucket(LAKE).get(key)
@@ -90,8 +90,7 @@ def test_a_truncated_file_stops_the_table_with_its_name_until_it_is_removed(
 ) -> None:
     table = FedTable(tmp_path, "--fault", "truncated", *settings)
     (fault,) = table.feed()
-    table.activate_table()
-    table.run_controller()
+    table.activate_and_run()
     error = table.state(PATH).item[Attribute.LAST_ERROR]
     assert "UnreadableFileError" in error
     assert fault["key"].rpartition("/")[2] in error
@@ -104,8 +103,7 @@ def test_a_truncated_file_stops_the_table_with_its_name_until_it_is_removed(
 def test_rows_stay_when_their_file_vanishes_after_it_was_applied(tmp_path: Path) -> None:
     table = FedTable(tmp_path, "--fault", "vanished", "--rounds", "2")
     (fault,) = table.feed("--only-round", "1")
-    table.activate_table()
-    table.run_controller()
+    table.activate_and_run()
     assert (table.raw / fault["key"]).exists()
     assert table.feed("--only-round", "2") == []
     (gone,) = [one for one in table.files() if one["kind"] == "gone"]
@@ -119,8 +117,7 @@ def test_the_expectation_excludes_a_file_that_is_never_written(tmp_path: Path) -
     table = FedTable(tmp_path, "--fault", "vanished")
     (fault,) = table.feed()
     assert not (table.raw / fault["key"]).exists()
-    table.activate_table()
-    table.run_controller()
+    table.activate_and_run()
     table.check()
 
 
@@ -128,6 +125,5 @@ def test_a_gap_in_the_full_load_holds_the_table_back(tmp_path: Path) -> None:
     table = FedTable(tmp_path, "--fault", "vanished-load", "--load-files", "3", "--changes", "0")
     (fault,) = table.feed()
     assert fault["key"].endswith("LOAD00000001.parquet")
-    table.activate_table()
-    table.run_controller()
+    table.activate_and_run()
     assert table.log(PATH).head() == 0

@@ -31,16 +31,10 @@ def test_settings_that_dms_does_not_have_are_refused(cdclake, tmp_path, setting)
     assert setting.partition("=")[0] in error
 
 
-def test_an_unreachable_source_asks_to_run_again(cdclake, tmp_path):
-    result = cdclake("local", "replicate", "shop", "--folder", str(tmp_path), "--socket", str(tmp_path / "none"))
-    assert result.exit_code == 4
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_unreachable_postgresql_asks_to_run_again(cdclake, tmp_path):
-    arguments = ("--engine", "postgres", "--folder", str(tmp_path), "--socket", str(tmp_path))
-    result = cdclake("local", "replicate", "shop", *arguments)
-    assert result.exit_code == 4
+@pytest.mark.parametrize("engine", ["mysql", "postgres"])
+def test_an_unreachable_source_asks_to_run_again(cdclake, tmp_path, engine):
+    place = ("--folder", str(tmp_path), "--socket", str(tmp_path / "none"))
+    assert cdclake("local", "replicate", "shop", "--engine", engine, *place).exit_code == 4
     assert list(tmp_path.iterdir()) == []
 
 
