@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from cdclake_devkit.local.activity import Activity
 from cdclake_devkit.local.environment import child_environment
 from cdclake_devkit.local.jobs import JobKind, JobRuns, JobRunState, Run, error_message
 from tests.builders import eventually
-from tests.cdclake_devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench, alive
+from tests.cdclake_devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench, alive, at_once
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -172,17 +171,13 @@ def test_the_jobs_limit_holds_under_concurrent_starts(bench: Workbench) -> None:
     started: list[str] = []
     refused: list[str] = []
 
-    def ask() -> None:
+    def ask(_: int) -> None:
         try:
             started.append(bench.start(job, Arguments={"--key": "go-3"}))
         except ClientError as error:
             refused.append(error.response["Error"]["Code"])
 
-    threads = [threading.Thread(target=ask) for _ in range(10)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(10, ask)
     bench.put("go-3")
     assert len(started) == 3
     assert refused == ["ConcurrentRunsExceededException"] * 7

@@ -183,8 +183,7 @@ def test_only_keys_that_pass_the_filter_notify(bench: Workbench) -> None:
     name, arn = bench.function(SAVE_EVENTS)
     rules = [{"Name": "prefix", "Value": "raw/"}, {"Name": "suffix", "Value": ".csv"}]
     bucket = bench.notified_bucket(arn, Filter={"Key": {"FilterRules": rules}})
-    for key in ("raw/1.csv", "raw/1.txt", "other/1.csv"):
-        bench.s3.put_object(Bucket=bucket, Key=key, Body=b"")
+    bench.deliver(bucket, "raw/1.csv", "raw/1.txt", "other/1.csv")
     bench.s3.delete_object(Bucket=bucket, Key="raw/1.csv")
     bench.aws.wait_until_idle(WAIT_SECONDS)
     assert [record["s3"]["object"]["key"] for record in saved(bench, name)] == ["raw/1.csv"]
@@ -215,8 +214,7 @@ def test_an_event_is_retried_twice_if_its_function_fails(
     bench: Workbench, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     name, arn = bench.function(FAIL_AT_FIRST, HOW=how, FAILURES="2")
-    bench.s3.put_object(Bucket=bench.notified_bucket(arn), Key="k", Body=b"")
-    bench.aws.wait_until_idle(WAIT_SECONDS)
+    bench.deliver(bench.notified_bucket(arn), "k")
     assert len(bench.keys(f"{name}/")) == 3
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
 
@@ -224,8 +222,7 @@ def test_an_event_is_retried_twice_if_its_function_fails(
 def test_an_event_that_always_fails_is_dropped_loudly(bench: Workbench, caplog: pytest.LogCaptureFixture) -> None:
     name, arn = bench.function(FAIL_AT_FIRST, HOW="raise", FAILURES="99")
     bucket = bench.notified_bucket(arn)
-    bench.s3.put_object(Bucket=bucket, Key="the key", Body=b"")
-    bench.aws.wait_until_idle(WAIT_SECONDS)
+    bench.deliver(bucket, "the key")
     assert len(bench.keys(f"{name}/")) == 3
     last = caplog.records[-1]
     assert last.levelname == "ERROR"
@@ -237,17 +234,15 @@ def test_a_notification_of_a_deleted_function_is_logged(bench: Workbench, caplog
     name, arn = bench.function(SAVE_EVENTS)
     bucket = bench.notified_bucket(arn)
     bench.functions.delete_function(FunctionName=name)
-    bench.s3.put_object(Bucket=bucket, Key="k", Body=b"")
-    bench.aws.wait_until_idle(WAIT_SECONDS)
+    bench.deliver(bucket, "k")
     assert f"the function {arn} does not exist" in caplog.records[-1].getMessage()
 
 
 def test_a_burst_of_events_is_delivered_completely(bench: Workbench) -> None:
     name, arn = bench.function(SAVE_EVENTS)
+    keys = [f"k{number:02}" for number in range(50)]
     bucket = bench.notified_bucket(arn)
     started = time.monotonic()
-    for number in range(50):
-        bench.s3.put_object(Bucket=bucket, Key=f"k{number}", Body=b"")
-    bench.aws.wait_until_idle(WAIT_SECONDS)
-    assert sorted(record["s3"]["object"]["key"] for record in saved(bench, name)) == sorted(f"k{n}" for n in range(50))
+    bench.deliver(bucket, *keys)
+    assert sorted(record["s3"]["object"]["key"] for record in saved(bench, name)) == keys
     assert time.monotonic() - started < WAIT_SECONDS

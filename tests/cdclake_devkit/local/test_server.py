@@ -10,8 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -20,9 +19,10 @@ from botocore.exceptions import ClientError
 from pyarrow import fs
 
 from cdclake.errors import ConfigurationError
+from cdclake_cli.loopback import listen
 from cdclake_devkit.local import EmbeddedAws
-from cdclake_devkit.local.web import RequestGuard
-from tests.cdclake_devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench
+from cdclake_devkit.local.web import RequestGuard, http_server
+from tests.cdclake_devkit.local.workbench import BUCKET, WAIT_SECONDS, Workbench, at_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,18 +56,6 @@ def impatient_threads() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def at_once(count: int, work: Callable[[int], object]) -> None:
-    """Run `work` in many threads that start together."""
-    barrier = threading.Barrier(count)
-
-    def run(number: int) -> None:
-        barrier.wait()
-        work(number)
-
-    with ThreadPoolExecutor(count) as pool:
-        list(pool.map(run, range(count)))
-
-
 def test_only_the_loopback_address_is_bound(bench: Workbench) -> None:
     with pytest.raises(ConnectionRefusedError), socket.socket() as other:
         other.connect(("127.0.0.2", port_of(bench)))
@@ -88,16 +76,10 @@ def test_the_moto_api_is_not_available(bench: Workbench) -> None:
 
 
 def test_a_port_in_use_is_a_clear_error() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with closing(listen(0, "a test")) as taken:
         port = taken.getsockname()[1]
-        code = f"from cdclake_devkit.local import serve; serve({port})"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith(f"cdclake.errors.ConfigurationError: The embedded AWS cannot listen on port {port}")
+        with pytest.raises(ConfigurationError, match=f"embedded AWS cannot listen on port {port}"), http_server(port):
+            pass
 
 
 def test_a_second_embedded_aws_in_a_process_is_refused(bench: Workbench) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -15,6 +17,8 @@ from uuid import uuid4
 from cdclake_devkit.local.deploy import create_role
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cdclake_devkit.local import EmbeddedAws
 
 BUCKET = "bucket-of-tests"
@@ -84,6 +88,12 @@ class Workbench:
         )
         return bucket
 
+    def deliver(self, bucket: str, *keys: str) -> None:
+        """Write objects to a bucket that notifies, and wait until everything has ended."""
+        for key in keys:
+            self.s3.put_object(Bucket=bucket, Key=key, Body=b"")
+        self.aws.wait_until_idle(WAIT_SECONDS)
+
     def put(self, key: str, content: bytes = b"") -> None:
         self.s3.put_object(Bucket=BUCKET, Key=key, Body=content)
 
@@ -114,3 +124,15 @@ def alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def at_once(count: int, work: Callable[[int], object]) -> None:
+    """Run `work` in many threads that start together."""
+    barrier = threading.Barrier(count)
+
+    def run(number: int) -> None:
+        barrier.wait()
+        work(number)
+
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(run, range(count)))
