@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 BUCKET = "lake-of-tests"
 ONCE = Config(retries={"total_max_attempts": 1})
 """No retries, so that a test sees the first response."""
+
+
+def client_of(service: str, endpoint: str | None = None, **keys: str) -> Any:
+    """A client of a caller with these keys, without retries."""
+    return boto3.client(
+        service,  # type: ignore[call-overload]  # a name at run time
+        region_name="eu-central-1",
+        endpoint_url=endpoint,
+        config=ONCE,
+        **keys,
+    )
 
 
 def retry_at_once(patch: pytest.MonkeyPatch) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import boto3
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 from moto.core.botocore_stubber import BotocoreStubber
 
 from cdclake_devkit.local import EmbeddedAws
 from cdclake_devkit.strict_aws.calls import gated_app, gated_process
-from tests.cdclake_devkit.strict_aws.conftest import BUCKET, ONCE
+from tests.cdclake_devkit.strict_aws.conftest import BUCKET, client_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from cdclake_devkit.strict_aws.calls import Answer, Call
 
+SOMEBODY = {"aws_access_key_id": "somebody", "aws_secret_access_key": "fake"}
 KEY = {"Bucket": BUCKET, "Key": "a/b c"}
 PARTS = {**KEY, "UploadId": "u"}
 SOURCE = {"CopySource": {"Bucket": BUCKET, "Key": "x"}}
@@ -69,24 +69,12 @@ def assert_names(client: Any, operation: str, parameters: Mapping[str, Any], see
     assert [(call.service, call.operation, call.access_key) for call in seen] == [(service, expected, "somebody")]
 
 
-def client_of(service: str, endpoint: str | None = None) -> Any:
-    return boto3.client(
-        service,  # type: ignore[call-overload]  # a name at run time
-        region_name="eu-central-1",
-        endpoint_url=endpoint,
-        aws_access_key_id="somebody",
-        aws_secret_access_key="fake",
-        config=ONCE,
-    )
-
-
-@pytest.mark.parametrize(("service", "operation", "parameters"), CALLS)
-def test_of_this_process(
-    aws: None, monkeypatch: pytest.MonkeyPatch, service: str, operation: str, parameters: Mapping[str, Any]
-):
+def test_of_this_process(aws: None, monkeypatch: pytest.MonkeyPatch):
     seen = Seen()
     monkeypatch.setattr(BotocoreStubber, "process_request", gated_process(BotocoreStubber.process_request, seen))
-    assert_names(client_of(service), operation, parameters, seen, service)
+    for service, operation, parameters in CALLS:
+        seen.clear()
+        assert_names(client_of(service, **SOMEBODY), operation, parameters, seen, service)
 
 
 @pytest.mark.aws
@@ -100,5 +88,5 @@ def test_of_a_server():
         for service, operation, parameters in CALLS:
             if service != "cloudwatch":  # names the operation in the body
                 seen.clear()
-                client = client_of(service, embedded.endpoint)
+                client = client_of(service, embedded.endpoint, **SOMEBODY)
                 assert_names(client, operation, parameters, seen, service)

@@ -40,20 +40,15 @@ WRONG = [
 
 
 @pytest.mark.usefixtures("aws")
-@pytest.mark.parametrize("metric", WRONG)
-def test_a_wrong_metric_is_refused(metric: dict[str, Any]):
-    assert put(METRIC, metric) == REFUSED
+def test_a_wrong_metric_is_refused():
+    assert [metric for metric in WRONG if put(METRIC, metric) != REFUSED] == []
 
 
 @pytest.mark.usefixtures("aws")
-def test_the_limits_themselves_are_accepted():
+def test_the_limits_themselves_are_accepted_but_no_further_metric():
     assert put(with_dimensions(*((f"Name{number}", "x" * 1024) for number in range(30)))) == (200, "")
     assert put({"MetricName": "m", "Value": -(2.0**360)}) == (200, "")
     assert put(*[METRIC] * 1000) == (200, "")
-
-
-@pytest.mark.usefixtures("aws")
-def test_a_request_has_at_most_1000_metrics():
     assert put(*[METRIC] * 1001) == REFUSED
 
 

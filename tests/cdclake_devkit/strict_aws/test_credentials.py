@@ -15,7 +15,7 @@ from cdclake.errors import ConfigurationError
 from cdclake_devkit.strict_aws.calls import gated_process
 from cdclake_devkit.strict_aws.credentials import ExpiringCredentials
 from tests.cdclake_devkit.strict_aws.answers import answer
-from tests.cdclake_devkit.strict_aws.conftest import BUCKET, ONCE
+from tests.cdclake_devkit.strict_aws.conftest import BUCKET, client_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -35,14 +35,8 @@ def credentials(s3: S3Client, clock: ManualClock, monkeypatch: pytest.MonkeyPatc
 
 def static(service: str, credentials: ExpiringCredentials) -> Any:
     issued = credentials.issue()
-    return boto3.client(
-        service,  # type: ignore[call-overload]  # a name at run time
-        region_name="eu-central-1",
-        aws_access_key_id=issued["access_key"],
-        aws_secret_access_key=issued["secret_key"],
-        aws_session_token=issued["token"],
-        config=ONCE,
-    )
+    names = {"access_key": "aws_access_key_id", "secret_key": "aws_secret_access_key", "token": "aws_session_token"}
+    return client_of(service, **{name: issued[key] for key, name in names.items()})
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_each_service_has_its_own_errors(
         assert answer(without_retries, operation) == expected
 
 
-@pytest.mark.sampled(test=2)
+@pytest.mark.sampled(test=2, ci=2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_store_survives_a_fault_in_every_tenth_call(
     s3: S3Client, seed: int, record_faults: Callable[[FaultPlan], None]
@@ -125,6 +125,7 @@ def test_a_store_survives_a_fault_in_every_tenth_call(
     record_faults(plan)
 
 
+@pytest.mark.sampled(test=2, ci=2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_lease_has_one_holder_whatever_fails(aws: None, seed: int, record_faults: Callable[[FaultPlan], None]):
     dynamodb = client("dynamodb")

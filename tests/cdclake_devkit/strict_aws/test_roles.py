@@ -20,7 +20,7 @@ from cdclake_devkit.strict_aws.access.requests import Request, permissions_of
 from cdclake_devkit.strict_aws.access.roles import HIDDEN_OBJECTS, ROLES, caller_of
 from cdclake_devkit.strict_aws.calls import call_of
 from tests.cdclake_devkit.strict_aws.answers import answer
-from tests.cdclake_devkit.strict_aws.conftest import ONCE
+from tests.cdclake_devkit.strict_aws.conftest import client_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -138,13 +138,7 @@ class Account:
 
     def client(self, service: str, **keys: str) -> Any:
         given = keys or {"aws_access_key_id": "root", "aws_secret_access_key": "root"}
-        return boto3.client(
-            service,  # type: ignore[call-overload]  # a name at run time
-            region_name=self.region,
-            endpoint_url=self.endpoint,
-            config=ONCE,
-            **given,
-        )
+        return client_of(service, self.endpoint, **given)
 
     def credentials_of(self, *statements: Mapping[str, Any]) -> dict[str, str]:
         """Assume a new role with these statements."""
