@@ -21,6 +21,7 @@ from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.admin.installation import Installation
 from cdclake_devkit.local.server import EmbeddedAws
+from cdclake_devkit.memory import MemoryStore
 from tests import ROOT
 from tests.cdclake_cli.console.conftest import console_process
 from tests.cdclake_cli.console.lake import LONG, ORDERS, fill
@@ -112,7 +113,14 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
             s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
         create_state_table(dynamodb, installation.state_table)
         lake = Lake(aws, S3Store(s3, installation.lake_bucket), DynamoState(dynamodb, installation.state_table))
-        fill(lake.states, S3Store(s3, installation.raw_bucket), lake.log, datetime.now(timezone.utc))
+        memory = MemoryStore()  # all requests of so many changes would take ten seconds
+
+        def log(name: TableName) -> ChangeLog:
+            return ChangeLog(memory, installation.layout(name))
+
+        fill(lake.states, S3Store(s3, installation.raw_bucket), log, datetime.now(timezone.utc))
+        for entry in memory.list(""):
+            lake.store.put(entry.key, memory.get(entry.key) or b"")
         yield lake
 
 
