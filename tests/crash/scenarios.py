@@ -85,7 +85,7 @@ def _write_first(sandbox: Sandbox) -> None:
         ("D", _row(99, None, 0), None),
         ("X", _row(1, "Ulm", 0, "bad"), None),
     ]
-    sandbox.table.write_key_changes(FIRST, rows)
+    sandbox.table.write_changes(FIRST, rows)
     sandbox.table.changes = [change for change in sandbox.table.changes if change.op in "IUD"]
     sandbox.deliver()
 

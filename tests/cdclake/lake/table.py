@@ -125,6 +125,13 @@ class Table:
         else:
             pq.write_table(content, path, **options)
 
+    def put_rows(self, relative: str, rows: Sequence[dict[str, Any]], **types: pa.DataType) -> None:
+        """Write rows as Parquet. The first tells the columns: text, if they are not the table's and have no type."""
+        columns = {field.name: field.type for field in self.columns}
+        known = {**columns, **{f"BI_{name}": kind for name, kind in columns.items()}, **types}
+        schema = pa.schema([(name, known.get(name, pa.string())) for name in rows[0]])
+        self.put(relative, pa.Table.from_pylist(list(rows), schema))
+
     def set_modified(self, relative: str, modified: datetime) -> None:
         """Set the time at which a raw file was written."""
         os.utime(self.raw_path(relative), (modified.timestamp(), modified.timestamp()))
@@ -134,38 +141,33 @@ class Table:
         self.put(f"LOAD{number:08X}.parquet", pa.Table.from_pylist(rows, self.columns))
         self.loads += rows
 
-    def write_changes(self, relative: str, rows: list[tuple[str, dict[str, Any]]]) -> None:
-        """Write a change file as DMS does: `Op`, then the source's columns."""
-        self.write_key_changes(relative, [(op, row, None) for op, row in rows])
-
-    def write_key_changes(
-        self,
-        relative: str,
-        rows: Sequence[tuple[str, dict[str, Any], dict[str, Any] | None]],
-        types: dict[str, pa.DataType] | None = None,
+    def write_changes(
+        self, relative: str, rows: Sequence[tuple[Any, ...]], types: dict[str, pa.DataType] | None = None
     ) -> None:
-        """Write a change file with before images (`BI_*`) of the key columns: operation, row, and the old key.
+        """Write a change file as DMS does: `Op`, the source's columns, and perhaps before images (`BI_*`) of the key.
 
         Args:
+            rows: Operation, row, and perhaps the old key.
             types: Types of columns that differ in this file from the table; None if the file lacks the column.
         """
+        complete = [(op, row, old[0] if old else None) for op, row, *old in rows]
         key = self.item.get("PrimaryKey", "null").split(",")
         kinds = {**{field.name: field.type for field in self.columns}, **(types or {})}
         schema = pa.schema([("Op", pa.string()), *((name, kind) for name, kind in kinds.items() if kind is not None)])
-        if any(old for _, _, old in rows):
+        if any(old for _, _, old in complete):
             for name in key:
                 schema = schema.append(pa.field(f"BI_{name}", kinds[name]))
-        images = [{f"BI_{name}": value for name, value in (old or {}).items()} for _, _, old in rows]
-        dicts = [{"Op": op, **row, **image} for (op, row, _), image in zip(rows, images, strict=True)]
+        images = [{f"BI_{name}": value for name, value in (old or {}).items()} for _, _, old in complete]
+        dicts = [{"Op": op, **row, **image} for (op, row, _), image in zip(complete, images, strict=True)]
         self.put(relative, pa.Table.from_pylist(dicts, schema))
-        for i, (op, row, old) in enumerate(rows):
+        for i, (op, row, old) in enumerate(complete):
             old_key = tuple(old[name] for name in key) if old and op == "U" else None
             sent = {name: value if kinds[name] is not None else None for name, value in row.items()}
             moves = old_key is not None and old_key != tuple(row[name] for name in key)
             mark = ARRIVED if moves else ""
             self.changes.append(ChangeRow(self._position(relative, i, row) + mark, op, sent, old_key))
 
-    def write_partial_changes(self, relative: str, rows: list[tuple[str, dict[str, Any]]]) -> None:
+    def write_partial_changes(self, relative: str, rows: Sequence[tuple[str, dict[str, Any]]]) -> None:
         """Write a CSV change file without header. A column that a row lacks is marked as not sent."""
         nulls, unsent = "NULL", self.item["CsvNoSupValue"]
         with self.raw_path(relative).open("w", newline="") as file:
@@ -222,14 +224,24 @@ class Table:
         self.put(relative, content)
         return self.load_initial()
 
-    def apply_file(self, relative: str, content: bytes | pa.Table | list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-        """Write a change file and apply it; changes in a CSV file may be partial."""
-        if not isinstance(content, list):
+    def apply_file(
+        self,
+        relative: str,
+        content: bytes | pa.Table | Sequence[tuple[Any, ...]],
+        types: dict[str, pa.DataType] | None = None,
+    ) -> dict[str, Any]:
+        """Write a change file and apply it; changes in a CSV file may be partial. See `write_changes`."""
+        if not isinstance(content, (list, tuple)):
             self.put(relative, content)
         elif relative.endswith(".csv"):
             self.write_partial_changes(relative, content)
         else:
-            self.write_changes(relative, content)
+            self.write_changes(relative, content, types)
+        return self.load_incremental()
+
+    def apply_rows(self, relative: str, rows: Sequence[dict[str, Any]], **types: pa.DataType) -> dict[str, Any]:
+        """Write a change file and apply it; see `put_rows`."""
+        self.put_rows(relative, rows, **types)
         return self.load_incremental()
 
     def direct(self, op: str, rows: InputRows) -> DirectResult:
@@ -269,6 +281,13 @@ class Table:
             for path in self.folder.rglob("*")
             if path.is_file() and not path.name.startswith(("_", ".")) and not path.name.endswith("_$folder$")
         )
+
+    def live(self, *names: str) -> dict[Any, Any]:
+        """By `id` of each row that is not soft-deleted, the value of a column, or those of several."""
+        rows = [one.row for one in self.rows() if one.op != "D"]
+        found = {row["id"]: tuple(row[name] for name in names) for row in rows}
+        assert len(found) == len(rows)
+        return found if len(names) > 1 else {key: values[0] for key, values in found.items()}
 
     def rows(self) -> list[LakeRow]:
         """Rows of the table as a reader sees them, in the order of folder and file.

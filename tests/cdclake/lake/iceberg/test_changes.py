@@ -110,12 +110,12 @@ def test_a_column_that_iceberg_cannot_widen_ends_time_travel(table: Table, parti
 
     Spark cannot read those from before a partition column became wider at all.
     """
-    table.write_key_changes(FIRST, [("U", row(1, n=100), None)], {"n": pa.int64()})
+    table.write_changes(FIRST, [("U", row(1, n=100), None)], {"n": pa.int64()})
     table.load_incremental()
     offered = [one.snapshot_id for one in readers(table).table.metadata.snapshots]
     assert offered == ([2] if "n" in partition_key.split(",") else [1, 2])
     assert ids(readers(table).rows("n > 4", ("id",), change=offered[0])) == [1] * (1 not in offered) + [5, 6, 7, 8]
-    table.write_key_changes(SECOND, [("U", row(1, n=1), None)], {"n": pa.decimal128(22, 2)})
+    table.write_changes(SECOND, [("U", row(1, n=1), None)], {"n": pa.decimal128(22, 2)})
     table.load_incremental()
     assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [3]
     assert ids(readers(table).rows("n > 4", ("id",))) == [5, 6, 7, 8]
@@ -127,7 +127,7 @@ def test_a_partition_column_of_a_new_type_leaves_no_spec_of_the_old_one(tmp_path
     table.write_load([row(1), row(2)])
     table.load_initial()
     partition_ids = readers(table).table.metadata.last_partition_id
-    table.write_key_changes(FIRST, [("U", row(1), None)], {"n": pa.decimal128(22, 2)})
+    table.write_changes(FIRST, [("U", row(1), None)], {"n": pa.decimal128(22, 2)})
     table.load_incremental()
     metadata = readers(table).table.metadata
     columns = {field.name: field.field_id for field in metadata.schema().fields}

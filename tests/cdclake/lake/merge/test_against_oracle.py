@@ -195,7 +195,7 @@ def check(feed: dict[str, Any], spark: Backend) -> None:
             run_that_may_die(table, table.load_initial, feed["load_death"])
             table.load_initial()
         for i, run_now, death in zip(feed["arrivals"], feed["runs"], feed["deaths"], strict=True):
-            table.write_key_changes(f"20240305-1{i}1500000.parquet", feed["files"][i], feed["types"][i])
+            table.write_changes(f"20240305-1{i}1500000.parquet", feed["files"][i], feed["types"][i])
             if run_now:
                 run_that_may_die(table, table.load_incremental, death)
         table.load_incremental()

@@ -48,8 +48,7 @@ class Source:
         self.next += inserted
         hours, minute = divmod(run, 60)
         day, hour = divmod(hours, 24)
-        self.table.write_changes(f"202403{5 + day:02d}-{hour:02d}{minute:02d}00000.parquet", changes)
-        return self.table.load_incremental()
+        return self.table.apply_file(f"202403{5 + day:02d}-{hour:02d}{minute:02d}00000.parquet", changes)
 
 
 @pytest.mark.long

@@ -31,18 +31,9 @@ class Versioned(TableOverTime):
 
     def apply_on(self, day: int, *changes: tuple[str, int, Any]) -> dict[str, Any]:
         """Apply a file of a day in March 2024: operation, id and version of its rows."""
-        rows = [
-            {"Op": op, "id": number, self.versions.name: version, "name": f"{op} {version}"}
-            for op, number, version in changes
-        ]
-        schema = pa.schema([("Op", pa.string()), ("id", pa.int64()), self.versions, ("name", pa.string())])
-        self.put(f"202403{day:02}-10{self.log.head():02}00000.parquet", pa.Table.from_pylist(rows, schema))
-        return self.load_incremental()
-
-    @property
-    def versions(self) -> pa.Field:
         name = self.item.get("OrderColumn", "AR_H_CHANGE_SEQ")
-        return self.columns.field(name) if name in self.columns.names else pa.field(name, pa.string())
+        rows = [{"Op": op, "id": number, name: version, "name": f"{op} {version}"} for op, number, version in changes]
+        return self.apply_rows(f"202403{day:02}-10{self.log.head():02}00000.parquet", rows)
 
     def forget(self, first: Any, second: Any) -> None:
         """Apply changes that move the late window past everything before."""
@@ -55,7 +46,7 @@ class Versioned(TableOverTime):
     def names(self) -> dict[int, str]:
         if self.item.get("History"):
             check_newest_are_the_table(self, ("id",))
-        return {one.row["id"]: one.row["name"] for one in self.rows() if one.op != "D"}
+        return self.live("name")
 
 
 def ordered_by(folder: Path, kind: pa.DataType, settings: dict[str, str]) -> Versioned:
@@ -168,14 +159,12 @@ LOAD = "LOAD00000001.csv"
 def loaded_with_a_bad_row(folder: Path) -> TableOverTime:
     item = {"PrimaryKey": "id", "Schema": "id bigint, n tinyint", "MaxQuarantinedRows": "5"}
     table = TableOverTime(folder, pa.schema([("id", pa.int64()), ("n", pa.int16())]), item)
-    table.put(LOAD, b"1,1\n2,2222\n3,3333\n")
-    table.load_initial()
+    table.load_file(LOAD, b"1,1\n2,2222\n3,3333\n")
     return table
 
 
 def put_change(table: TableOverTime, day: int, text: str) -> None:
-    table.put(f"202403{day:02}-100000000.csv", text.encode())
-    assert table.load_incremental()["change"]
+    assert table.apply_file(f"202403{day:02}-100000000.csv", text.encode())["change"]
 
 
 def release_load(table: TableOverTime) -> dict[str, Any]:

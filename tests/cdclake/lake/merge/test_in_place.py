@@ -33,8 +33,7 @@ def table(tmp_path: Path) -> Table:
 
 
 def apply(table: Table, relative: str, changes: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-    table.write_changes(relative, changes)
-    return table.load_incremental()
+    return table.apply_file(relative, changes)
 
 
 def keys(table: Table) -> list[int]:
@@ -107,8 +106,7 @@ def test_overlapping_files_are_merged_in_stages(tmp_path: Path) -> None:
     table = table_in_source_order(tmp_path, random_key)
     table.load_initial()
     rows = len(table.rows())
-    table.write_changes(FIRST, [("D", {"id": random_key(7), "number": None})])
-    assert not merges_in_place(table.load_incremental())
+    assert not merges_in_place(table.apply_file(FIRST, [("D", {"id": random_key(7), "number": None})]))
     assert len(table.rows()) == rows - 1
 
 
@@ -124,8 +122,7 @@ def test_a_file_with_too_many_changes_for_a_task_is_merged_in_stages(
 def test_an_update_that_moves_a_row_to_another_file_keeps_its_values(table: Table) -> None:
     table.item["UniqueChecks"] = "deferred"
     far = 10 * ROWS - 5
-    table.write_key_changes(FIRST, [("U", row(far, "moved"), {"id": 0})])
-    assert merges_in_place(table.load_incremental())
+    assert merges_in_place(table.apply_file(FIRST, [("U", row(far, "moved"), {"id": 0})]))
     assert [one.row["text"] for one in table.rows() if one.row["id"] in (0, far)] == ["moved"]
 
 

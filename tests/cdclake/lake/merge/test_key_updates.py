@@ -47,7 +47,7 @@ def load(table: Table, rows: dict[int, str]) -> None:
 
 def write(table: Table, relative: str, rows: Sequence[Change]) -> None:
     """Write change rows: operation, key, name, and the key before the update."""
-    table.write_key_changes(
+    table.write_changes(
         relative, [(op, {"id": key, "name": name}, {"id": old} if old else None) for op, key, name, old in rows]
     )
 
@@ -201,7 +201,7 @@ def test_a_full_load_that_contains_a_moved_row_with_other_values_is_refused(tabl
 
 
 def sequenced(rows: Sequence[Change]) -> list[tuple[str, dict[str, Any], dict[str, Any] | None]]:
-    """Change rows with change sequences of `LATER_UTC`, as `Table.write_key_changes` takes them."""
+    """Change rows with change sequences of `LATER_UTC`, as `Table.write_changes` takes them."""
     sequences = (change_sequence(LATER_UTC, number) for number in range(len(rows)))
     return [
         (op, {"id": key, "name": name, "AR_H_CHANGE_SEQ": sequence}, {"id": old} if old else None)
@@ -220,7 +220,7 @@ def load_before(table: Table, before: timedelta) -> None:
 def test_rows_of_the_full_load_shift_if_sequences_are_a_day_later(table: Table, hours: int) -> None:
     load_before(table, timedelta(hours=hours))
     table.columns = pa.schema([*PERSONS, ("AR_H_CHANGE_SEQ", pa.string())])
-    table.write_key_changes("20240306-121500000.parquet", sequenced(SHIFT))
+    table.write_changes("20240306-121500000.parquet", sequenced(SHIFT))
     with pytest.raises(UnsettledKeyError, match="row of the full load") if hours < 24 else nullcontext():
         table.load_incremental()
     assert live(table) == (LOADED if hours < 24 else {2: "a", 3: "b", 4: "c"})
@@ -230,15 +230,15 @@ def test_rows_delivered_again_with_their_sequences_change_nothing(table: Table) 
     table.columns = pa.schema([*PERSONS, ("AR_H_CHANGE_SEQ", pa.string())])
     rows = sequenced([*SHIFT, ("U", 9, "c", 4), ("D", 9, "c", None)])
     load_before(table, timedelta(days=2))
-    table.write_key_changes(FIRST, rows)
+    table.write_changes(FIRST, rows)
     table.load_incremental()
     for number, part in enumerate((rows, rows[1:], rows[:1], rows[:3], rows[2:])):
-        table.write_key_changes(f"20240305-1{number + 1}1500000.parquet", part)
+        table.write_changes(f"20240305-1{number + 1}1500000.parquet", part)
         table.load_incremental()
         assert {one.row["id"]: one.row["name"] for one in table.rows()} == {2: "a", 3: "b"}
     for part in (rows, rows):
         number += 1
-        table.write_key_changes(f"20240305-1{number + 1}1500000.parquet", part)
+        table.write_changes(f"20240305-1{number + 1}1500000.parquet", part)
     table.load_incremental()
     assert {one.row["id"]: one.row["name"] for one in table.rows()} == {2: "a", 3: "b"}
 
@@ -248,7 +248,7 @@ def test_the_delete_of_the_older_row_delivered_again_does_not_delete_the_row_tha
     table.columns = pa.schema([*PERSONS, ("AR_H_CHANGE_SEQ", pa.string())])
     rows = sequenced([("I", 1, "a", None), ("I", 2, "b", None), ("U", 2, "a", 1), ("D", 2, "b", None)])
     for hour, part in enumerate((rows, rows[3:], rows[1:], rows), 1):
-        table.write_key_changes(f"20240305-1{hour}1500000.parquet", part)
+        table.write_changes(f"20240305-1{hour}1500000.parquet", part)
         table.load_incremental()
         assert live(table) == {2: "a"}
         found = [(one.row["name"], one.operation) for one in versions(table, ("id",)) if one.row["id"] == 2]
@@ -303,7 +303,7 @@ def test_an_update_of_a_row_whose_key_is_not_a_number_does_not_change_the_key(tm
     columns = pa.schema([("id", pa.float64()), ("name", pa.string())])
     table = Table(tmp_path, columns, {"PrimaryKey": "id", "UniqueChecks": checks})
     table.load([{"id": math.nan, "name": "a"}])
-    table.write_key_changes(FIRST, [("U", {"id": math.nan, "name": "b"}, {"id": math.nan})])
+    table.write_changes(FIRST, [("U", {"id": math.nan, "name": "b"}, {"id": math.nan})])
     table.load_incremental()
     assert [one.row["name"] for one in table.rows()] == ["b"]
 

@@ -37,42 +37,38 @@ def change(table: Table, *file: Any, **more: Any) -> dict[str, Any]:
     return table.load_incremental()
 
 
-def names(table: Table) -> dict[int, str]:
-    return {one.row["id"]: one.row["name"] for one in table.rows()}
-
-
 def test_a_late_file_is_applied_but_changes_no_newer_row(table: Table) -> None:
     change(table, 5, 12, "U", "at noon")
     write(table, 5, 9, "U", "at nine, late")
     summary = change(table, 5, 10, "I", "new, late", number=2)
-    assert names(table) == {1: "at noon", 2: "new, late"}
+    assert table.live("name") == {1: "at noon", 2: "new, late"}
     assert (summary["books"]["superseded"], summary["books"]["inserted"]) == (1, 1)
 
 
 def test_a_deleted_row_stays_deleted_if_an_older_change_arrives_late(table: Table) -> None:
     change(table, 5, 12, "D")
     summary = change(table, 5, 9, "U", "older than the delete")
-    assert names(table) == {}
+    assert table.live("name") == {}
     assert summary["books"]["superseded"] == 1
 
 
 def test_a_delete_that_arrives_before_an_older_insert_is_remembered(table: Table) -> None:
     assert change(table, 5, 12, "D", number=7)["books"]["absent"] == 1
     change(table, 5, 9, "I", "older than the delete", number=7)
-    assert names(table) == {1: "loaded"}
+    assert table.live("name") == {1: "loaded"}
 
 
 def test_a_row_inserted_again_after_its_delete_is_in_the_table(table: Table) -> None:
     change(table, 5, 12, "D")
     change(table, 5, 13, "I", "again")
-    assert names(table) == {1: "again"}
+    assert table.live("name") == {1: "again"}
 
 
 def test_a_file_delivered_again_changes_nothing(table: Table) -> None:
     write(table, 5, 9, "U", "first")
     change(table, 5, 12, "U", "second")
     assert change(table, 5, 9, "U", "first")["change"] is None
-    assert names(table) == {1: "second"}
+    assert table.live("name") == {1: "second"}
 
 
 def test_a_file_behind_the_late_window_is_reported_and_not_applied(table: Table) -> None:
@@ -80,14 +76,14 @@ def test_a_file_behind_the_late_window_is_reported_and_not_applied(table: Table)
     stale = write(table, 5, 9, "I", "two weeks late", number=2)
     summary = table.load_incremental()
     assert (summary["change"], summary["too_late"]) == (None, [stale])
-    assert names(table) == {1: "newest"}
+    assert table.live("name") == {1: "newest"}
 
 
 def test_the_late_window_is_a_setting(table: Table) -> None:
     table.item["LateWindowHours"] = "1000"
     change(table, 20, 12, "U", "newest")
     change(table, 5, 9, "I", "two weeks late", number=2)
-    assert names(table) == {1: "newest", 2: "two weeks late"}
+    assert table.live("name") == {1: "newest", 2: "two weeks late"}
 
 
 def test_deletes_behind_the_late_window_are_forgotten(table: Table) -> None:
@@ -102,7 +98,7 @@ def test_a_reload_forgets_deletes_and_late_files_from_before_it(table: Table) ->
     change(table, 5, 9, "D", number=1)
     table.reload([{"id": 1, "name": "reloaded"}])
     assert table.log.snapshot(3).tombstones == ()
-    assert names(table) == {1: "reloaded"}
+    assert table.live("name") == {1: "reloaded"}
 
 
 def test_one_change_applies_at_most_the_allowed_files_and_late_ones_first(table: Table) -> None:
@@ -116,7 +112,7 @@ def test_one_change_applies_at_most_the_allowed_files_and_late_ones_first(table:
         applied.append(table.log.record(table.log.head()).raw_files)
     assert applied == [(late[0], late[1]), (late[2], new[0]), (new[1],)]
     assert table.load_incremental()["change"] is None
-    assert sorted(names(table)) == [1, 7, 8, 9, 13, 14]
+    assert sorted(table.live("name")) == [1, 7, 8, 9, 13, 14]
 
 
 def test_files_that_vanish_after_the_listing_stop_the_job_before_it_applies_others(table: Table) -> None:

@@ -31,14 +31,12 @@ def table(tmp_path: Path) -> Table:
 def new_table(root: Path, **item: str) -> Table:
     schema = "id bigint, name string, city string"
     table = Table(root, COLUMNS, {"PrimaryKey": "id", "CsvNoSupValue": UNSENT, "Schema": schema, **item})
-    table.put("LOAD00000001.csv", b"id,name,city\n1,a,x\n2,b,y\n")
-    table.load_initial()
+    table.load_file("LOAD00000001.csv", b"id,name,city\n1,a,x\n2,b,y\n")
     return table
 
 
 def change(table: Table, hour: int, *rows: str, header: str = "Op,id,name,city") -> dict[str, Any]:
-    table.put(f"20240305-{hour:02d}0000000.csv", "\n".join([header, *rows, ""]).encode())
-    return table.load_incremental()
+    return table.apply_file(f"20240305-{hour:02d}0000000.csv", "\n".join([header, *rows, ""]).encode())
 
 
 def rows(table: Table) -> list[tuple[Any, ...]]:

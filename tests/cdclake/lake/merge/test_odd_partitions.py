@@ -41,9 +41,8 @@ PLACES: list[str | None] = [
 def table(tmp_path: Path) -> Table:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id", "PartitionKey": "zip,place"})
     table.load([{"id": i, "zip": "02134", "place": place} for i, place in enumerate(PLACES)])
-    moved = [("U", {"id": i, "zip": "00501", "place": place}, None) for i, place in enumerate(PLACES) if i % 2]
-    table.write_key_changes("20240305-101500000.parquet", moved)
-    table.load_incremental()
+    moved = [("U", {"id": i, "zip": "00501", "place": place}) for i, place in enumerate(PLACES) if i % 2]
+    table.apply_file("20240305-101500000.parquet", moved)
     return table
 
 
@@ -88,12 +87,10 @@ def test_spark_reads_odd_partition_values(table: Table, spark: SparkContext) -> 
 def test_a_partition_column_may_be_named_in_another_case(tmp_path: Path) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "ID", "PartitionKey": "ZIP,Place", "History": "true"})
     table.load([{"id": 1, "zip": "02134", "place": "a"}])
-    table.write_changes("20240305-101500000.parquet", [("U", {"id": 1, "zip": "00501", "place": "b"})])
-    assert table.load_incremental()["change"]
+    assert table.apply_file("20240305-101500000.parquet", [("U", {"id": 1, "zip": "00501", "place": "b"})])["change"]
     assert [path.rpartition("/")[0] for path in table.files()] == ["zip=00501/place=b"]
     table.item |= {"PrimaryKey": "id", "PartitionKey": "zip,place"}  # the same keys
-    table.write_changes("20240305-101600000.parquet", [("U", {"id": 1, "zip": "00501", "place": "c"})])
-    assert table.load_incremental()["change"]
+    assert table.apply_file("20240305-101600000.parquet", [("U", {"id": 1, "zip": "00501", "place": "c"})])["change"]
     assert [one.row["place"] for one in table.rows()] == ["c"]
 
 

@@ -120,7 +120,7 @@ def deliver(table: Table, history: dict[str, Any], number: int, rows: range, *, 
         ]
     sent = COLUMNS.append(pa.field("AR_H_CHANGE_SEQ", pa.string())) if sequence else COLUMNS
     table.columns = sent
-    table.write_key_changes(f"20240305-{number:04}00000.parquet", [(op, row, old) for op, row, old in log])
+    table.write_changes(f"20240305-{number:04}00000.parquet", log)
     table.columns = COLUMNS
 
 
@@ -136,8 +136,7 @@ def run(table: Table) -> bool:
 def loaded_table(folder: str, history: dict[str, Any]) -> Table:
     table = Table(Path(folder), COLUMNS, {"PrimaryKey": "id", **history["item"]})
     if history["loaded"]:
-        table.write_load(history["loaded"])
-        table.load_initial()
+        table.load(history["loaded"])
     return table
 
 

@@ -63,7 +63,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
 
 
 def change(table: Table, file: str, *rows: tuple[str, Row]) -> dict[str, Any]:
-    return table.apply_file(file, list(rows))
+    return table.apply_file(file, rows)
 
 
 def test_a_delete_with_only_the_key_keeps_all_columns_and_the_position(table: Table) -> None:
@@ -115,8 +115,7 @@ def test_a_row_deleted_twice_is_deleted_once_and_its_file_stays(table: Table) ->
 
 
 def test_an_update_of_the_key_leaves_the_old_row_soft_deleted(table: Table) -> None:
-    table.write_key_changes(FILES[0], [("U", row(20, "Bonn", 3), {"id": 2})])
-    table.load_incremental()
+    table.apply_file(FILES[0], [("U", row(20, "Bonn", 3), {"id": 2})])
     assert (stored_rows(table)[2], stored_rows(table)[20]) == (("Bonn", 2, "D"), ("Bonn", 3, "U"))
     assert counts(table) == (3, 1)
 
@@ -198,8 +197,7 @@ def test_columns_not_sent_by_a_late_change_from_before_the_delete_come_from_the_
 
 def test_a_wider_type_rewrites_soft_deleted_rows_too(table: Table) -> None:
     change(table, FILES[0], ("D", row(2)))
-    table.write_key_changes(FILES[1], [("U", row(1), None)], {"n": pa.int64()})
-    table.load_incremental()
+    table.apply_file(FILES[1], [("U", row(1))], {"n": pa.int64()})
     assert stored_rows(table)[2] == ("Bonn", 2, "D")
     assert counts(table) == (2, 1)
 
@@ -249,8 +247,7 @@ def test_live_rows_equal_the_oracle_however_the_mode_changes(
         table = Table(Path(folder), WIDE, {**item, "History": str(history).lower(), "TargetFileBytes": feed["target"]})
         for i, soft in zip(feed["arrivals"], modes, strict=False):
             table.item["DeleteMode"] = "soft" if soft else "hard"
-            table.write_key_changes(FILES[i], feed["files"][i])
-            applied = table.load_incremental()["change"]
+            applied = table.apply_file(FILES[i], feed["files"][i])["change"]
             live = [one for one in by_key(table.rows(), key) if one.op != "D"]
             expected = merge(key, [], table.changes)
             assert live == expected

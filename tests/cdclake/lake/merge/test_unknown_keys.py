@@ -56,13 +56,13 @@ def test_a_key_is_unknown_after_its_delete_whichever_files_and_runs_have_both(
     changes = [("D", row(1), None), ("U", row(1, "of row 2"), None), ("I", row(3), None), ("U", row(4), row(3))]
     last = ("U", row(3, "of row 2"), None)
     if files == 1:
-        table.write_key_changes(FIRST, [*changes, last])
+        table.write_changes(FIRST, [*changes, last])
     else:
-        table.write_key_changes(FIRST, changes[:1])
+        table.write_changes(FIRST, changes[:1])
         if files == 3:
             table.load_incremental()
             assert unknown_keys(table) == 0
-        table.write_key_changes(SECOND, [*changes[1:], last])
+        table.write_changes(SECOND, [*changes[1:], last])
     table.load_incremental()
     assert unknown_keys(table) == 2
 
@@ -83,8 +83,7 @@ def test_a_table_that_refuses_it_applies_nothing(table: Table) -> None:
 def test_an_update_with_the_before_image_of_its_key_changed_it_or_not(table: Table) -> None:
     table.item["UnknownKeys"] = "refuse"
     table.load([row(1), row(2)])
-    table.write_key_changes(FIRST, [("U", row(3), row(1)), ("U", row(9), row(9))])
-    table.load_incremental()
+    table.apply_file(FIRST, [("U", row(3), row(1)), ("U", row(9), row(9))])
     assert {one.row["id"] for one in table.rows()} == {2, 3, 9}
 
 

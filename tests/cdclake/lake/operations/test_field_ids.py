@@ -21,8 +21,7 @@ ROW: dict[str, Any] = {"id": 1, "city": "Kiel", "n": 1}
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id", "History": "true"})
-    table.write_load([{**ROW, "id": i} for i in range(1, 6)])
-    table.load_initial()
+    table.load([{**ROW, "id": i} for i in range(1, 6)])
     return table
 
 
@@ -48,8 +47,7 @@ def test_files_of_the_table_and_of_its_history_have_ids(table: Table) -> None:
 
 def test_ids_stay_when_columns_change(table: Table) -> None:
     types = {"note": pa.string(), "n": pa.float64()}
-    table.write_key_changes(FIRST, [("U", {**ROW, "note": "x", "n": 1.5}, None)], types)
-    table.load_incremental()
+    table.apply_file(FIRST, [("U", {**ROW, "note": "x", "n": 1.5})], types)
     (ids,) = ids_in(table.folder).values()
     assert ids == {"id": 1, "city": 2, "n": 6, "note": 7, "Op": 4, "_cdc_position": 5}
     assert table.log.snapshot(2).history is not None
@@ -57,8 +55,7 @@ def test_ids_stay_when_columns_change(table: Table) -> None:
 
 def test_a_partition_column_has_an_id(tmp_path: Path) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id", "PartitionKey": "city"})
-    table.write_load([ROW])
-    table.load_initial()
+    table.load([ROW])
     (ids,) = ids_in(table.folder).values()
     assert ids == {"id": 1, "n": 3, "Op": 4, "_cdc_position": 5}
     assert table.log.snapshot(1).field_ids.of("city") == 2

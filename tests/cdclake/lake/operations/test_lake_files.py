@@ -170,8 +170,7 @@ def test_a_vanished_file_without_a_copy_cannot_be_repaired(table: Table) -> None
 
 def test_a_history_file_that_was_restored_too_late_does_not_stop_a_reload_from_change_0(tmp_path: Path) -> None:
     table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id", "History": "true"})
-    table.write_load([{"id": 1, "name": "a"}])
-    table.load_initial()
+    table.load([{"id": 1, "name": "a"}])
     (path,) = [file.path for file in table.log.snapshot(1).all_files if is_in_history(file.path)]
     table.roll_back(to=0)
     log, layout = table.log, table.layout

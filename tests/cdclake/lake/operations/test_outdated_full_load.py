@@ -91,8 +91,7 @@ def test_what_an_operator_accepted_does_not_cover_later_losses(table: Table) -> 
     with pytest.raises(RawFilesLostError):
         reload(table, AcceptLostChanges=accepted)
     table.write_changes(name_of(4), [("I", row(4))])
-    table.write_changes(name_of(11), [("I", row(11))])
-    table.load_incremental()
+    table.apply_file(name_of(11), [("I", row(11))])
     table.raw_path(name_of(11)).unlink()
     with pytest.raises(RawFilesLostError):
         reload(table)

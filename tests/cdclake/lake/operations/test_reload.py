@@ -38,14 +38,10 @@ def change(table: Table, hour: int, op: str, row: dict[str, Any]) -> None:
     table.set_modified(relative, at(hour))
 
 
-def names(table: Table) -> dict[int, str]:
-    return {one.row["id"]: one.row["name"] for one in table.rows()}
-
-
 def test_a_reload_replaces_all_rows_and_counts_them_in_its_books(table: Table) -> None:
     table.load([{"id": 1, "name": "old"}, {"id": 2, "name": "gone"}], at(1))
     summary = table.load([{"id": 1, "name": "new"}], at(5))
-    assert names(table) == {1: "new"}
+    assert table.live("name") == {1: "new"}
     assert summary["change"] == 2
     assert (summary["books"]["rows_before"], summary["books"]["replaced"], summary["books"]["rows_after"]) == (2, 2, 1)
     assert table.load_initial()["change"] is None
@@ -58,7 +54,7 @@ def test_changes_older_than_a_reload_are_not_applied_after_it(table: Table) -> N
     change(table, 3, "U", {"id": 1, "name": "waiting, and older than the reload"})
     table.load([{"id": 1, "name": "reloaded"}], at(5))
     assert table.load_incremental()["change"] is None
-    assert names(table) == {1: "reloaded"}
+    assert table.live("name") == {1: "reloaded"}
 
 
 def test_a_change_newer_than_a_reload_is_applied_again(table: Table) -> None:
@@ -67,7 +63,7 @@ def test_a_change_newer_than_a_reload_is_applied_again(table: Table) -> None:
     table.load_incremental()
     table.load([{"id": 1, "name": "read from the source at five"}], at(5))
     table.load_incremental()
-    assert names(table) == {1: "newest"}
+    assert table.live("name") == {1: "newest"}
 
 
 def test_files_of_a_full_load_are_hashed_at_once(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +77,7 @@ def test_files_of_a_full_load_are_hashed_at_once(table: Table, monkeypatch: pyte
 
     monkeypatch.setattr(folder, "_md5", hash_together)
     table.load_initial()
-    assert names(table) == {1: "a", 2: "b"}
+    assert table.live("name") == {1: "a", 2: "b"}
 
 
 @pytest.fixture
@@ -105,7 +101,7 @@ def test_a_file_that_is_overwritten_while_it_is_loaded_is_loaded_again(
     overwrite.append(lambda: table.write_load([{"id": 1, "name": "new"}]))
     assert table.load([{"id": 1, "name": "old"}])["change"] == 1
     assert table.load_initial()["change"] == 2
-    assert names(table) == {1: "new"}
+    assert table.live("name") == {1: "new"}
 
 
 def test_a_change_file_that_is_overwritten_while_it_is_applied_is_not_the_applied_one(

@@ -23,14 +23,18 @@ NOTE = {"note": pa.string()}
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"})
-    table.write_load([ROW])
-    table.load_initial()
+    table.load([ROW])
     return table
 
 
 def write(table: Table, file: str, **types: pa.DataType | None) -> None:
     """Write an update whose columns differ from the table's: None leaves a column out."""
-    table.write_key_changes(file, [("U", {**ROW, **dict.fromkeys(types)}, None)], types)
+    table.write_changes(file, [("U", {**ROW, **dict.fromkeys(types)})], types)
+
+
+def apply(table: Table, file: str, **types: pa.DataType | None) -> dict[str, Any]:
+    write(table, file, **types)
+    return table.load_incremental()
 
 
 def drift(table: Table) -> list[str]:
@@ -39,14 +43,12 @@ def drift(table: Table) -> list[str]:
 
 
 def test_a_change_with_the_same_columns_has_no_drift(table: Table) -> None:
-    write(table, FIRST)
-    table.load_incremental()
+    apply(table, FIRST)
     assert drift(table) == []
 
 
 def test_added_dropped_and_retyped_columns_are_in_the_record_once(table: Table) -> None:
-    write(table, FIRST, note=pa.string(), city=None, n=pa.int64())
-    summary = table.load_incremental()
+    summary = apply(table, FIRST, note=pa.string(), city=None, n=pa.int64())
     assert summary["drift"] == [
         "n retyped from int to bigint",
         "note string added",
@@ -57,19 +59,16 @@ def test_added_dropped_and_retyped_columns_are_in_the_record_once(table: Table) 
         f"note string added, {FIRST}",
         f"city string dropped, {FIRST}",
     ]
-    write(table, SECOND, note=pa.string(), city=None, n=pa.int64())
-    table.load_incremental()
+    apply(table, SECOND, note=pa.string(), city=None, n=pa.int64())
     assert drift(table) == []
-    write(table, THIRD, note=pa.string(), n=pa.int64())
-    table.load_incremental()
+    apply(table, THIRD, note=pa.string(), n=pa.int64())
     assert drift(table) == [f"city string added, {THIRD}"]
 
 
 def test_every_file_of_a_change_is_compared_with_the_file_before_it(table: Table) -> None:
     write(table, FIRST, city=None)
     write(table, SECOND)
-    write(table, THIRD, n=pa.int16())
-    table.load_incremental()
+    apply(table, THIRD, n=pa.int16())
     assert drift(table) == [
         f"city string dropped, {FIRST}",
         f"city string added, {SECOND}",
@@ -78,13 +77,10 @@ def test_every_file_of_a_change_is_compared_with_the_file_before_it(table: Table
 
 
 def test_a_late_file_drifts_only_by_what_the_lake_lacks(table: Table) -> None:
-    write(table, THIRD, note=pa.string())
-    table.load_incremental()
-    write(table, FIRST)
-    table.load_incremental()
+    apply(table, THIRD, note=pa.string())
+    apply(table, FIRST)
     assert drift(table) == []
-    write(table, SECOND, old=pa.string(), n=pa.int64())
-    table.load_incremental()
+    apply(table, SECOND, old=pa.string(), n=pa.int64())
     assert drift(table) == [f"n retyped from int to bigint, {SECOND}", f"old string added, {SECOND}"]
     assert table.log.snapshot(4).source == table.log.snapshot(2).source
 
@@ -100,8 +96,7 @@ def test_a_reload_with_other_columns_drifts(table: Table) -> None:
 def test_after_an_adoption_files_are_compared_with_the_lakes_columns(table: Table) -> None:
     adopted = replace(table.log.snapshot(1), source=None)
     table.log.store.put(table.log.record(1).snapshot_key, adopted.to_bytes())
-    write(table, FIRST, city=None, n=pa.int16(), note=pa.string())
-    table.load_incremental()
+    apply(table, FIRST, city=None, n=pa.int16(), note=pa.string())
     assert drift(table) == [f"note string added, {FIRST}", f"city string dropped, {FIRST}"]
 
 

@@ -47,8 +47,7 @@ def test_a_change_without_values_sets_them_to_null_in_a_column_of_any_type(tmp_p
     value = pa.array([TYPES[kind]])
     columns = pa.schema([("id", pa.int64()), ("v", value.type)])
     table = Table(tmp_path, columns, {"PrimaryKey": "id", "Schema": f"id bigint, v {kind}"})
-    table.put("LOAD00000001.parquet", pa.table({"id": [1], "v": value}))
-    table.load_initial()
+    table.load_file("LOAD00000001.parquet", pa.table({"id": [1], "v": value}))
     put_change(table, FIRST, "U", id=pa.array([1]), v=pa.nulls(1))
     table.load_incremental()
     assert values(table) == [None]
@@ -56,8 +55,7 @@ def test_a_change_without_values_sets_them_to_null_in_a_column_of_any_type(tmp_p
 
 
 def test_the_lake_tells_the_type_and_the_column_did_not_change_at_the_source(table: Table) -> None:
-    table.put("LOAD00000001.parquet", pa.table({"id": [1], "v": pa.array([5], pa.int32())}))
-    table.load_initial()
+    table.load_file("LOAD00000001.parquet", pa.table({"id": [1], "v": pa.array([5], pa.int32())}))
     put_change(table, "20240305-100000000.parquet", "U", id=pa.array([1]), v=pa.array([1 << 40]))
     table.load_incremental()
     put_change(table, FIRST, "U", id=pa.array([1]), v=pa.nulls(1))
@@ -71,17 +69,14 @@ def test_the_lake_tells_the_type_and_the_column_did_not_change_at_the_source(tab
 def test_another_file_of_a_full_load_tells_the_type_whichever_comes_first(table: Table) -> None:
     table.put("LOAD00000001.parquet", pa.table({"id": [1], "v": pa.nulls(1)}))
     table.put("LOAD00000002.parquet", pa.table({"id": [2], "V": pa.array([5], pa.int16())}))
-    table.put("LOAD00000003.parquet", pa.table({"id": [3], "v": pa.nulls(1)}))
-    table.load_initial()
+    table.load_file("LOAD00000003.parquet", pa.table({"id": [3], "v": pa.nulls(1)}))
     assert values(table) == [None, 5, None]
     assert table.log.snapshot(1).schema.columns[1].type == "smallint"
 
 
 def test_a_reload_keeps_the_type_of_the_table(table: Table) -> None:
-    table.put("LOAD00000001.parquet", pa.table({"id": [1], "v": [5]}))
-    table.load_initial()
-    table.put("LOAD00000001.parquet", pa.table({"id": [1], "v": pa.nulls(1)}))
-    table.load_initial()
+    table.load_file("LOAD00000001.parquet", pa.table({"id": [1], "v": [5]}))
+    table.load_file("LOAD00000001.parquet", pa.table({"id": [1], "v": pa.nulls(1)}))
     assert values(table) == [None]
     assert table.log.snapshot(2).schema.columns[1].type == "bigint"
 
@@ -104,18 +99,15 @@ def test_a_type_that_nothing_tells_is_refused_until_it_is_declared(table: Table)
 @pytest.mark.parametrize("column", ["id", "BI_id", "AR_H_CHANGE_SEQ", "Op"])
 def test_a_key_or_added_column_without_values_is_read_as_one_of_nulls(table: Table, column: str) -> None:
     table.item["MaxQuarantinedRows"] = "1"
-    table.put("LOAD00000001.parquet", pa.table({"id": [1], "v": pa.array([5], pa.int32())}))
-    table.load_initial()
+    table.load_file("LOAD00000001.parquet", pa.table({"id": [1], "v": pa.array([5], pa.int32())}))
     columns = {"Op": pa.array(["U"]), "id": pa.array([1]), "v": pa.array([6], pa.int32()), column: pa.nulls(1)}
-    table.put(FIRST, pa.table(columns))
-    table.load_incremental()
+    table.apply_file(FIRST, pa.table(columns))
     assert values(table) == [6 if column == "BI_id" else 5]
     assert table.log.record(2).books.quarantined == (column != "BI_id")
 
 
 def test_direct_changes_take_columns_without_values_as_nulls_but_create_none(tmp_path: Path, table: Table) -> None:
-    table.put("LOAD00000001.parquet", pa.table({"id": [1], "v": [5]}))
-    table.load_initial()
+    table.load_file("LOAD00000001.parquet", pa.table({"id": [1], "v": [5]}))
     table.direct("I", input_rows([{"id": 2, "v": None}]))
     assert values(table) == [5, None]
     new = Table(tmp_path / "new", pa.schema([]), {"PrimaryKey": "id"})

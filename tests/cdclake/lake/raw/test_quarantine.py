@@ -90,7 +90,7 @@ def test_a_key_update_counts_the_row_once_and_the_delete_of_the_old_key_as_deriv
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"})
     table.load([{"id": 1, "name": "a", "n": 1}, {"id": 2, "name": "b", "n": 2}])
     moved = {"id": 9, "name": "a", "n": 1}
-    table.write_key_changes("20240305-101500000.parquet", [("U", moved, {"id": 1})])
+    table.write_changes("20240305-101500000.parquet", [("U", moved, {"id": 1})])
     books = Books(**table.load_incremental()["books"])
     assert {one.row["id"] for one in table.rows()} == {2, 9}
     assert (books.read, books.derived, books.applied, books.inserted, books.deleted) == (1, 1, 2, 1, 1)

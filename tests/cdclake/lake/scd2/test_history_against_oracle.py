@@ -58,7 +58,7 @@ class _Feeding:
         for i, run_now, death in zip(feed["arrivals"], feed["runs"], feed["deaths"], strict=True):
             name = f"202403{day:02}-1{i}1500000.parquet"
             rows = [(op, with_ordering(row, table.item.get("OrderColumn")), old) for op, row, old in feed["files"][i]]
-            table.write_key_changes(name, rows, feed["types"][i])
+            table.write_changes(name, rows, feed["types"][i])
             table.set_modified(name, loaded_utc.replace(hour=20))
             if run_now:
                 run_that_may_die(table, table.load_incremental, death)

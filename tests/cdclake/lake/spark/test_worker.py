@@ -362,10 +362,8 @@ def test_spark_computes_the_same_with_and_without(
         monkeypatch.setitem(spark.environment, VARIABLE, value)
         table = Table(tmp_path / value, pa.schema([("id", pa.int64()), ("n", pa.int64())]), {"PrimaryKey": "id"})
         table.spark = SparkBackend(spark)
-        table.write_load([{"id": number, "n": number} for number in range(100)])
-        table.load_initial()
-        table.write_changes("20240305-100000000.parquet", [("U", {"id": 7, "n": 0}), ("D", {"id": 8, "n": 8})])
-        table.load_incremental()
+        table.load([{"id": number, "n": number} for number in range(100)])
+        table.apply_file("20240305-100000000.parquet", [("U", {"id": 7, "n": 0}), ("D", {"id": 8, "n": 8})])
         quick = spark.parallelize(range(8), 8).map(SparkTask(has_frozen)).collect()
         return any(quick), by_key(table.rows(), ("id",))
 

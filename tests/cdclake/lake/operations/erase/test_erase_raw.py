@@ -153,8 +153,7 @@ def test_raw_rows_that_are_not_applied_yet_stop_the_erasure(table: ErasableTable
 
 def test_a_row_whose_key_changed_stays_and_is_reported(table: ErasableTable) -> None:
     table.load([row(1)])
-    table.write_key_changes("20240305-110000000.parquet", [("I", secret(), None), ("U", row(7), {"id": SECRET_ID})])
-    table.load_incremental()
+    table.apply_file("20240305-110000000.parquet", [("I", secret(), None), ("U", row(7), {"id": SECRET_ID})])
     result = preview(table.erasure(KEY, raw=True))
     counts, out_of_reach = result.touched, result.out_of_reach
     assert counts.change_rows == 1
@@ -242,8 +241,7 @@ def test_bad_rows_of_a_rewritten_file_cannot_be_released(table: ErasableTable) -
     table.load([row(1)])
     names = [f"20240305-100{minute}00000.csv" for minute in (1, 2, 3)]
     table.put(names[0], f"I,{KEY},Ulm,{SECRET_NAME},1.50\nI,5,Ulm,five,many\nI,6,Ulm,six,1.50\n".encode())
-    table.put(names[1], b"I,7,Ulm,seven,many\n")
-    table.load_incremental()
+    table.apply_file(names[1], b"I,7,Ulm,seven,many\n")
     table.erase(KEY, raw=True)
     table.raw_path(names[0]).write_text("I,5,Ulm,five,5.00\nI,6,Ulm,six,1.50\n")
     table.raw_path(names[1]).write_text("I,7,Ulm,seven,7.00\n")
@@ -343,8 +341,7 @@ def test_raw_files_that_another_erasure_changed_since_are_left_alone(
         table.apply(("I", row(1)), ("I", secret()), ("I", row(3)))
     else:
         lines = b"I,1,Ulm,one,1.50\nI,%d,Ulm,%s,1.50\nI,3,Ulm,three,1.50\n" % (SECRET_ID, SECRET_NAME.encode())
-        table.put("20240305-100100000.csv.gz", gzip.compress(lines))
-        table.load_incremental()
+        table.apply_file("20240305-100100000.csv.gz", gzip.compress(lines))
     begin = raw_files.rewrite
 
     def paused(*arguments: Any) -> None:
