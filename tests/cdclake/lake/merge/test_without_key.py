@@ -26,7 +26,9 @@ def test_a_large_change_fills_several_files_with_each_row_once(
     table = Table(tmp_path, columns, item, limits=small_changes(limits))
     rows = [{"city": "ab"[number % 2], "n": number} for number in range(1000)]
     table.apply_file("20240305-100000000.parquet", [("I", row) for row in rows])
-    table.apply_file("20240305-110000000.parquet", [("U", rows[0]), ("I", rows[1]), ("D", rows[2])])
+    changes = [("U", rows[0]), ("I", rows[1]), ("D", rows[2])]
+    books = table.apply_file("20240305-110000000.parquet", changes)["books"]
+    assert (books["inserted"], books["ignored"]) == (1, 2)
     assert sorted(one.row["n"] for one in table.rows()) == sorted([*range(1000), 1])
     for _, paths in groupby(table.files(), lambda path: path.rpartition("/")[0]):
         sizes = [pq.read_metadata(table.folder / path).num_rows for path in paths]

@@ -75,8 +75,7 @@ def test_the_change_sequence_orders_files_when_the_clock_goes_back(tmp_path: Pat
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
     before, after = "20241027-025900000.csv", "20241027-020100000.csv"
     table.put(before, b"Op,id,name,AR_H_CHANGE_SEQ\nU,1,first,20241027005900000000000000000000001\n")
-    table.put(after, b"Op,id,name,AR_H_CHANGE_SEQ\nU,1,second,20241027010100000000000000000000002\n")
-    table.load_incremental()
+    table.apply_file(after, b"Op,id,name,AR_H_CHANGE_SEQ\nU,1,second,20241027010100000000000000000000002\n")
     assert [one.row["name"] for one in table.rows()] == ["second"]
 
 
@@ -155,8 +154,7 @@ def test_the_ordering_column_orders_before_file_and_row(tmp_path: Path, kind: st
     low, middle, high = values
     table.put("20240305-101500000.csv", f"U,1,high,{high}\nU,1,middle,{middle}\nU,2,middle,{middle}\n".encode())
     table.put("20240305-111500000.csv", f"U,1,low,{low}\nU,2,low,{low}\nU,3,first,{low}\n".encode())
-    table.put("20240305-121500000.csv", f"U,3,second,{low}\n".encode())
-    table.load_incremental()
+    table.apply_file("20240305-121500000.csv", f"U,3,second,{low}\n".encode())
     assert table_rows(table) == [(1, "high"), (2, "middle"), (3, "second")]
 
 
@@ -206,8 +204,7 @@ def test_full_load_rows_have_distinct_positions_until_they_are_written(tmp_path:
 
 def test_columns_added_by_mapping_rules_are_not_stored(tmp_path: Path) -> None:
     table = persons(tmp_path, Schema=f"{DECLARED}, AR_H_USER string, BI_name string")
-    table.put(CHANGE, b"U,1,a,me,old\n")
-    columns = table.read(CHANGE).rows.column_names
+    columns = table.read_file(CHANGE, b"U,1,a,me,old\n").rows.column_names
     assert columns == ["id", "name", "Op", "_cdc_position", "_unseen", "_leading_key", "_key"]
 
 

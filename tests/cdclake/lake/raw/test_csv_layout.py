@@ -39,8 +39,7 @@ def refusal(table: Table, name: str, content: bytes) -> SchemaMismatchError:
 
 
 def test_a_change_file_that_lost_a_column_is_refused_before_its_op_becomes_a_key(table: Table) -> None:
-    table.put(LOAD, b"a1,ann,7\n")
-    table.load_initial()
+    table.load_file(LOAD, b"a1,ann,7\n")
     table.put(CHANGE, b"U,a1,ann2\n")
     with pytest.raises(SchemaMismatchError, match="first field of a row is an operation") as caught:
         table.load_incremental()
@@ -91,8 +90,7 @@ def test_a_change_row_that_equals_the_column_names_is_not_a_header(table: Table)
 
 def test_a_column_may_have_the_name_of_an_operation(tmp_path: Path) -> None:
     table = Table(tmp_path, PERSONS, {"Schema": "I string, name string"})
-    table.put(LOAD, b"I,name\n1,a\n")
-    assert table.read(LOAD).rows["I"].to_pylist() == ["1"]
+    assert table.read_file(LOAD, b"I,name\n1,a\n").rows["I"].to_pylist() == ["1"]
 
 
 @pytest.mark.parametrize(
@@ -102,8 +100,7 @@ def test_a_column_may_have_the_name_of_an_operation(tmp_path: Path) -> None:
 def test_a_header_that_lacks_a_declared_column_is_still_a_header(table: Table, name: str, header: bytes) -> None:
     values = {"Op": "U", "id": "1", "name": "a", "BI_id": ""}
     row = ",".join(values.get(column, "x") for column in header.decode().split(","))
-    table.put(name, header + b"\n" + row.encode() + b"\n")
-    batch = table.read(name)
+    batch = table.read_file(name, header + b"\n" + row.encode() + b"\n")
     assert (batch.rows["id"].to_pylist(), batch.rows["name"].to_pylist()) == (["1"], ["a"])
 
 

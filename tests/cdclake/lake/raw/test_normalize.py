@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cdclake.errors import BadRowError
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.raw.cast import cast_column
 from cdclake.lake.storage.keys import UNSENT
@@ -186,23 +185,10 @@ def test_bad_rows_do_not_make_reading_slow(persons: Table, bad: bytes) -> None:
     assert time.process_time() - started < 20 * without + 5
 
 
-def test_a_change_with_bad_rows_is_refused_by_default_and_the_first_is_named(persons: Table) -> None:
-    with pytest.raises(BadRowError, match=r"column age is not a valid int.*row 2"):
-        persons.apply_file(CHANGE, b"I,1,a,5\nI,2,b,x\nI,3\n")
-    assert persons.files() == []
-
-
-def test_allowed_bad_rows_are_quarantined_and_the_good_ones_applied(tmp_path: Path) -> None:
-    table = Table(tmp_path, PERSONS, {**ITEM, "MaxQuarantinedRows": "2"})
-    table.apply_file(CHANGE, b"I,1,a,5\nI,2,b,x\nI,3\n")
-    assert [found.row["id"] for found in table.rows()] == [1]
-
-
 def test_an_update_of_the_key_that_lacks_a_column_is_bad_unless_its_before_image_is_sent(tmp_path: Path) -> None:
     declared = "id int, name string, age int, BI_id int, BI_name string"
     table = Table(tmp_path, PERSONS, {"PrimaryKey": "id", "Schema": declared, "CsvNoSupValue": "?"})
-    table.put(CHANGE, b"U,10,?,5,1,ann\nU,20,b,?,2,b\nU,3,?,?,3,c\nU,40,?,5,4,?\n")
-    batch = table.read(CHANGE)
+    batch = table.read_file(CHANGE, b"U,10,?,5,1,ann\nU,20,b,?,2,b\nU,3,?,?,3,c\nU,40,?,5,4,?\n")
     reason = "An update of the key did not send column"
     assert [(bad.row, bad.reason.partition(":")[0]) for bad in batch.bad_rows] == [
         (1, f"{reason} age"),

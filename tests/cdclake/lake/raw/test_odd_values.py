@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.errors import BadRowError, InputError, SchemaMismatchError, UnreadableFileError
+from cdclake.errors import BadRowError, SchemaMismatchError, UnreadableFileError
 from tests.cdclake.lake.table import Table
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ def parquet(**columns: pa.Array) -> bytes:
 
 def read(root: Path, content: bytes, name: str = CHANGE, **item: str) -> ReadBatch:
     table = Table(root, pa.schema([]), item)
-    table.put(name, content)
-    return table.read(name)
+    return table.read_file(name, content)
 
 
 @pytest.mark.parametrize("value", NOT_UTF8)
@@ -79,8 +78,7 @@ def test_a_key_that_is_not_utf_8_goes_to_quarantine_and_the_other_rows_are_appli
 def test_nul_characters_are_text(tmp_path: Path) -> None:
     columns = pa.schema([("k", pa.string()), ("p", pa.string())])
     table = Table(tmp_path, columns, {"PrimaryKey": "k", "PartitionKey": "p"})
-    table.put(LOAD, parquet(k=pa.array(["a\0", "a"]), p=pa.array(["\0x", "\0x"])))
-    table.load_initial()
+    table.load_file(LOAD, parquet(k=pa.array(["a\0", "a"]), p=pa.array(["\0x", "\0x"])))
     assert sorted(one.row["k"] for one in table.rows()) == ["a", "a\0"]
     assert {one.row["p"] for one in table.rows()} == {"\0x"}
 
@@ -241,24 +239,8 @@ def test_a_csv_file_of_empty_lines_alone_is_refused(tmp_path: Path, item: dict[s
 def test_a_source_column_may_have_almost_any_name(tmp_path: Path, name: str, settings: dict[str, str]) -> None:
     columns = pa.schema([("id", pa.int64()), (name, pa.string())])
     table = Table(tmp_path, columns, {"PrimaryKey": "id", **settings})
-    table.write_load([{"id": i, name: f"old {i}"} for i in range(4)])
-    table.load_initial()
+    table.load([{"id": i, name: f"old {i}"} for i in range(4)])
     changes: list[tuple[str, dict[str, Any]]] = [("U", {"id": 1, name: "new"}), ("D", {"id": 2, name: "old 2"})]
-    table.write_changes("20240305-101500123.parquet", changes)
-    table.load_incremental()
+    table.apply_file("20240305-101500123.parquet", changes)
     live = sorted((one.row["id"], one.row[name]) for one in table.rows() if one.op != "D")
     assert live == [(0, "old 0"), (1, "new"), (3, "old 3")]
-
-
-def test_a_partition_value_that_is_too_long_for_a_key_is_refused_before_the_commit(tmp_path: Path) -> None:
-    columns = pa.schema([("k", pa.int64()), ("p", pa.string())])
-    table = Table(tmp_path, columns, {"PrimaryKey": "k", "PartitionKey": "p"})
-    table.write_load([{"k": 1, "p": "x"}, {"k": 2, "p": "long " * 60}])
-    with pytest.raises(InputError, match="partition value is too long") as caught:
-        table.load_initial()
-    assert caught.value.details["column"] == "p"
-    assert "long long" not in str(caught.value)
-    assert (table.log.head(), table.files()) == (0, [])
-    table.write_load([{"k": 1, "p": "x"}])
-    table.load_initial()
-    assert len(table.rows()) == 1

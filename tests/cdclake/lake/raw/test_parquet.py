@@ -162,11 +162,6 @@ def test_any_encoding(table: Table, options: dict[str, Any]) -> None:
     assert read_column(table, pa.array(values), **options).to_pylist() == values
 
 
-def test_a_dictionary_column_of_arrow_is_read_as_its_values(table: Table) -> None:
-    values = pa.array(["a", "b", "a", None]).dictionary_encode()
-    assert table.read_file(LOAD, pa.table({"value": values})).rows["value"].to_pylist() == ["a", "b", "a", None]
-
-
 def test_row_numbers_continue_across_row_groups(table: Table) -> None:
     rows = pa.table({"Op": ["I"] * 25, "id": pa.array(range(25), pa.int32())})
     batch = table.read_file(CHANGE, rows, row_group_size=10, **DMS)
