@@ -5,6 +5,7 @@ Shared by the tests of reads, erasures and releases, whose results depend on the
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
@@ -17,8 +18,11 @@ import pyarrow as pa
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import open_store
+from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.log import ChangeLog
-from cdclake.commit.undo import apply_undo, plan_rollback
+from cdclake.commit.undo import apply_undo, plan_reapply, plan_rollback
+from cdclake.control.catalog.sync import sync_tables
+from cdclake.model.table.state import TableState
 from cdclake_devkit.local import EmbeddedAws
 from tests.cdclake.lake.table import Table
 
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     import pytest
 
     from cdclake.lake.operations.table_run import TableRun
+    from cdclake.model.catalog import CatalogName
+    from cdclake.ports import Catalog
 
 START = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
 TABLE = "shop.orders"
@@ -72,9 +78,30 @@ class TableOverTime(Table):
         change: int = self.apply_file(f"{written:%Y%m%d-%H%M%S}000.parquet", rows)["change"]
         return change
 
-    def roll_back(self, to: int) -> int:
+    def roll_back(self, to: int, *, for_good: bool = False) -> int:
+        """Roll back to a change; for good without the change files, which the next change would apply again."""
         log = self.log
-        return apply_undo(log, plan_rollback(log, to), "by hand", self.runs, self.next_time).change
+        change = apply_undo(log, plan_rollback(log, to), "by hand", self.runs, self.next_time).change
+        for undone in self.raw_path("").glob("2024*.parquet") if for_good else ():
+            undone.unlink()
+        return change
+
+    def reapply(self) -> int:
+        return apply_undo(self.log, plan_reapply(self.log), "again", self.runs, self.next_time).change
+
+    def clean_up(self, retention: timedelta, later: timedelta = timedelta()) -> int:
+        """Clean up some time after the newest change, when all files are old; returns how many are deleted."""
+        now = self.next_time() + later
+        for path in self.lake.rglob("*"):
+            os.utime(path, ((now - timedelta(hours=3)).timestamp(),) * 2)
+        plan = plan_clean_up(self.log, retention, now)
+        clean_up(self.log, plan)
+        return plan.count
+
+    def show_in(self, catalog: Catalog, change: int = 0, **item: str) -> CatalogName | None:
+        """Let a catalog show the table as of the newest change, or an earlier one, with other settings."""
+        state = TableState({**TableState.new("raw", "shop/", f"{self.layout.name.table}/").item, **self.item, **item})
+        return sync_tables(catalog, state, self.layout, self.log.snapshot(change or self.log.head()), lambda: None)
 
     def hashes(self) -> dict[str, str]:
         """Hashes of all files in the table's folder, by relative path."""

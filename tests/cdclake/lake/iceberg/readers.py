@@ -60,6 +60,11 @@ class IcebergReaders:
         return int((self._lake / self._layout.version_hint_key).read_text())
 
     @property
+    def offered(self) -> list[int]:
+        """Numbers of the changes that readers can choose."""
+        return [one.snapshot_id for one in self.table.metadata.snapshots]
+
+    @property
     def table(self) -> StaticTable:
         """The table in pyiceberg."""
         return StaticTable.from_metadata(str(self._lake / self._layout.iceberg_metadata_key(self.version)))

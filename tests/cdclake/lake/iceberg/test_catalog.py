@@ -12,10 +12,8 @@ from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.stores import open_store
 from cdclake.commit.clean_up import clean_up, plan_clean_up
-from cdclake.control.catalog.sync import sync_tables
 from cdclake.errors import ConfigurationError
 from cdclake.model.catalog import CatalogName
-from cdclake.model.table.state import TableState
 from tests.cdclake.lake.iceberg.readers import glue_reader
 from tests.cdclake.lake.over_time import START, TableOverTime, versioned_bucket
 
@@ -41,9 +39,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TableOver
 
 
 def sync(table: TableOverTime) -> CatalogName | None:
-    catalog = GlueCatalog(aws_clients.client("glue"), "lake_tables")
-    state = TableState({**TableState.new("raw", "shop/", "orders/").item, **table.item})
-    return sync_tables(catalog, state, table.layout, table.log.snapshot(table.log.head()), lambda: None)
+    return table.show_in(GlueCatalog(aws_clients.client("glue"), "lake_tables"))
 
 
 @pytest.fixture
@@ -157,16 +153,6 @@ def test_a_change_of_another_program_is_refused(table: TableOverTime, reader: Re
     assert ids(reader) == [1, 2]
     aws_clients.client("glue").delete_table(DatabaseName="lake_tables", Name="shop_orders")
     sync(table)
-    assert ids(reader) == [1, 2, 3]
-
-
-def test_a_run_that_was_overtaken_does_not_take_readers_back(table: TableOverTime, reader: Reader) -> None:
-    before = table.log.snapshot(1)
-    table.apply(("I", {"id": 3, "city": "Ulm"}))
-    sync(table)
-    catalog = GlueCatalog(aws_clients.client("glue"), "lake_tables")
-    state = TableState({**TableState.new("raw", "shop/", "orders/").item, **table.item})
-    sync_tables(catalog, state, table.layout, before, lambda: None)
     assert ids(reader) == [1, 2, 3]
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from cdclake.control.catalog.sync import sync_tables
 from cdclake.errors import ConfigurationError
-from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
 from cdclake_devkit.memory_catalog import MemoryCatalog
@@ -19,7 +18,6 @@ from tests.cdclake.lake.over_time import TableOverTime
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cdclake.model.catalog import CatalogName
     from cdclake.model.layout import LakeLayout
 
 HISTORY = "shop_orders_history"
@@ -30,11 +28,6 @@ def catalog() -> MemoryCatalog:
     return MemoryCatalog("lake")
 
 
-def sync(catalog: MemoryCatalog, table: TableOverTime, **item: str) -> CatalogName | None:
-    state = TableState({**TableState.new("raw", "shop/", f"{table.layout.name.table}/").item, **table.item, **item})
-    return sync_tables(catalog, state, table.layout, table.log.snapshot(table.log.head()), lambda: None)
-
-
 @pytest.mark.sampled(quick=2)
 @READERS
 @pytest.mark.parametrize("turned_off", [False, True])
@@ -43,20 +36,20 @@ def test_an_undone_history_is_empty_in_the_catalog(
 ) -> None:
     table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id", "Readers": readers})
     table.load([row(1)])
-    sync(catalog, table)
+    table.show_in(catalog)
     table.item["History"] = "true"
     table.apply(("U", row(1, "Ulm")))
-    sync(catalog, table)
+    table.show_in(catalog)
     shown = catalog.listing(HISTORY)
     assert shown.table.statistics
     assert shown.table.statistics.rows == 2
     if turned_off:
         table.item["History"] = "false"
         table.apply(("U", row(1, "Bonn")))
-        sync(catalog, table)
+        table.show_in(catalog)
         assert catalog.listing(HISTORY).table.statistics == shown.table.statistics
     table.roll_back(1)
-    sync(catalog, table)
+    table.show_in(catalog)
     shown = catalog.listing(HISTORY)
     assert shown.table.statistics
     assert (shown.table.statistics.rows, shown.table.metadata_location, shown.partitions) == (0, "", ())
@@ -64,7 +57,7 @@ def test_an_undone_history_is_empty_in_the_catalog(
     assert f"{HISTORY}_iceberg" not in catalog.names
     table.item["History"] = "true"
     table.apply(("U", row(1, "Ulm")), ("I", row(2)))
-    sync(catalog, table)
+    table.show_in(catalog)
     shown = catalog.listing(HISTORY)
     assert shown.table.statistics
     assert shown.table.statistics.rows > 2
@@ -77,20 +70,17 @@ def test_the_entry_of_a_table_with_the_name_of_a_history_stays(
 ) -> None:
     """The catalog was out of reach when the history was rolled back, so its table still shows that it has one."""
     table, other = with_undone_history(tmp_path, readers)
-    now = table.log.snapshot(3)
-    state = TableState({**TableState.new("raw", "shop/", "orders/").item, **table.item})
-    sync_tables(catalog, state, table.layout, table.log.snapshot(2), lambda: None)
+    table.show_in(catalog, 2)
     versions = catalog.listing(HISTORY)
-    sync(catalog, other)
+    other.show_in(catalog)
     assert catalog.listing(HISTORY) == versions  # it has no rows yet
     other.load([row(1), row(2)])
-    sync(catalog, other)
+    other.show_in(catalog)
     shown = catalog.listing(HISTORY)
     assert shown.table.statistics
     assert shown.table.statistics.rows == 2
     for name in ("", "all_orders"):
-        item = {Attribute.CATALOG_TABLE: name, Attribute.LAST_CATALOG_TABLE: "lake.shop_orders"}
-        sync_tables(catalog, state.with_attributes(**item), table.layout, now, lambda: None)
+        table.show_in(catalog, 3, CatalogTable=name, LastCatalogTable="lake.shop_orders")
         assert catalog.listing(HISTORY) == shown
         assert (f"{HISTORY}_iceberg" in catalog.names) == (readers == "both")
 
@@ -126,17 +116,17 @@ def test_two_tables_of_one_name_in_the_catalog(
     tmp_path: Path, catalog: MemoryCatalog, first: tuple[str, str], second: tuple[str, str], entry: str
 ) -> None:
     one, other = named(tmp_path, *first), named(tmp_path, *second)
-    sync(catalog, one)
+    one.show_in(catalog)
     before = catalog.listing(f"shop_{entry}")
     for _ in range(2):
         with pytest.raises(ConfigurationError) as raised:
-            sync(catalog, other)
+            other.show_in(catalog)
         assert f"The catalog's table lake.shop_{entry} shows shop.{first[0]}" in str(raised.value)
         assert f"Set CatalogTable of shop.{second[0]} to another name" in str(raised.value)
         assert "Another program" not in str(raised.value)
         assert catalog.listing(f"shop_{entry}") == before
-    assert str(sync(catalog, other, CatalogTable="the_other")) == "lake.the_other"  # the remedy
-    sync(catalog, one)
+    assert str(other.show_in(catalog, CatalogTable="the_other")) == "lake.the_other"  # the remedy
+    one.show_in(catalog)
     assert catalog.listing(f"shop_{entry}") == before
 
 
@@ -146,7 +136,7 @@ def test_a_change_of_another_program_is_refused(
     tmp_path: Path, catalog: MemoryCatalog, readers: str, keeps_parameters: bool
 ) -> None:
     table = named(tmp_path, "orders", readers)
-    sync(catalog, table)
+    table.show_in(catalog)
     name = "shop_orders" if readers == "iceberg" else "shop_orders_iceberg"
     shown = catalog.table(name)
     assert shown
@@ -154,12 +144,21 @@ def test_a_change_of_another_program_is_refused(
     catalog.drop_table(name)
     catalog.create_table(name, foreign if keeps_parameters else replace(foreign, source="", change=None))
     with pytest.raises(ConfigurationError, match=r"Another program changed the Iceberg table .* delete the catalog's"):
-        sync(catalog, table)
+        table.show_in(catalog)
+
+
+def test_a_run_that_was_overtaken_does_not_take_readers_back(tmp_path: Path, catalog: MemoryCatalog) -> None:
+    table = named(tmp_path, "orders", "iceberg")
+    table.apply(("I", row(3)))
+    table.show_in(catalog)
+    shown = catalog.listing("shop_orders")
+    table.show_in(catalog, 1)
+    assert catalog.listing("shop_orders") == shown
 
 
 def test_the_catalog_follows_a_lake_in_another_bucket(tmp_path: Path, catalog: MemoryCatalog) -> None:
     table = named(tmp_path, "orders", "iceberg")
-    sync(catalog, table)
+    table.show_in(catalog)
     moved = replace(table.layout, bucket="lake-2")
     state = TableState({**TableState.new("raw", "shop/", "orders/").item, **table.item})
     sync_tables(catalog, state, moved, table.log.snapshot(1), lambda: None)

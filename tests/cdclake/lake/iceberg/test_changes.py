@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from cdclake.commit.log import ChangeLog
-from cdclake.commit.undo import apply_undo, plan_reapply
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.load import load_incremental
 from tests.cdclake.lake.iceberg.readers import IcebergReaders, connection
@@ -40,8 +39,7 @@ def partition_key(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def table(tmp_path: Path, partition_key: str) -> Table:
     table = Table(tmp_path, COLUMNS, {**ICEBERG, "PartitionKey": partition_key})
-    table.write_load([row(i) for i in range(9)])
-    table.load_initial()
+    table.load([row(i) for i in range(9)])
     return table
 
 
@@ -58,19 +56,18 @@ def test_a_full_load_is_a_snapshot(table: Table) -> None:
     assert ids(rows) == list(range(9))
     assert all(one["city"] == CITIES[one["id"] % 3] and one["n"] == one["id"] for one in rows)
     assert list(rows[0]) == ["id", "city", "n", "Op", "_cdc_position"]
+    assert table.files() == [], "whoever lists the folder finds no rows, rather than some of them"
 
 
 def test_each_change_can_be_read(table: Table) -> None:
-    table.write_changes(FIRST, [("U", row(1, n=100)), ("D", row(2)), ("I", row(50))])
-    table.load_incremental()
-    table.write_changes(SECOND, [("U", row(1, city="Ulm", n=101))])
-    table.load_incremental()
+    table.apply_file(FIRST, [("U", row(1, n=100)), ("D", row(2)), ("I", row(50))])
+    table.apply_file(SECOND, [("U", row(1, city="Ulm", n=101))])
     iceberg = readers(table)
     assert ids(iceberg.rows()) == [0, 1, 3, 4, 5, 6, 7, 8, 50]
     for change, n in ((1, 1), (2, 100), (3, 101)):
         (found,) = iceberg.rows("id = 1", change=change)
         assert found["n"] == n
-    assert [one.snapshot_id for one in iceberg.table.metadata.snapshots] == [1, 2, 3]
+    assert iceberg.offered == [1, 2, 3]
 
 
 def test_filters_on_columns_that_are_not_selected_are_right(table: Table) -> None:
@@ -93,15 +90,9 @@ def plain_rows(folder: Path) -> list[dict[str, Any]]:
 
 def test_both_readers_find_the_same_rows(tmp_path: Path, partition_key: str) -> None:
     table = Table(tmp_path, COLUMNS, {**ICEBERG, "PartitionKey": partition_key, "Readers": "both"})
-    table.write_load([row(i) for i in range(9)])
-    table.load_initial()
+    table.load([row(i) for i in range(9)])
     test_filters_on_columns_that_are_not_selected_are_right(table)
     assert ids(plain_rows(table.folder)) == list(range(9))
-
-
-def test_the_folder_shows_nothing(table: Table) -> None:
-    """Whoever lists the folder finds no rows, rather than some of them."""
-    assert list(table.folder.rglob("*.parquet")) == []
 
 
 @pytest.mark.slow
@@ -110,25 +101,21 @@ def test_a_column_that_iceberg_cannot_widen_ends_time_travel(table: Table, parti
 
     Spark cannot read those from before a partition column became wider at all.
     """
-    table.write_changes(FIRST, [("U", row(1, n=100), None)], {"n": pa.int64()})
-    table.load_incremental()
-    offered = [one.snapshot_id for one in readers(table).table.metadata.snapshots]
+    table.apply_file(FIRST, [("U", row(1, n=100))], {"n": pa.int64()})
+    offered = readers(table).offered
     assert offered == ([2] if "n" in partition_key.split(",") else [1, 2])
     assert ids(readers(table).rows("n > 4", ("id",), change=offered[0])) == [1] * (1 not in offered) + [5, 6, 7, 8]
-    table.write_changes(SECOND, [("U", row(1, n=1), None)], {"n": pa.decimal128(22, 2)})
-    table.load_incremental()
-    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [3]
+    table.apply_file(SECOND, [("U", row(1, n=1))], {"n": pa.decimal128(22, 2)})
+    assert readers(table).offered == [3]
     assert ids(readers(table).rows("n > 4", ("id",))) == [5, 6, 7, 8]
 
 
 def test_a_partition_column_of_a_new_type_leaves_no_spec_of_the_old_one(tmp_path: Path) -> None:
     """Iceberg's Java library, and so Spark, opens no table with a partition field of a column's name but another id."""
     table = Table(tmp_path, COLUMNS, {**ICEBERG, "PartitionKey": "city,n"})
-    table.write_load([row(1), row(2)])
-    table.load_initial()
+    table.load([row(1), row(2)])
     partition_ids = readers(table).table.metadata.last_partition_id
-    table.write_changes(FIRST, [("U", row(1), None)], {"n": pa.decimal128(22, 2)})
-    table.load_incremental()
+    table.apply_file(FIRST, [("U", row(1))], {"n": pa.decimal128(22, 2)})
     metadata = readers(table).table.metadata
     columns = {field.name: field.field_id for field in metadata.schema().fields}
     fields = [field for spec in metadata.partition_specs for field in spec.fields]
@@ -143,12 +130,12 @@ def test_no_spec_has_a_partition_column_that_the_table_lacks(tmp_path: Path) -> 
     table.columns = COLUMNS.append(pa.field("shop", pa.string()))
     table.item["PartitionKey"] = "shop"
     table.reload([row(1, shop="a"), row(2, shop="b")])
-    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [1, 2]
+    assert readers(table).offered == [1, 2]
     table.roll_back(1)
     metadata = readers(table).table.metadata
     assert [one.snapshot_id for one in metadata.snapshots] == [3]
     assert [spec.fields for spec in metadata.partition_specs] == [()]
-    apply_undo(table.log, plan_reapply(table.log), "again", table.runs, table.next_time)
+    table.reapply()
     metadata = readers(table).table.metadata
     assert [one.snapshot_id for one in metadata.snapshots] == [3, 4]
     assert [[one.name for one in spec.fields] for spec in metadata.partition_specs] == [[], ["shop"]]
@@ -159,8 +146,7 @@ def test_no_spec_has_a_partition_column_that_the_table_lacks(tmp_path: Path) -> 
 def test_a_partition_column_may_have_any_name(tmp_path: Path, name: str) -> None:
     columns = pa.schema([("id", pa.int64()), (name, pa.string())])
     table = Table(tmp_path, columns, {**ICEBERG, "PartitionKey": name})
-    table.write_load([{"id": 1, name: "x"}, {"id": 2, name: None}])
-    table.load_initial()
+    table.load([{"id": 1, name: "x"}, {"id": 2, name: None}])
     assert [(one["id"], one[name]) for one in readers(table).rows()] == [(1, "x"), (2, None)]
 
 
@@ -169,8 +155,7 @@ def test_a_partition_column_may_have_any_name(tmp_path: Path, name: str) -> None
 def test_publishing_takes_the_same_calls_for_any_number_of_files(tmp_path: Path, rows: int) -> None:
     """S3 needs two requests to replace the version hint, and one for each other call."""
     table = Table(tmp_path, COLUMNS, {**ICEBERG, "PartitionKey": "id"})
-    table.write_load([row(i) for i in range(rows)])
-    table.load_initial()
+    table.load([row(i) for i in range(rows)])
     table.write_changes(FIRST, [("U", row(i, n=100)) for i in range(rows)])
     run = table.run()
     store = RecordingStore(run.log.store)
@@ -195,8 +180,7 @@ def test_publishing_takes_the_same_calls_for_any_number_of_files(tmp_path: Path,
 def test_the_folder_shows_rows_twice_only_while_files_move_and_the_hint_is_written(tmp_path: Path) -> None:
     """All that takes time and moves no file happens before: the metadata is written, replaced files are looked up."""
     table = Table(tmp_path, COLUMNS, {**ICEBERG, "Readers": "both", "History": "true"})
-    table.write_load([row(i) for i in range(5)])
-    table.load_initial()
+    table.load([row(i) for i in range(5)])
     table.write_changes(FIRST, [("U", row(1, n=100))])
     run = table.run()
     store = RecordingStore(run.log.store)
@@ -236,8 +220,7 @@ def test_a_text_whose_bound_cannot_be_encoded_stops_no_table(tmp_path: Path) -> 
     """The bound of a longer text is its beginning with a greater last character, here a surrogate."""
     text = "x" * 15 + "\ud7ff" + "y"
     table = Table(tmp_path, COLUMNS, ICEBERG)
-    table.write_load([row(1, city=text), row(2)])
-    table.load_initial()
+    table.load([row(1, city=text), row(2)])
     assert ids(readers(table).rows("city IS NULL", ("id",))) == [2]
     assert {one["city"] for one in readers(table).rows()} == {text, None}
 
@@ -246,8 +229,7 @@ def test_a_text_whose_bound_cannot_be_encoded_stops_no_table(tmp_path: Path) -> 
 def test_a_row_group_without_bounds_leaves_the_file_none(tmp_path: Path, city: str) -> None:
     """Parquet has no bounds of a row group with a value of more than 4,096 bytes. Those of the others say nothing."""
     table = Table(tmp_path, COLUMNS, ICEBERG, limits=EngineLimits(row_group_rows=2))
-    table.write_load([*(row(number, city="m") for number in range(3)), row(3, city=city), row(4), row(5)])
-    table.load_initial()
+    table.load([*(row(number, city="m") for number in range(3)), row(3, city=city), row(4), row(5)])
     assert ids(readers(table).rows(f"city = '{city}'", ("id",))) == [3]
     assert ids(readers(table).rows(f"city {'>' if city > 'm' else '<'} 'm' AND n > 2", ("id",))) == (
         [3] if city > "m" else [3, 4]
@@ -260,8 +242,7 @@ def test_a_row_group_without_bounds_leaves_the_file_none(tmp_path: Path, city: s
 
 def test_a_row_group_of_nulls_needs_no_bounds(tmp_path: Path) -> None:
     table = Table(tmp_path, COLUMNS, ICEBERG, limits=EngineLimits(row_group_rows=2))
-    table.write_load([row(number, city="Kiel" if number > 1 else None) for number in range(4)])
-    table.load_initial()
+    table.load([row(number, city="Kiel" if number > 1 else None) for number in range(4)])
     (file,) = readers(table).table.inspect.files().to_pylist()
     metrics = file["readable_metrics"]["city"]
     assert (metrics["lower_bound"], metrics["upper_bound"], metrics["null_value_count"]) == ("Kiel", "Kiel", 2)

@@ -5,7 +5,6 @@ The model is a dictionary of the rows for each change. After every step, each sn
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from contextlib import suppress
@@ -18,7 +17,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.table_files import check_files
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import apply_undo, plan_reapply
@@ -152,10 +150,8 @@ class Model:
         elif kind == "roll back":
             with suppress(ConfigurationError, PastRetentionError):
                 to = max(argument, 0)
-                table.roll_back(to)
+                table.roll_back(to, for_good=True)
                 self.settle(self.after[to], to)
-                for undone in table.raw_path("").glob("2024*.parquet"):  # otherwise the next change applies them again
-                    undone.unlink()
         elif kind == "reapply":
             with suppress(ConfigurationError, PastRetentionError):
                 plan = plan_reapply(log)
@@ -172,11 +168,8 @@ class Model:
         elif kind == "keep history":
             table.item["History"] = str(argument).lower()
         elif kind == "clean up":
-            now = table.next_time() + self.later
+            table.clean_up(timedelta(hours=argument), self.later)
             self.later += timedelta(hours=2)
-            for path in table.lake.rglob("*"):
-                os.utime(path, ((now - timedelta(hours=3)).timestamp(),) * 2)
-            clean_up(log, plan_clean_up(log, timedelta(hours=argument), now))
         elif kind == "erase" and exists:
             rows = self.rows
             present = sorted(rows)  # rarely a key without rows

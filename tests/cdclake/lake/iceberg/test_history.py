@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 
-from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.table_files import check_files, compare, repair
 from cdclake.errors import LakeFilesError
 from cdclake.lake.read.as_of import TableLocation
 from cdclake.lake.read.key_history import find_versions
+from tests.cdclake.lake.iceberg.namesake import COLUMNS, row
 from tests.cdclake.lake.iceberg.readers import IcebergReaders
 from tests.cdclake.lake.over_time import TABLE, TableOverTime
 from tests.cdclake.lake.scd2.versions import version_files, version_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-COLUMNS = pa.schema([("id", pa.int64()), ("city", pa.string())])
-
-
-def row(number: int, city: str = "Kiel") -> dict[str, Any]:
-    return {"id": number, "city": city}
 
 
 @pytest.fixture
@@ -104,7 +95,7 @@ def test_a_switch_to_the_folder_and_back(table: TableOverTime) -> None:
     table.apply(("I", row(5)))
     assert seen(table) == [*CHANGED, (4, "Kiel", "insert", 1), (5, "Kiel", "insert", 1)]
     assert len(version_rows(table)) == 6
-    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [table.log.head()]
+    assert readers(table).offered == [table.log.head()]
     check_files(table.log, table.log.snapshot(table.log.head()))
 
 
@@ -139,12 +130,9 @@ def test_a_clean_up_deletes_what_no_retained_change_needs(table: TableOverTime) 
     folder = table.lake / table.layout.history.iceberg_prefix
     before = {path for path in folder.rglob("*") if path.is_file()}
     for later in (timedelta(), timedelta(hours=2)):
-        now = table.next_time() + later
-        for path in table.lake.rglob("*"):
-            os.utime(path, ((now - timedelta(hours=3)).timestamp(),) * 2)
-        clean_up(table.log, plan_clean_up(table.log, timedelta(hours=2) + later, now))
+        table.clean_up(timedelta(hours=2) + later, later)
     assert len(before - {path for path in folder.rglob("*") if path.is_file()}) > 5
-    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [4, 5]
+    assert readers(table).offered == [4, 5]
     assert [len(seen(table, change)) for change in (4, 5)] == [6, 7]
     table.roll_back(4)
     assert len(seen(table)) == 6

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.table_files import check_files
-from cdclake.commit.undo import apply_undo, plan_reapply, plan_rollback
+from cdclake.commit.undo import plan_reapply, plan_rollback
 from cdclake.errors import ConfigurationError
 from tests.cdclake.lake.iceberg.namesake import COLUMNS, row
 from tests.cdclake.lake.iceberg.readers import IcebergReaders
@@ -53,7 +51,7 @@ def seen(table: ErasableTable, change: int | None = None) -> tuple[list[int], in
 
 
 def offered(table: ErasableTable) -> list[list[int]]:
-    return [[one.snapshot_id for one in each.table.metadata.snapshots] for each in readers(table)]
+    return [each.offered for each in readers(table)]
 
 
 def test_the_next_change_lists_the_files_where_they_are(table: ErasableTable) -> None:
@@ -78,7 +76,7 @@ def test_what_would_show_files_of_the_old_place_is_refused(table: ErasableTable)
             plan_rollback(table.log, to)
     table.roll_back(3)
     assert seen(table) == ([1, 3, 4], 6)
-    apply_undo(table.log, plan_reapply(table.log), "again", table.runs, table.next_time)
+    table.reapply()
     assert seen(table) == ([1, 3, 4, 5], 7)
 
 
@@ -108,10 +106,7 @@ def test_a_clean_up_leaves_what_the_retained_changes_need(table: ErasableTable, 
     for number in range(5, 5 + changes):
         table.apply(("I", row(number)))
     for hours in (0, 2):
-        now = table.next_time() + timedelta(hours=hours)
-        for path in table.lake.rglob("*"):
-            os.utime(path, ((now - timedelta(hours=3)).timestamp(),) * 2)
-        clean_up(table.log, plan_clean_up(table.log, timedelta(0), now))
+        table.clean_up(timedelta(), timedelta(hours=hours))
     table.apply(("I", row(9)))
     assert seen(table) == ([1, 2, 3, 4, *range(5, 5 + changes), 9], 6 + changes)
     check_files(table.log, table.log.snapshot(table.log.head()))

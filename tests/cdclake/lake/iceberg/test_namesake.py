@@ -11,7 +11,7 @@ import pytest
 from cdclake.commit import undo
 from cdclake.commit.clean_up import clean_up, has_leftovers, plan_clean_up
 from cdclake.commit.table_files import check_files, compare
-from cdclake.commit.undo import apply_undo, plan_reapply, plan_rollback
+from cdclake.commit.undo import plan_reapply, plan_rollback
 from cdclake.errors import ConfigurationError
 from tests.cdclake.lake.iceberg.namesake import COLUMNS, READERS, Namesake, row, with_undone_history
 from tests.cdclake.lake.iceberg.readers import IcebergReaders
@@ -60,7 +60,7 @@ def test_two_tables_in_one_place_get_out_of_it(tmp_path: Path, readers: str, mon
     other.load([row(1), row(2)])
     with monkeypatch.context() as patched:
         patched.setattr(undo, "require_place_of_history", lambda *_: None)
-        apply_undo(table.log, plan_reapply(table.log), "again", table.runs, table.next_time)
+        table.reapply()
     with pytest.raises(ConfigurationError, match=r"history of shop\.orders.*cdclake rollback shop\.orders --to"):
         other.apply(("D", row(1)))
     with pytest.raises(ConfigurationError, match=r"cdclake rollback shop\.orders --to"):

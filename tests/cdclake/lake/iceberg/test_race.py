@@ -16,10 +16,8 @@ from cdclake.adapters.catalog import GlueCatalog
 from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.takeover import take_over
-from cdclake.control.catalog.sync import sync_tables
 from cdclake.errors import CommitConflictError, LeaseLostError
 from cdclake.lake.operations.load import load_incremental
-from cdclake.model.table.state import TableState
 from tests.cdclake.lake.iceberg.readers import IcebergReaders
 from tests.cdclake.lake.over_time import START, TableOverTime, versioned_bucket
 from tests.dying_store import PausingStore
@@ -118,9 +116,7 @@ def test_of_16_runs_that_commit_one_number_readers_see_exactly_one(on_folder: Ta
 
 
 def sync(table: TableOverTime, change: int) -> None:
-    catalog = GlueCatalog(aws_clients.client("glue"), DATABASE)
-    state = TableState({**TableState.new("raw", "shop/", "orders/").item, **table.item})
-    sync_tables(catalog, state, table.layout, table.log.snapshot(change), lambda: None)
+    table.show_in(GlueCatalog(aws_clients.client("glue"), DATABASE), change)
 
 
 def metadata_in_catalog() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime, timedelta, timezone
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
@@ -17,7 +16,6 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import check_files, compare
 from cdclake.commit.takeover import take_over
-from cdclake.commit.undo import apply_undo, plan_reapply
 from cdclake.errors import LakeFilesError, PastRetentionError
 from cdclake.lake.limits import EngineLimits
 from tests.cdclake.lake.iceberg.readers import IcebergReaders
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore
 
 pytestmark = pytest.mark.slow
+HOUR = timedelta(hours=1)
 COLUMNS = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int32())])
 
 
@@ -66,7 +65,7 @@ def test_rollback_and_reapply_are_snapshots(table: TableOverTime) -> None:
     assert seen(table) == {1: 7, 3: 0}
     table.roll_back(1)
     assert (readers(table).version, seen(table), seen(table, 2)) == (3, {1: 0, 2: 0, 3: 0}, {1: 7, 3: 0})
-    apply_undo(table.log, plan_reapply(table.log), "again", table.runs, table.next_time)
+    table.reapply()
     assert (readers(table).version, seen(table), seen(table, 3)) == (4, {1: 7, 3: 0}, {1: 0, 2: 0, 3: 0})
     table.apply(("U", row(3, 8)))
     assert (seen(table), seen(table, 1)) == ({1: 7, 3: 8}, {1: 0, 2: 0, 3: 0})
@@ -81,7 +80,7 @@ def test_rolled_back_to_nothing_the_table_is_withdrawn(table: TableOverTime) -> 
     table.roll_back(0)
     with pytest.raises(FileNotFoundError):
         _ = readers(table).version
-    apply_undo(table.log, plan_reapply(table.log), "again", table.runs, table.next_time)
+    table.reapply()
     assert seen(table) == {1: 0, 2: 0, 3: 0}
 
 
@@ -111,15 +110,13 @@ def test_both_readers_see_the_newest_change_of_the_same_files(table: TableOverTi
         table.apply(("U", row(1, 7)))
         expected = {1: 7, 2: 0, 3: 0}
         assert (seen(table), folder_rows(table)) == (expected, expected)
-        assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [table.log.head()]
+        assert readers(table).offered == [table.log.head()]
         uuid = readers(table).table.metadata.table_uuid
         before = table.log.head()
         table.apply(("D", row(2)))
         assert (seen(table), folder_rows(table)) == ({1: 7, 3: 0},) * 2
         assert readers(table).table.metadata.table_uuid == uuid
-        table.roll_back(before)
-        for undone in table.raw_path("").glob("2024*.parquet"):  # otherwise the next change applies them again
-            undone.unlink()
+        table.roll_back(before, for_good=True)
         assert (seen(table), folder_rows(table)) == (expected, expected)
         check_files(table.log, table.log.snapshot(table.log.head()))
 
@@ -139,17 +136,17 @@ def test_a_clean_up_deletes_only_what_no_reader_needs(table: TableOverTime) -> N
     for n in range(1, 5):
         table.apply(("U", row(1, n)))
     old = readers(table).table  # a reader that opened the table before
-    expire(table)
-    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [4, 5]
+    table.clean_up(HOUR, -HOUR)
+    assert readers(table).offered == [4, 5]
     assert old.scan(snapshot_id=2).to_arrow().num_rows == 3
     table.apply(("U", row(1, 9)))
-    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [4, 5, 6]
-    expire(table)
+    assert readers(table).offered == [4, 5, 6]
+    table.clean_up(HOUR, -HOUR)
     with pytest.raises(FileNotFoundError):
         old.scan(snapshot_id=2).to_arrow()
     assert (seen(table), seen(table, 6)) == ({1: 9, 2: 0, 3: 0},) * 2
     for later in (24, 48):
-        expire(table, timedelta(hours=later))
+        table.clean_up(HOUR, timedelta(hours=later))
     assert len(list(readers(table).folder.rglob("*.parquet"))) == len(table.log.snapshot(6).files)
     assert len(list(readers(table).folder.rglob("*.metadata.json"))) == 1
     check_files(table.log, table.log.snapshot(6))
@@ -160,13 +157,13 @@ def test_snapshots_that_are_offered_again_get_their_grace_again(table: TableOver
         table.apply(("U", row(1, n)))
     metadata = table.lake / table.layout.iceberg_metadata_key(4)
     offered = metadata.read_bytes()
-    expire(table)
+    table.clean_up(HOUR, -HOUR)
     metadata.write_bytes(offered)  # by a run that was paused past its lease
     opened = readers(table).table
-    expire(table)
-    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [3, 4]
+    table.clean_up(HOUR, -HOUR)
+    assert readers(table).offered == [3, 4]
     assert opened.scan(snapshot_id=1).to_arrow().num_rows == 3
-    expire(table)
+    table.clean_up(HOUR, -HOUR)
     with pytest.raises(FileNotFoundError):
         opened.scan(snapshot_id=1).to_arrow()
     assert seen(table) == {1: 3, 2: 0, 3: 0}
@@ -198,20 +195,12 @@ def test_the_clean_up_after_one_that_died_leaves_what_readers_may_have_opened(
             clean_up(table.log, plan_clean_up(table.log, retention + later, now + later))
             if hours < 2 and opened.snapshot_by_id(1):
                 assert opened.scan(snapshot_id=1).to_arrow().num_rows == 2
-            assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [3, 4]
+            assert readers(table).offered == [3, 4]
         assert table.log.first_retained() == 3
         assert len(list(readers(table).folder.rglob("*.parquet"))) == 2
         if not dies:
             break
     assert offers == ({False} if carried_out else {True, False}), "the first call takes the snapshots out"
-
-
-def expire(table: TableOverTime, later: timedelta = timedelta()) -> None:
-    """Clean up with a retention time of an hour, some time after the newest change; all files are older."""
-    now = table.next_time() - timedelta(hours=1) + later
-    for path in table.lake.rglob("*"):
-        os.utime(path, ((now - timedelta(hours=2)).timestamp(),) * 2)
-    clean_up(table.log, plan_clean_up(table.log, timedelta(hours=1), now))
 
 
 def test_a_vanished_file_is_found_and_repaired_only_if_retained(table: TableOverTime) -> None:
@@ -287,16 +276,16 @@ def test_lost_metadata_is_made_again_for_the_newest_change(
         path.unlink()
     table.apply(("U", row(1, 7)))
     assert seen(table) == {1: 7, 2: 0, 3: 0}
-    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [2]
+    assert readers(table).offered == [2]
     assert "readers cannot go back" in caplog.text
 
 
 def test_after_a_clean_up_another_is_due_until_only_the_newest_change_is_left(table: TableOverTime) -> None:
     table.apply(("U", row(1, 7)))
-    expire(table, timedelta(hours=24))
+    table.clean_up(HOUR, timedelta(hours=24))
     assert table.log.first_retained() == 2
     assert retired_since(table.log, 2) is not None
-    expire(table, timedelta(hours=48))
+    table.clean_up(HOUR, timedelta(hours=48))
     assert retired_since(table.log, 2) is None
 
 
@@ -313,11 +302,11 @@ def test_a_rollback_needs_the_manifests_of_the_earlier_change(table: TableOverTi
 def test_after_a_rollback_over_a_wider_type_no_snapshot_has_it(table: TableOverTime) -> None:
     wider = COLUMNS.set(2, pa.field("n", pa.int64()))
     table.apply(("U", row(1, 7)), schema=wider)
-    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [1, 2]
+    assert readers(table).offered == [1, 2]
     undone = readers(table).table.metadata.last_updated_ms
     assert {one["id"]: one["n"] for one in readers(table).at(undone) or ()} == {1: 7, 2: 0, 3: 0}
     table.roll_back(1)
-    assert [one.snapshot_id for one in readers(table).table.metadata.snapshots] == [3]
+    assert readers(table).offered == [3]
     assert readers(table).at(undone) is None, "change 1 was the table before that time, not at it"
     assert readers(table).rows("n = 0", ("id",), change=3) == [{"id": 1}, {"id": 2}, {"id": 3}]
 
@@ -356,9 +345,7 @@ def test_rows_of_before_a_column_are_null_in_it(table: TableOverTime, kind: str)
     assert sorted(one["id"] for one in found) == [1, 2, 3]
     table.apply(("U", row(9, 1) | {"note": "y"}), schema=NOTED)
     assert without_note(table) == [1, 2, 3]
-    table.roll_back(added - 1)
-    for undone in table.raw_path("").glob("2024*.parquet"):  # otherwise the next change applies them again
-        undone.unlink()
+    table.roll_back(added - 1, for_good=True)
     table.apply(("I", row(8)))
     table.apply(("I", row(10) | {"note": "z"}), schema=NOTED)
     assert without_note(table) == [1, 2, 3, 8]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ import pytest
 
 from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.table_files import compare, repair
-from cdclake.commit.undo import apply_undo, plan_reapply
 from cdclake.errors import ConfigurationError, LakeFilesError
 from cdclake.lake.scd2.closed_files import MAX_SMALL_FILES
 from cdclake.lake.scd2.versions import times_of
@@ -161,7 +159,7 @@ def test_rollback_and_reapply_restore_the_same_files(tmp_path: Path) -> None:
     table.roll_back(1)
     assert version_files(table) == seen[0]
     for files in seen[1:]:
-        apply_undo(table.log, plan_reapply(table.log), "by hand", table.runs, table.next_time)
+        table.reapply()
         assert version_files(table) == files
         check_newest_are_the_table(table, KEY)
     table.roll_back(0)
@@ -427,13 +425,6 @@ def test_a_table_in_the_folder_of_a_history_is_refused(table: Table, monkeypatch
         change(table, FEBRUARY, ("I", row(2, "b")))
     with pytest.raises(ConfigurationError, match="history"):  # what repair and adopt call
         compare(table.log, ())
-
-
-def test_versions_are_in_folders_by_month(table: Table) -> None:
-    table.load([row(number, "a") for number in range(3)], JANUARY)
-    change(table, MARCH, ("U", row(1, "b")))
-    folders = {re.sub(r"/[^/]+$", "", name) for name in version_files(table)}
-    assert folders == {"year=2024/month=01", "year=2024/month=03"}
 
 
 @pytest.mark.spark
