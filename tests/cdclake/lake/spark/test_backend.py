@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from cdclake.errors import BadRowError, UnreadableFileError
+from cdclake.errors import BadRowError
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.spark.backend import run_on
 from cdclake.lake.spark.in_process import InProcessBackend
@@ -68,15 +68,6 @@ def test_full_load_and_changes_on_spark_equal_the_oracle(
     assert by_key(table.rows(), ("id", "line")) == expected
 
 
-def test_a_second_run_with_the_same_arguments_does_nothing(tmp_path: Path, spark_backend: SparkBackend) -> None:
-    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark_backend)
-    row = {"id": 1, "line": "a", "day": date(2024, 3, 1), "n": 1}
-    assert table.load([row])["change"] == 1
-    assert table.load_initial()["change"] is None
-    assert table.apply_file("20240305-101500000.parquet", [("I", {**row, "id": 2})])["change"] == 2
-    assert table.load_incremental()["change"] is None
-
-
 def test_a_bad_row_in_a_task_ends_the_job_with_its_error(tmp_path: Path, spark_backend: SparkBackend) -> None:
     table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark_backend)
     row = {"id": 1, "line": "a", "day": date(2024, 3, 1), "n": 1}
@@ -84,16 +75,6 @@ def test_a_bad_row_in_a_task_ends_the_job_with_its_error(tmp_path: Path, spark_b
         table.apply_file("20240305-101500000.parquet", [("I", row), ("Z", row)])
     assert caught.value.details == {"file": "20240305-101500000.parquet", "row": 2}
     assert table.files() == []
-
-
-def test_a_damaged_page_in_a_task_ends_the_job_with_its_error(tmp_path: Path, spark_backend: SparkBackend) -> None:
-    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id"}, spark_backend)
-    table.write_load([{"id": i, "line": f"line {i}" * 9, "day": None, "n": i} for i in range(3000)])
-    path = next(table.raw.rglob("LOAD*"))
-    whole = path.read_bytes()
-    path.write_bytes(whole[:100] + bytes(5000) + whole[5100:])
-    with pytest.raises(UnreadableFileError, match="LOAD00000001"):
-        table.load_initial()
 
 
 def squares(numbers: Iterator[int], computed: Path) -> Iterator[int]:
