@@ -38,6 +38,10 @@ def table_of(root: Path, kind: str) -> ErasableTable:
         ("bigint", "5", b"I,5e0,hidden"),
         ("bigint", "5", b"I,5.0,hidden"),
         ("decimal(10,2)", "1234567", b"I,1'234'567,hidden"),
+        ("decimal(10,2)", "7", b"I,7.00,Ulm,too,many,hidden"),
+        ("timestamp", "2024-03-05T10:00:00Z", b"I,2024-03-05 10:00:00.000000,Ulm,hidden,fields"),
+        ("boolean", "true", b"I,1,Ulm,hidden,fields"),
+        ("string", "Ann Lee", b"I,Ann Lee,Ulm,hidden,fields"),
     ],
 )
 def test_a_bad_row_is_erased_in_other_spellings_of_its_key(tmp_path: Path, kind: str, key: str, line: bytes) -> None:
@@ -48,6 +52,7 @@ def test_a_bad_row_is_erased_in_other_spellings_of_its_key(tmp_path: Path, kind:
     assert done.touched.bad_rows == 1
     assert objects_containing(table, "hidden") == {}
     assert objects_containing(table, "stays")
+    assert len(objects_containing(table, "other")) == 1
 
 
 @pytest.mark.parametrize("line", ["I,#1042b,hidden", "I,hidden", "I,NULL,hidden", "I,a,b,hidden"])

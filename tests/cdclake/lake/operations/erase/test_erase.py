@@ -19,7 +19,6 @@ from cdclake.commit.undo import plan_reapply, plan_rollback
 from cdclake.errors import CdclakeError, ConfigurationError, LakeFilesError
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.erase.erase import erase, preview
-from cdclake.lake.storage.types import from_arrow
 from cdclake.model.change.record import ChangeKind
 from tests.cdclake.lake.operations.erase.erasable_table import (
     COLUMNS,
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore
 
 KEY = str(SECRET_ID)
+Filled = tuple[ErasableTable, dict[int, list[dict[str, Any]]]]
 
 
 @pytest.fixture(params=["folder", pytest.param("versioned bucket", marks=[pytest.mark.aws, pytest.mark.long])])
@@ -61,6 +61,22 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ErasableTable:
     disable_compression(monkeypatch)
     return ErasableTable(tmp_path, COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    """A filled table, which tests copy, and its rows as of each change."""
+    with pytest.MonkeyPatch.context() as patch:
+        disable_compression(patch)
+        table = ErasableTable(tmp_path_factory.mktemp("filled"), COLUMNS)
+        return table, fill_with_changes(table)
+
+
+@pytest.fixture
+def full(filled: Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ErasableTable:
+    """A copy of the filled table."""
+    disable_compression(monkeypatch)
+    return copied(filled[0], tmp_path)
 
 
 @pytest.mark.slow
@@ -107,54 +123,51 @@ def check_clean_up(table: ErasableTable) -> None:
 
 
 @pytest.mark.slow
-def test_the_history_loses_only_the_versions_of_erased_rows(in_folder: ErasableTable) -> None:
-    fill_with_changes(in_folder)
-    before = version_rows(in_folder)
+def test_the_history_loses_only_the_versions_of_erased_rows(full: ErasableTable) -> None:
+    before = version_rows(full)
     assert any(version["id"] == SECRET_ID for version in before)
-    in_folder.erase(KEY)
+    full.erase(KEY)
 
     def other_versions(rows: list[dict[str, object]]) -> list[str]:
         return sorted(str(version) for version in rows if version["id"] != SECRET_ID)
 
-    after = version_rows(in_folder)
+    after = version_rows(full)
     assert len(other_versions(after)) == len(after)
     assert other_versions(after) == other_versions(before)
 
 
 @pytest.mark.slow
-def test_the_preview_equals_the_report_which_contains_no_values(in_folder: ErasableTable) -> None:
-    states = fill_with_changes(in_folder)
-    result = preview(in_folder.erasure(KEY))
+def test_the_preview_equals_the_report_which_contains_no_values(full: ErasableTable, filled: Filled) -> None:
+    _, states = filled
+    result = preview(full.erasure(KEY))
     found, out_of_reach = result.touched, result.out_of_reach
     assert (found.rows, found.files, found.bad_rows, found.bad_rows_files) == (1, 1, 1, 1)
     assert found.versions == 7  # load, update, delete, insert, by hand, delete, insert
     assert found.tombstones >= 1
     assert found.retired_rows >= found.retired_files >= 4
-    assert in_folder.rows_as_of(max(states)) == states[max(states)]
+    assert full.rows_as_of(max(states)) == states[max(states)]
     assert any("DMS may send them again" in sentence for sentence in out_of_reach)
     assert any("--raw" in sentence for sentence in out_of_reach)
-    done = in_folder.erase(KEY)
+    done = full.erase(KEY)
     assert done.touched == found
-    note = json.loads((in_folder.lake / in_folder.layout.erasure_key(done.change or 0)).read_text())
+    note = json.loads((full.lake / full.layout.erasure_key(done.change or 0)).read_text())
     assert (note["keys"], note["key_columns"], note["reason"]) == (1, ["id"], "request 17")
     assert note["touched"]["rows"] == 1
-    assert preview(in_folder.erasure(KEY)).touched.anything is False
-    assert in_folder.erase(KEY).change is None
+    assert preview(full.erasure(KEY)).touched.anything is False
+    assert full.erase(KEY).change is None
 
 
 @pytest.mark.slow
 @pytest.mark.sampled(test=1)
 @pytest.mark.parametrize("first_call", range(1, 6))
 def test_the_next_erasure_completes_one_that_crashed_at_any_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_call: int
+    filled: Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_call: int
 ) -> None:
     disable_compression(monkeypatch)
-    folders = (tmp_path / f"{number}" for number in count())
-    original = ErasableTable(next(folders), COLUMNS)
-    states = fill_with_changes(original)
+    original, states = filled
     deaths = (Death(call, carried_out=call % 2 == 0) for call in count(first_call, 5))
     for death in deaths:
-        table = copied(original, next(folders))
+        table = copied(original, tmp_path / f"{death.call}")
         table.death = death
         crashing = table.erasure(KEY)
         table.death = None
@@ -178,14 +191,12 @@ def test_the_next_erasure_completes_one_that_crashed_at_any_step(
 @pytest.mark.sampled(test=1)
 @pytest.mark.parametrize("first_call", [1, 4, 7])
 def test_an_erasure_that_pauses_past_its_lease_undoes_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_call: int
+    filled: Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_call: int
 ) -> None:
     disable_compression(monkeypatch)
-    folders = (tmp_path / f"{number}" for number in count())
-    original = ErasableTable(next(folders), COLUMNS)
-    states = fill_with_changes(original)
+    original, states = filled
     for call in count(first_call, 9):
-        table = copied(original, next(folders))
+        table = copied(original, tmp_path / f"{call}")
         paused = table.erasure(KEY)
         store = PausingStore(paused.log.store, call, lambda: table.erase(KEY, "1"))  # noqa: B023 - used at once
         with suppress(CdclakeError):
@@ -201,11 +212,10 @@ def test_an_erasure_that_pauses_past_its_lease_undoes_no_other(
 
 
 @pytest.mark.slow
-def test_an_erasure_cannot_be_undone(in_folder: ErasableTable) -> None:
-    fill_with_changes(in_folder)
-    in_folder.erase(KEY)
+def test_an_erasure_cannot_be_undone(full: ErasableTable) -> None:
+    full.erase(KEY)
     with pytest.raises(ConfigurationError, match=r"erased rows permanently.*--to"):
-        plan_rollback(in_folder.log)
+        plan_rollback(full.log)
 
 
 def test_a_deleted_row_is_erased_only_from_earlier_changes(in_folder: ErasableTable) -> None:
@@ -219,15 +229,14 @@ def test_a_deleted_row_is_erased_only_from_earlier_changes(in_folder: ErasableTa
 
 
 @pytest.mark.slow
-def test_missing_retired_files_do_not_stop_an_erasure(in_folder: ErasableTable) -> None:
-    fill_with_changes(in_folder)
-    retired = sorted((in_folder.lake / in_folder.layout.retired_folder).rglob("*.parquet"))
+def test_missing_retired_files_do_not_stop_an_erasure(full: ErasableTable) -> None:
+    retired = sorted((full.lake / full.layout.retired_folder).rglob("*.parquet"))
     for path in retired[::2]:
         path.unlink()
-    for path in (in_folder.lake / in_folder.layout.as_of_folder).rglob("*.parquet"):
+    for path in (full.lake / full.layout.as_of_folder).rglob("*.parquet"):
         path.unlink()
-    assert in_folder.erase(KEY).change
-    assert objects_containing(in_folder, SECRET_ID, SECRET_NAME) == {}
+    assert full.erase(KEY).change
+    assert objects_containing(full, SECRET_ID, SECRET_NAME) == {}
 
 
 def test_a_soft_deleted_row_is_erased_and_others_stay_soft_deleted(in_folder: ErasableTable) -> None:
@@ -244,11 +253,10 @@ def test_a_soft_deleted_row_is_erased_and_others_stay_soft_deleted(in_folder: Er
 
 
 @pytest.mark.slow
-def test_one_erasure_removes_the_rows_of_several_keys(in_folder: ErasableTable) -> None:
-    states = fill_with_changes(in_folder)
-    in_folder.erase(KEY, "1", '{"ID": 2}')
-    for change, rows in states.items():
-        assert in_folder.rows_as_of(change) == without(rows, SECRET_ID, 1, 2)
+def test_one_erasure_removes_the_rows_of_several_keys(full: ErasableTable, filled: Filled) -> None:
+    full.erase(KEY, "1", '{"ID": 2}')
+    for change, rows in filled[1].items():
+        assert full.rows_as_of(change) == without(rows, SECRET_ID, 1, 2)
 
 
 def test_a_key_may_include_a_partition_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,26 +311,6 @@ def test_a_binary_key_is_written_in_hexadecimal_digits(tmp_path: Path, monkeypat
     assert (done.touched.rows, done.touched.retired_rows, done.touched.bad_rows) == (1, 1, 1)
     assert objects_containing(table, SECRET_NAME) == {}
     assert [values["id"] for values in table.rows_as_of(done.change or 0)] == [b"FF007C"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "key", "line"),
-    [
-        (pa.decimal128(10, 2), "7", "I,7.00,Ulm,too,many,fields"),
-        (pa.timestamp("us", "UTC"), "2024-03-05T10:00:00Z", "I,2024-03-05 10:00:00.000000,Ulm,too,many,fields"),
-        (pa.bool_(), "true", "I,1,Ulm,too,many,fields"),
-        (pa.string(), "Ann Lee", "I,Ann Lee,Ulm,too,many,fields"),
-    ],
-)
-def test_a_bad_row_is_erased_in_any_notation_of_its_key(tmp_path: Path, kind: pa.DataType, key: str, line: str) -> None:
-    item = {"PrimaryKey": "id", "MaxQuarantinedRows": "5", "Schema": f"id {from_arrow(kind)}, city string"}
-    table = ErasableTable(tmp_path, pa.schema([("id", kind), ("city", pa.string())]), item)
-    rows = f"{line}\nI,{'2' if kind != pa.bool_() else 'false'},Ulm,stays,with,fields\nI,,Ulm\n"
-    table.apply_file("20240305-100000000.csv", rows.encode())
-    assert len(objects_containing(table, "too,many")) == 1
-    assert table.erase(key).touched.bad_rows == 1
-    assert objects_containing(table, "too,many") == {}
-    assert len(objects_containing(table, "stays,with")) == 1
 
 
 def test_a_reason_that_names_the_key_is_refused(in_folder: ErasableTable) -> None:
