@@ -15,11 +15,12 @@ from cdclake.lake.merge.resolve import Counts, ResolvedBatch
 from cdclake.lake.merge.tasks.resolution import InsertCounting, to_resolution
 from cdclake.lake.storage.keys import LEADING_KEY
 from cdclake.lake.storage.partitions import by_partition
+from tests.cdclake.lake.merge.test_large_in_memory import peak_bytes
 from tests.cdclake.lake.table import RAW_PREFIX, Table
 from tests.cdclake.lake.wide_rows import taken_in_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 KEYS = [f"key{i}" for i in range(10)]
 COLUMNS = pa.schema([*((name, pa.string()) for name in KEYS), ("doc", pa.string())])
@@ -45,15 +46,9 @@ SETTINGS: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.fixture
-def taken_in_small_pieces() -> Iterator[None]:
-    with taken_in_pieces(500):
-        yield
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.usefixtures("taken_in_small_pieces")
+@taken_in_pieces(500)
 def test_a_table_is_the_same_if_its_rows_exceed_every_limit(tmp_path: Path, settings: str) -> None:
     limits = EngineLimits(
         batch_bytes=500,
@@ -109,14 +104,8 @@ def write_long_rows(path: Path, count: int, step: int, salt: str, op: str = "") 
             file.write_table(long_rows(numbers[start : start + 5], salt, op))
 
 
-def peak_bytes() -> int:
-    """Largest resident size of this process since `reset_peak`."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) << 10
-
-
 def reset_peak() -> int:
-    """Forget the peak so far (see proc(5)); returns the resident size now."""
+    """Let `peak_bytes` forget the peak so far (see proc(5)); returns the resident size now."""
     Path("/proc/self/clear_refs").write_text("5")
     return peak_bytes()
 

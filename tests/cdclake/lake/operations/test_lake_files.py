@@ -115,13 +115,6 @@ def test_a_rollback_and_a_reload_of_a_large_table_compare_all_files(table: Table
     assert table.log.head() == 2
 
 
-def test_a_foreign_file_stops_a_reload_too(table: Table) -> None:
-    name = add_foreign_file(table)
-    with pytest.raises(LakeFilesError, match=name):
-        reload(table)
-    assert table.log.head() == 2
-
-
 @pytest.mark.parametrize("damage", [delete_file, overwrite_file])
 def test_a_reload_works_without_the_files_that_it_replaces(table: Table, damage: Callable[[Table], str]) -> None:
     damage(table)

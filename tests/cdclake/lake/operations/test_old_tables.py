@@ -63,10 +63,10 @@ class CountingStore:
         return call
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Table:
+def young_table(root: Path) -> Table:
     """A table of a few files that has had a change."""
-    table = Table(tmp_path, COLUMNS, {"PrimaryKey": "id", "TargetFileBytes": "2000"})
+    limits = EngineLimits(checked_files=FILES // 6)
+    table = Table(root, COLUMNS, {"PrimaryKey": "id", "TargetFileBytes": "2000"}, limits=limits)
     table.load([{"id": key, "text": f"text {key * 7919 % 1009}"} for key in range(1000)])
     table.apply_file(FIRST, changes(0))
     return table
@@ -141,13 +141,10 @@ def add_files(table: Table) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("grow_old", [add_tombstones, add_records, add_files])
 def test_a_change_of_an_old_table_takes_at_most_twice_the_requests(
-    table: Table, monkeypatch: pytest.MonkeyPatch, grow_old: Callable[[Table], None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grow_old: Callable[[Table], None]
 ) -> None:
-    table.limits = EngineLimits(checked_files=FILES // 6)
-    young = Table(table.root / "young", COLUMNS, table.item, limits=table.limits)
-    young.load([{"id": key, "text": f"text {key * 7919 % 1009}"} for key in range(1000)])
-    young.apply_file(FIRST, changes(0))
-    few = requests_of_a_change(young, monkeypatch)
+    few = requests_of_a_change(young_table(tmp_path / "young"), monkeypatch)
+    table = young_table(tmp_path / "old")
     grow_old(table)
     many = requests_of_a_change(table, monkeypatch)
     assert few.total() > 10

@@ -57,17 +57,9 @@ def test_a_bad_text_looks_like_one_kind(text: str, kind: TextKind) -> None:
 @pytest.mark.parametrize(
     ("texts", "said", "remedy"),
     [
-        (
-            ["NA"] * 5,
-            "5 of them have the same value, which looks like a text for null",
-            f"set CsvNullValue to it: {DOCTOR}",
-        ),
+        (["NA"] * 5, SAME_NULL, f"set CsvNullValue to it: {DOCTOR}"),
         (["NA", "N/A", "one"], "most values look like a text for null", "set CsvNullValue"),
-        (
-            [f"{i}.2.2024" for i in range(5)],
-            "most values look like a time",
-            f"declare it as string in Schema: {DOCTOR}",
-        ),
+        ([f"{i}.2.2024" for i in range(5)], "most values look like a time", AS_TEXT),
         ([str(10**i) for i in range(20, 25)], "that the type cannot hold", "Declare a wider type of n in Schema"),
         (["1,5", "2,5"], "like a number in another format", "Convert n at the source"),
         (["a secret"] * 3, "3 of them have the same value", "Correct the file, or the type of n in Schema"),
