@@ -95,28 +95,27 @@ def whole(path: Path, folder: Path, size_bytes: int | None = None) -> Slice:
     return Slice(file, file.size_bytes)
 
 
-def keys(bucket: Bucket, parts: list[Slice]) -> list[int]:
-    batches = read_all(bucket.file_system(), parts, SHAPE, SETTINGS, TABLE)
+def keys(fs: FileSystem, parts: list[Slice]) -> list[int]:
+    batches = read_all(fs, parts, SHAPE, SETTINGS, TABLE)
     return [key for batch in batches for key in batch.rows["id"].to_pylist()]
 
 
 def test_small_files_are_read_concurrently_and_returned_in_order(tmp_path: Path) -> None:
     bucket = Bucket()
-    assert keys(bucket, slices(tmp_path)) == list(range(FILES))
+    assert keys(bucket.file_system(), slices(tmp_path)) == list(range(FILES))
     assert DEFAULT_LIMITS.reads_ahead / 2 < bucket.max_concurrent <= DEFAULT_LIMITS.reads_ahead
 
 
-@pytest.mark.slow
 def test_large_files_are_read_one_at_a_time(tmp_path: Path) -> None:
     bucket = Bucket()
-    assert keys(bucket, slices(tmp_path, SMALL_FILE_BYTES + 1)) == list(range(FILES))
+    assert keys(bucket.file_system(), slices(tmp_path, SMALL_FILE_BYTES + 1)[:5]) == list(range(5))
     assert bucket.max_concurrent == 1
 
 
 def test_a_large_file_between_small_ones_keeps_its_place(tmp_path: Path) -> None:
     parts = slices(tmp_path)
     parts[7] = Slice(replace(parts[7].file, size_bytes=SMALL_FILE_BYTES + 1), SMALL_FILE_BYTES + 1)
-    assert keys(Bucket(), parts) == list(range(FILES))
+    assert keys(LocalFileSystem(), parts) == list(range(FILES))
 
 
 def test_rows_before_a_damaged_file_are_read_before_the_error(tmp_path: Path) -> None:

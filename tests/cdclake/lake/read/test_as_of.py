@@ -38,18 +38,28 @@ def ids(table: TableOverTime, change: int | None = None) -> list[int]:
     return sorted(number for file in kept for rows in files.row_groups(file) for number in rows["id"].to_pylist())
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> TableOverTime:
+def changed(root: Path) -> TableOverTime:
     """Rows 1 and 2 after change 1; 1, 2 and 3 after change 2; 1 and 3 after change 3."""
-    table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id"})
+    table = TableOverTime(root, COLUMNS, {"PrimaryKey": "id"})
     table.load([{"id": 1, "n": 1}, {"id": 2, "n": 2}])
     table.apply(("I", {"id": 3, "n": 3}))
     table.apply(("D", {"id": 2, "n": 2}))
     return table
 
 
-def test_every_change_is_read(table: TableOverTime) -> None:
-    assert [ids(table, change) for change in (1, 2, 3, None)] == [[1, 2], [1, 2, 3], [1, 3], [1, 3]]
+@pytest.fixture
+def table(tmp_path: Path) -> TableOverTime:
+    return changed(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> TableOverTime:
+    """The same table for all tests that leave it as it is."""
+    return changed(tmp_path_factory.mktemp("shared"))
+
+
+def test_every_change_is_read(shared: TableOverTime) -> None:
+    assert [ids(shared, change) for change in (1, 2, 3, None)] == [[1, 2], [1, 2, 3], [1, 3], [1, 3]]
 
 
 def test_a_rollback_is_read_like_any_change(table: TableOverTime) -> None:
@@ -57,44 +67,44 @@ def test_a_rollback_is_read_like_any_change(table: TableOverTime) -> None:
     assert [ids(table, change) for change in (1, 2, 3, 4, None)] == [[1, 2], [1, 2, 3], [1, 3], [1, 2, 3], [1, 2, 3]]
 
 
-def test_a_time_selects_the_newest_change_committed_by_then(table: TableOverTime) -> None:
+def test_a_time_selects_the_newest_change_committed_by_then(shared: TableOverTime) -> None:
     second = START + timedelta(hours=2)
     moments = (second - timedelta(seconds=1), second, second + timedelta(minutes=59), second + timedelta(days=900))
-    assert [find_change(table.log, at=moment) for moment in moments] == [1, 2, 2, 3]
+    assert [find_change(shared.log, at=moment) for moment in moments] == [1, 2, 2, 3]
 
 
 @pytest.mark.parametrize(
     "text", ["2024-03-05T12:30:00Z", "2024-03-05 12:30", "2024-03-05T14:30:00+02:00", "2024-03-05T07:30-05:00"]
 )
-def test_a_time_without_a_zone_is_utc_and_others_are_converted(table: TableOverTime, text: str) -> None:
-    assert find_change(table.log, at=text) == 2
-    assert find_change(table.log, at=datetime.fromisoformat(text)) == 2
+def test_a_time_without_a_zone_is_utc_and_others_are_converted(shared: TableOverTime, text: str) -> None:
+    assert find_change(shared.log, at=text) == 2
+    assert find_change(shared.log, at=datetime.fromisoformat(text)) == 2
 
 
-def test_a_time_before_the_first_change_is_refused_with_its_time(table: TableOverTime) -> None:
+def test_a_time_before_the_first_change_is_refused_with_its_time(shared: TableOverTime) -> None:
     with pytest.raises(ConfigurationError, match=r"had no changes yet at .* UTC\. Use 2024-03-05 11:00:00 UTC"):
-        find_change(table.log, at=START)
+        find_change(shared.log, at=START)
 
 
 @pytest.mark.parametrize("change", [0, -1, 4])
-def test_an_unknown_change_is_refused_with_the_valid_range(table: TableOverTime, change: int) -> None:
+def test_an_unknown_change_is_refused_with_the_valid_range(shared: TableOverTime, change: int) -> None:
     with pytest.raises(ConfigurationError, match=f"no change {change}. Use a number from 1 to 3"):
-        find_change(table.log, change)
+        find_change(shared.log, change)
 
 
-def test_an_invalid_time_is_refused(table: TableOverTime) -> None:
+def test_an_invalid_time_is_refused(shared: TableOverTime) -> None:
     with pytest.raises(ConfigurationError, match="'yesterday' is not a time"):
-        find_change(table.log, at="yesterday")
+        find_change(shared.log, at="yesterday")
 
 
-def test_a_change_and_a_time_together_are_refused(table: TableOverTime) -> None:
+def test_a_change_and_a_time_together_are_refused(shared: TableOverTime) -> None:
     with pytest.raises(ConfigurationError, match="A change and a time were given"):
-        find_change(table.log, 1, START)
+        find_change(shared.log, 1, START)
 
 
-def test_a_table_without_changes_is_refused(table: TableOverTime) -> None:
+def test_a_table_without_changes_is_refused(shared: TableOverTime) -> None:
     with pytest.raises(ConfigurationError, match=r"no changes of shop\.nothing"):
-        find_change(TableLocation.at(table.location, "shop.nothing").log())
+        find_change(TableLocation.at(shared.location, "shop.nothing").log())
 
 
 def test_a_change_past_retention_is_refused_with_the_first_retained_one(table: TableOverTime) -> None:

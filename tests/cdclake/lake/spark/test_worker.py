@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from cdclake.lake.spark.worker import Worker
     from cdclake_devkit.oracle import LakeRow
 
-ROUNDS = 30
+ROUNDS = 11
 DELAYED_ACKNOWLEDGEMENT_S = 0.04
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this socket option")
