@@ -47,7 +47,7 @@ OPERATORS = {
 }
 
 
-@pytest.mark.sampled(test=6, ci=14)
+@pytest.mark.sampled(test=6, ci=15)
 @pytest.mark.parametrize("partition_key", ["null", "v"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_readers_find_the_rows(tmp_path: Path, kind: str, partition_key: str) -> None:
@@ -55,8 +55,7 @@ def test_readers_find_the_rows(tmp_path: Path, kind: str, partition_key: str) ->
     item = {"PrimaryKey": "id", "Readers": "iceberg", "PartitionKey": partition_key, "TargetFileBytes": "1"}
     table = Table(tmp_path, pa.schema([("id", pa.int64()), ("v", arrow_type)]), item)
     rows = list(enumerate([*values, None]))
-    table.write_load([{"id": number, "v": value} for number, value in rows])
-    table.load_initial()
+    table.load([{"id": number, "v": value} for number, value in rows])
     readers = IcebergReaders(table.lake, table.layout)
     for value in values:
         literal = value.isoformat() if isinstance(value, date) else value

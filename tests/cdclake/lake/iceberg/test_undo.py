@@ -211,7 +211,7 @@ def test_a_vanished_file_is_found_and_repaired_only_if_retained(table: TableOver
     assert compare(table.log, snapshot.files).vanished == (snapshot.files[0].path,)
 
 
-@pytest.mark.sampled(test=6, ci=12)
+@pytest.mark.sampled(test=8, ci=13)
 @pytest.mark.parametrize("carried_out", [False, True])
 @pytest.mark.parametrize(
     ("former", "readers_open"),
