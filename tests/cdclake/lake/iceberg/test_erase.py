@@ -181,7 +181,7 @@ def test_an_erasure_leaves_no_value_and_changes_nothing_else(
     assert left(table) == {}
 
 
-@pytest.mark.sampled(test=1)
+@pytest.mark.sampled(test=1, ci=3)
 def test_the_newest_change_follows_from_the_rewritten_manifests(table: ErasableTable) -> None:
     """The next change replaces files whose entries an erasure wrote, and files in manifests that it left alone."""
     fill_once(table)
@@ -192,7 +192,7 @@ def test_the_newest_change_follows_from_the_rewritten_manifests(table: ErasableT
     assert (newest[1], newest[15], SECRET_ID in newest) == ("again 2", "again 2", False)
 
 
-@pytest.mark.sampled(test=2)
+@pytest.mark.sampled(test=2, ci=5)
 @pytest.mark.parametrize("later", [0, 1])
 def test_what_a_switch_left_is_erased_too(table: ErasableTable, later: int) -> None:
     fill_once(table)
@@ -277,7 +277,7 @@ def test_an_erasure_that_dies_anywhere_is_completed_and_readers_see_all_or_nothi
     assert death.call > 20
 
 
-@pytest.mark.sampled(test=1)
+@pytest.mark.sampled(test=1, ci=3)
 def test_a_clean_up_keeps_what_earlier_changes_need_after_an_erasure(table: ErasableTable) -> None:
     states = fill_once(table)
     table.erase(KEY)
@@ -358,7 +358,7 @@ def test_no_snapshot_tells_about_a_file_that_is_gone(table: ErasableTable) -> No
     assert not preview(table.erasure(KEY)).touched.anything
 
 
-@pytest.mark.sampled(test=2)
+@pytest.mark.sampled(test=2, ci=5)
 @pytest.mark.parametrize("lost", ["-snapshot.avro", "-m00001.avro"])
 def test_manifests_of_which_another_program_deleted_some_are_given_up(table: ErasableTable, lost: str) -> None:
     states = fill_once(table)

@@ -251,7 +251,7 @@ def check_type_of_n(table: Table, feed: dict[str, Any], initial: int | None) -> 
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize("part", SPARK_PARTS)
-@examples(thorough=250, ci=10, test=6)
+@examples(thorough=250, ci=6, test=6)
 @given(feed=feeds(max_files=3))
 def test_any_feed_equals_the_oracle_on_spark(spark_backend: SparkBackend, part: int, feed: dict[str, Any]) -> None:
     check(feed, spark_backend)

@@ -100,7 +100,7 @@ def difference(session: SparkSession, table: TableOverTime, before: int, after: 
     return Counter(map(comparable, found))
 
 
-@examples(thorough=300, ci=20, test=5)
+@examples(thorough=300, ci=12, test=5)
 @given(
     full_load=st.lists(rows_drawn, min_size=1, max_size=6),
     steps=steps_drawn,

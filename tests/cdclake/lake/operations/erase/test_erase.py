@@ -158,7 +158,7 @@ def test_the_preview_equals_the_report_which_contains_no_values(full: ErasableTa
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(test=1)
+@pytest.mark.sampled(test=1, ci=2)
 @pytest.mark.parametrize("first_call", range(1, 6))
 def test_the_next_erasure_completes_one_that_crashed_at_any_step(
     filled: Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_call: int
@@ -188,7 +188,7 @@ def test_the_next_erasure_completes_one_that_crashed_at_any_step(
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(test=1)
+@pytest.mark.sampled(test=1, ci=2)
 @pytest.mark.parametrize("first_call", [1, 4, 7])
 def test_an_erasure_that_pauses_past_its_lease_undoes_no_other(
     filled: Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_call: int
