@@ -9,6 +9,7 @@ import gzip
 import shutil
 import zlib
 from dataclasses import dataclass, field
+from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -123,18 +124,20 @@ class ErasableTable(TableOverTime):
 def all_objects(table: ErasableTable) -> Iterator[tuple[str, bytes]]:
     """All bytes of the lake by name, including noncurrent versions and deleted objects, decompressed."""
     if table.bucket:
-        client = aws_clients.client("s3")
-        for page in client.get_paginator("list_object_versions").paginate(Bucket=table.bucket):
-            for version in page.get("Versions", []):
-                content = client.get_object(Bucket=table.bucket, Key=version["Key"], VersionId=version["VersionId"])
-                yield (
-                    f"{version['Key']} ({version['VersionId']})",
-                    _decompressed(version["Key"], content["Body"].read()),
-                )
+        pages = aws_clients.client("s3").get_paginator("list_object_versions").paginate(Bucket=table.bucket)
+        for one in (version for page in pages for version in page.get("Versions", [])):
+            yield f"{one['Key']} ({one['VersionId']})", _version(table.bucket, one["Key"], one["VersionId"])
     else:
         for path in sorted(table.lake.rglob("*")):
             if path.is_file():
                 yield path.relative_to(table.lake).as_posix(), _decompressed(path.name, path.read_bytes())
+
+
+@cache
+def _version(bucket: str, key: str, version: str) -> bytes:
+    """The decompressed bytes of a version, which never change."""
+    content = aws_clients.client("s3").get_object(Bucket=bucket, Key=key, VersionId=version)
+    return _decompressed(key, content["Body"].read())
 
 
 def _decompressed(name: str, content: bytes) -> bytes:
