@@ -100,7 +100,11 @@ def refuse(*_: object) -> None:
 
 @pytest.mark.long
 @pytest.mark.sampled(ci=2)
-@pytest.mark.parametrize("clean_up", [clean_up_by_hand, process])
+@pytest.mark.parametrize(
+    ("table", "clean_up"),
+    [("iceberg", clean_up_by_hand), ("iceberg", process), ("both", process), ("both", clean_up_by_hand)],
+    indirect=["table"],
+)
 def test_a_clean_up_keeps_what_stale_entries_need(
     table: ErasableTable,
     states: MemoryState,
