@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from cdclake_devkit.memory import ManualClock
 
 
+in_memory = pytest.mark.parametrize("store", ["memory"], indirect=True)
+"""For tests of `lake` about what no store does: plans, times, tokens. The calls of stores have tests of their own."""
+
+
 @pytest.fixture
 def lake(store: ObjectStore, clock: ManualClock) -> LakeBuilder:  # noqa: F811 - the fixture
     """A lake table without changes."""

@@ -17,6 +17,7 @@ from cdclake.commit.undo import plan_rollback
 from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LAYOUT, LakeBuilder
+from tests.cdclake.commit.conftest import in_memory
 from tests.examples import examples
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def test_a_rollback_can_reach_the_changes_within_the_retention_time_and_none_bef
     assert lake.log.record(1).change == 1  # change records stay
 
 
+@in_memory
 def test_the_current_table_is_kept_however_old_it_is(lake: LakeBuilder) -> None:
     lake.change(files=2, tombstones=3)
     was, visible = lake.snapshot, lake.visible()
@@ -69,12 +71,6 @@ def test_the_current_table_is_kept_however_old_it_is(lake: LakeBuilder) -> None:
     assert run(lake).first_retained == 1
     assert (lake.snapshot, lake.visible()) == (was, visible)
     assert lake.store.get(was.tombstones[0].key) is not None
-
-
-def test_a_second_clean_up_finds_nothing(lake: LakeBuilder) -> None:
-    rewrite_daily(lake, 5)
-    assert run(lake, timedelta(days=2)).count > 0
-    assert plan(lake, timedelta(days=2)).count == 0
 
 
 def test_the_next_clean_up_finishes_one_that_crashed(lake: LakeBuilder) -> None:
@@ -90,6 +86,7 @@ def test_the_next_clean_up_finishes_one_that_crashed(lake: LakeBuilder) -> None:
     assert plan(lake, timedelta(days=2)).count == 0
 
 
+@in_memory
 def test_a_plan_changes_nothing(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 5)
     before = lake.control_keys(), lake.visible()
@@ -108,6 +105,7 @@ def test_a_plan_changes_nothing(lake: LakeBuilder) -> None:
     assert (lake.control_keys(), lake.visible()) == before
 
 
+@in_memory
 def test_a_longer_retention_time_does_not_bring_back_deleted_changes(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 6)
     run(lake, timedelta(days=2))
@@ -171,6 +169,7 @@ def test_a_table_without_changes_loses_only_leftovers_of_crashed_runs(lake: Lake
     assert lake.control_keys("staging/") == []
 
 
+@in_memory
 def test_a_clean_up_paused_past_its_lease_keeps_the_files_of_other_runs(lake: LakeBuilder) -> None:
     lake.change(tombstones=1)
     known = lake.log.head()

@@ -16,6 +16,7 @@ from cdclake.commit.report import newest_changes
 from cdclake.commit.takeover import take_over
 from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LakeBuilder
+from tests.cdclake.commit.conftest import in_memory
 
 if TYPE_CHECKING:
     from cdclake.ports import Clock
@@ -34,6 +35,7 @@ def newest_at(lake: LakeBuilder, moment: datetime) -> int:
     return lake.log.newest_before(moment, lake.log.head())
 
 
+@in_memory
 @pytest.mark.parametrize("skew", [timedelta(hours=-2), timedelta(minutes=-10)])
 def test_a_rollback_by_a_clock_that_is_behind_is_not_dated_before_what_it_undoes(
     lake: LakeBuilder, clock: ManualClock, skew: timedelta, caplog: pytest.LogCaptureFixture
@@ -56,6 +58,7 @@ def test_a_rollback_by_a_clock_that_is_behind_is_not_dated_before_what_it_undoes
     assert newest_at(lake, true_time() - timedelta(seconds=1)) == 5
 
 
+@in_memory
 def test_with_the_time_that_all_share_a_read_between_two_changes_finds_the_first(
     lake: LakeBuilder, clock: ManualClock
 ) -> None:
@@ -98,6 +101,7 @@ def test_whatever_the_clocks_show_the_log_ascends_and_each_time_finds_the_last_c
         assert newest_at(lake, moment) == expected
 
 
+@in_memory
 def test_changes_of_one_second_have_its_time_and_as_of_it_the_last_counts(
     lake: LakeBuilder, clock: ManualClock
 ) -> None:
@@ -109,6 +113,7 @@ def test_changes_of_one_second_have_its_time_and_as_of_it_the_last_counts(
     assert all(record.clock_utc == "" for record in lake.log.records(1, 3))
 
 
+@in_memory
 def test_a_change_says_that_its_writers_clock_was_behind(lake: LakeBuilder, clock: ManualClock) -> None:
     lake.change()
     clock.advance(-3600)
@@ -121,6 +126,7 @@ def test_a_change_says_that_its_writers_clock_was_behind(lake: LakeBuilder, cloc
     assert text in str(entry_fields(entry)["note"])
 
 
+@in_memory
 @pytest.mark.parametrize("hours", [-48, 48])
 def test_retention_keeps_what_is_younger_whatever_the_clock_of_one_writer_showed(
     lake: LakeBuilder, clock: ManualClock, hours: int

@@ -11,6 +11,7 @@ from cdclake.commit.table_files import Differences, check_files, check_next_file
 from cdclake.errors import IntegrityError, LakeFilesError
 from cdclake.model.layout import HISTORY
 from cdclake.model.snapshot import History
+from cdclake_devkit.memory import MemoryStore
 from tests.builders import LAYOUT, LakeBuilder
 
 if TYPE_CHECKING:
@@ -105,8 +106,9 @@ def test_an_error_names_three_files_and_counts_the_rest(lake: LakeBuilder) -> No
 
 
 @pytest.fixture
-def large(lake: LakeBuilder) -> LakeBuilder:
-    """A table of 10 files, of which a run compares `FILES_PER_RUN`."""
+def large() -> LakeBuilder:
+    """A table of 10 files, of which a run compares `FILES_PER_RUN`. All stores list the same."""
+    lake = LakeBuilder(MemoryStore())
     lake.change(files=10)
     return lake
 

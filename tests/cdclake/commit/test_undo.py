@@ -17,6 +17,7 @@ from cdclake.errors import CommitConflictError, ConfigurationError, LeaseLostErr
 from cdclake.model.change.record import ChangeKind
 from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LAYOUT, LakeBuilder
+from tests.cdclake.commit.conftest import in_memory
 from tests.dying_store import DiedError
 from tests.examples import examples
 
@@ -45,6 +46,7 @@ def test_a_rollback_restores_the_same_files_and_a_reapply_the_later_ones(lake: L
     assert lake.control_keys("staging/") == []
 
 
+@in_memory
 def test_the_watermark_and_the_rest_of_the_snapshot_go_back_with_the_files(lake: LakeBuilder) -> None:
     lake.change(tombstones=2)
     was = lake.snapshot
@@ -99,6 +101,7 @@ def test_a_change_after_a_rollback_starts_a_new_branch(lake: LakeBuilder) -> Non
     assert sorted(lake.visible()) == ["000000000001-00001.parquet", "000000000002-00001.parquet"]
 
 
+@in_memory
 def test_a_plan_describes_its_effect_and_changes_nothing(lake: LakeBuilder) -> None:
     first = lake.change(files=3)
     lake.change(files=1, retired=first_files(first, 2))
@@ -123,6 +126,7 @@ def test_a_plan_describes_its_effect_and_changes_nothing(lake: LakeBuilder) -> N
     assert (lake.visible(), lake.control_keys()) == (before, objects)
 
 
+@in_memory
 def test_plans_have_equal_fingerprints_if_and_only_if_they_have_the_same_effect(lake: LakeBuilder) -> None:
     first = lake.change(files=2)
     lake.change(files=1, retired=first_files(first, 1))
@@ -138,6 +142,7 @@ def test_plans_have_equal_fingerprints_if_and_only_if_they_have_the_same_effect(
     assert plan_rollback(lake.log, 1).fingerprint != by_number.fingerprint
 
 
+@in_memory
 @pytest.mark.parametrize(("to", "problem"), [(2, "no change 2"), (-1, "no change -1"), (7, "no change 7")])
 def test_a_rollback_to_an_impossible_change_is_refused(lake: LakeBuilder, to: int, problem: str) -> None:
     lake.change()
@@ -149,6 +154,7 @@ def test_a_rollback_to_an_impossible_change_is_refused(lake: LakeBuilder, to: in
         lake.rollback(to=1)
 
 
+@in_memory
 def test_a_table_without_changes_has_nothing_to_undo(lake: LakeBuilder) -> None:
     with pytest.raises(ConfigurationError, match="no change to undo"):
         plan_rollback(lake.log)
@@ -184,6 +190,7 @@ def test_the_next_run_publishes_a_rollback_that_crashed(lake: LakeBuilder) -> No
     assert lake.visible() == before
 
 
+@in_memory
 def test_a_rollback_is_refused_if_a_change_was_committed_after_its_plan(lake: LakeBuilder) -> None:
     lake.change()
     lake.change()
@@ -222,6 +229,7 @@ def test_a_publisher_that_pauses_while_it_copies_does_not_retire_files_restored_
     assert lake.visible() == before
 
 
+@in_memory
 def test_rollback_and_reapply_skip_a_takeover(lake: LakeBuilder) -> None:
     lake.change()
     lake.change()
