@@ -37,7 +37,7 @@ from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
 from cdclake.ports import JobRun, JobState
 from cdclake.raw_listing import list_raw_files
-from cdclake_devkit.memory import MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
+from cdclake_devkit.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
 from tests.builders import SCHEMA, change_record, ended
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from cdclake.model.rawfiles import ListedObject
     from cdclake.model.snapshot import DataFile, Snapshot
     from cdclake.ports import Clock, ObjectStore
-    from cdclake_devkit.memory import ManualClock
 
     Rewritten = tuple[Sequence[StagedFile], Sequence[str], Sequence[DataFile]]
     """The staged files of a change, the paths that it retires, and the table's files after it."""
@@ -131,6 +130,17 @@ class World:
         self.states_of_job: list[JobState] = [JobState.SUCCEEDED]
         self.statistics = Statistics()
         self.rewrite: Callable[[ChangeLog, Snapshot], Rewritten] = lambda _log, before: ([], [], before.files)
+
+    def copy(self) -> World:
+        """A world with the same objects and items, and with a clock, hooks and failures of its own."""
+        other = World(ManualClock(self.clock()))
+        for of, to in ((self.raw, other.raw), (self.lake, other.lake)):
+            assert isinstance(of, MemoryStore)
+            assert isinstance(to, MemoryStore)
+            to._objects.update(of._objects)
+        other.states = MemoryState(self.states.all())
+        other.jobs.started += self.jobs.started
+        return other
 
     @property
     def plan_inputs(self) -> PlanInputs:

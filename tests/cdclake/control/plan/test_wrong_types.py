@@ -10,7 +10,7 @@ from cdclake.adapters.dynamodb import _to_text
 from cdclake.control.status import Health, table_statuses
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
-from cdclake_devkit.memory import MemoryState
+from cdclake_devkit.memory import ManualClock, MemoryState
 from tests.cdclake.control.world import RAW, World
 
 if TYPE_CHECKING:
@@ -25,9 +25,10 @@ SCALARS: list[Any] = [{"N": "5"}, {"N": "-1.5"}, {"BOOL": True}, {"BOOL": False}
 OTHERS: list[Any] = [{"L": [{"S": "id"}]}, {"M": {"a": {"S": "b"}}}, {"SS": ["id"]}, {"NS": ["1"]}, {"B": b"id"}]
 
 
-@pytest.fixture
-def two(world: World) -> World:
+@pytest.fixture(scope="module")
+def history() -> World:
     """Two tables with a history."""
+    world = World(ManualClock())
     for path in (BAD, GOOD):
         world.add_table(LOAD, path=path, PrimaryKey="id")
     world.process_all(BAD, GOOD)
@@ -37,6 +38,11 @@ def two(world: World) -> World:
     world.process_all(BAD, GOOD)
     world.clock.advance(3600)
     return world
+
+
+@pytest.fixture
+def two(history: World) -> World:
+    return history.copy()
 
 
 def break_item(world: World, name: str, value: Any) -> None:

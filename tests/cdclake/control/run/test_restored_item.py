@@ -71,9 +71,9 @@ STEPS: tuple[Callable[[World], None], ...] = (
 )
 
 
-def lived(clock: ManualClock | None = None) -> tuple[World, list[dict[str, str]]]:
+def lived() -> tuple[World, list[dict[str, str]]]:
     """A table after all steps, and its item at every moment: after each step, and while a Spark job worked."""
-    world = World(clock or ManualClock())
+    world = World(ManualClock())
     world.register(**SETTINGS)
     items: list[dict[str, str]] = [dict(world.state().item)]
 
@@ -90,6 +90,10 @@ def lived(clock: ManualClock | None = None) -> tuple[World, list[dict[str, str]]
     return world, items
 
 
+LIVED, ITEMS = lived()
+"""Each test works on a copy."""
+
+
 def facts(world: World) -> Snapshot:
     """The lake table, but for the number of its change."""
     lake = world.log().snapshot(world.log().head())
@@ -101,26 +105,20 @@ def status(world: World) -> tuple[Health, str]:
     return one.health, one.reason
 
 
-MOMENTS = len(lived()[1])
-
-
-def restored(item: Mapping[str, str]) -> World:
-    """The table after all steps, with an item of an earlier moment."""
-    world, _ = lived()
-    world.states = MemoryState([TableState(item)])
-    world.applied.clear()
+def restored(*items: Mapping[str, str]) -> World:
+    """The table after all steps, with an item of an earlier moment, or none."""
+    world = LIVED.copy()
+    world.states = MemoryState(map(TableState, items))
     return world
 
 
 @pytest.mark.sampled(quick=15)
 @pytest.mark.parametrize("files_are_gone", [False, True])
-@pytest.mark.parametrize("moment", range(MOMENTS))
+@pytest.mark.parametrize("moment", range(len(ITEMS)))
 def test_one_run_sets_an_item_of_any_earlier_moment_right_and_applies_what_is_due(
     moment: int, files_are_gone: bool
 ) -> None:
-    twin, items = lived()
-    world = restored({**items[moment], Attribute.ACTIVE_FLAG: "true"})
-    twin.applied.clear()
+    twin, world = LIVED.copy(), restored({**ITEMS[moment], Attribute.ACTIVE_FLAG: "true"})
     for one in (world, twin):
         if files_are_gone:  # a lifecycle rule deletes applied files
             one.raw.delete([f"dms/shop/orders/{name}" for name in (*CHANGES, LATE)])
@@ -137,10 +135,8 @@ def test_one_run_sets_an_item_of_any_earlier_moment_right_and_applies_what_is_du
 
 
 def test_a_table_whose_item_was_deleted_and_registered_again_goes_on_at_once() -> None:
-    world, _ = lived()
-    token = world.log().record(world.log().head()).fencing_token
-    world.states = MemoryState()
-    world.applied.clear()
+    token = LIVED.log().record(LIVED.log().head()).fencing_token
+    world = restored()
     world.register(**SETTINGS)
     world.put(LAST)
     hourly(world)
@@ -162,8 +158,7 @@ def test_a_table_whose_item_was_deleted_and_registered_again_goes_on_at_once() -
     ids=["rollback", "repair", "clean-up", "change"],
 )
 def test_commands_go_on_at_once_with_an_item_that_was_made_anew(operate: Callable[[World], object]) -> None:
-    world, _ = lived()
-    world.states = MemoryState()
+    world = restored()
     world.register(**SETTINGS)
     operate(world)
     assert world.is_free()
