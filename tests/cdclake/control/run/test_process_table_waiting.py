@@ -8,11 +8,11 @@ import pytest
 
 from cdclake.control.run.job_polling import LONGEST_PAUSE_SECONDS, MAX_UNANSWERED_POLLS, OutOfTimeError
 from cdclake.control.run.process_table import MAX_SPARK_RUNS
-from cdclake.errors import BadRowError, JobRunError, NoRoomError, RetryableError
-from cdclake.model.names import JOB_LOAD_INITIAL, Argument
+from cdclake.errors import JobRunError, NoRoomError, RetryableError
+from cdclake.model.names import JOB_LOAD_INITIAL
 from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobRun, JobState
-from tests.cdclake.control.world import ORDERS, raising
+from tests.cdclake.control.world import raising
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -80,22 +80,6 @@ def test_a_run_that_took_too_long_or_was_stopped_is_not_restarted(
     assert world.spark_starts() == [JOB_LOAD_INITIAL]
     assert f"{JOB_LOAD_INITIAL} ended as {detail}" in last_error(world)
     assert world.is_free()
-
-
-def test_a_run_that_reported_its_error_is_not_restarted(world: World):
-    world.broken[ORDERS] = BadRowError("Op is X", remedy="Correct it")
-    with pytest.raises(BadRowError):
-        world.process()
-    assert world.spark_starts() == [JOB_LOAD_INITIAL]
-    assert "Op is X" in last_error(world)
-
-
-def test_a_run_that_died_is_restarted_once_and_then_names_its_files(world: World):
-    death = ended(JobState.FAILED, "FAILED", "exit code 137")
-    answers(world, death, death)
-    with pytest.raises(JobRunError, match="exit code 137"):
-        world.process()
-    assert [Argument.NAME_FILES in start.arguments for start in world.jobs.started] == [False, True]
 
 
 def test_a_run_in_the_queue_is_waited_for(world: World):
@@ -173,16 +157,3 @@ def test_a_service_that_does_not_answer_for_a_while_is_polled_again(world: World
     world.jobs.get = throttled  # type: ignore[method-assign]  # the service is busy
     world.process()
     assert world.state().item[Attribute.LAST_RUN_STATE] == "SUCCEEDED"
-
-
-def test_no_round_begins_in_the_last_half_of_the_time(world: World):
-    names = iter(f"20240305-1000{n:02d}000.parquet" for n in range(60))
-
-    def a_file_comes() -> None:
-        world.clock.advance(HOUR_SECONDS / 3)
-        world.deliver(next(names))
-
-    world.after_job = a_file_comes
-    report = world.process(timeout_seconds=HOUR_SECONDS)
-    assert (len(report.rounds), report.outcome) == (2, "handed on")
-    assert world.is_free()

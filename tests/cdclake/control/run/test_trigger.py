@@ -63,29 +63,21 @@ def test_a_thousand_events_while_the_run_works_start_none_and_all_files_are_appl
     assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + change_file(1000)
 
 
-def test_a_trigger_after_the_lease_is_released_starts_a_run(world: World):
-    class HolderEndsBeforeTheMark(MemoryState):
+@pytest.mark.parametrize(("mark_is_first", "outcome"), [(False, TriggerOutcome.STARTED), (True, TriggerOutcome.BUSY)])
+def test_either_the_trigger_starts_a_run_or_the_holder_of_the_lease_finds_its_mark(
+    world: World, mark_is_first: bool, outcome: TriggerOutcome
+):
+    class HolderEnds(MemoryState):
         def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
-            assert self.release_lease(path, "other", 1, even_if_requested=False)
-            return super().request_work(path, now, stale_after_seconds)
-
-    world.states = HolderEndsBeforeTheMark()
-    world.register()
-    world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
-    assert trigger(world) is TriggerOutcome.STARTED
-
-
-def test_a_trigger_before_the_lease_is_released_leads_to_another_round(world: World):
-    class HolderEndsAfterTheMark(MemoryState):
-        def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
+            assert mark_is_first or self.release_lease(path, "other", 1, even_if_requested=False)
             marked = super().request_work(path, now, stale_after_seconds)
-            assert not self.release_lease(path, "other", 1, even_if_requested=False)
+            assert not (mark_is_first and self.release_lease(path, "other", 1, even_if_requested=False))
             return marked
 
-    world.states = HolderEndsAfterTheMark()
+    world.states = HolderEnds()
     world.register()
     world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
-    assert trigger(world) is TriggerOutcome.BUSY
+    assert trigger(world) is outcome
 
 
 def test_an_event_after_the_run_has_ended_starts_another(world: World):
