@@ -6,24 +6,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import execute, plan
 from cdclake.control.jobs.arguments import parse_item, parse_paths
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.packing import PackLimits
 from cdclake.control.plan.planned_table import Action
-from cdclake.control.run.process_table import process_table
 from cdclake.control.status import Health, table_statuses
 from cdclake.errors import ConfigurationError, JobRunError, UnknownTableError, UnreadableFileError
-from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute
-from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, RAW
+from tests.cdclake.control.world import ORDERS, RAW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cdclake.model.table.name import TableName
     from tests.cdclake.control.world import World
 
 ITEMS = f"{RAW}/dms/shop/items/"
@@ -74,6 +70,8 @@ def test_one_run_is_started_for_an_active_table_with_work_and_names_its_item(wor
     assert item.items() <= parse_item(start.arguments[Argument.ITEM]).items()
     assert (summary.tables[0].outcome, summary.tables[0].run_id) == ("started", start.run_id)
     assert not summary.failed
+    printed = summary.to_json()
+    assert (printed["error"], printed["not_started"]) == ("", "")
 
 
 def test_an_active_table_without_work_starts_no_run(world: World):
@@ -239,7 +237,7 @@ def test_a_schema_with_the_name_of_a_folder_of_the_lake_is_refused(
         world.register(path, **attributes)
     before = world.states.get(path)
     planned = world.plan()
-    (status, other) = table_statuses(planned.tables, lambda name: change_log(world, name), world.clock(), 180)
+    (status, other) = table_statuses(planned.tables, world.log_of, world.clock(), 180)
     assert (status.table, status.health) == (f"{schema}.shop", Health.BROKEN)
     assert "Let a DMS mapping rule rename the schema" in status.to_do
     assert other.health is not Health.BROKEN
@@ -254,24 +252,16 @@ def test_a_run_refuses_a_schema_with_the_name_of_a_folder_of_the_lake(world: Wor
     world.put("LOAD00000001.parquet", path=path)
     world.register(path)
     with pytest.raises(ConfigurationError, match="a folder that cdclake keeps for itself"):
-        process_table(path, LAKE, LAKE_PREFIX, "run-1", world.ports)
+        world.process(path)
     assert list(world.lake.list("")) == []
     assert world.is_free(path)
-
-
-def change_log(world: World, name: TableName) -> ChangeLog:
-    return ChangeLog(world.lake, LakeLayout(LAKE, LAKE_PREFIX, name))
-
-
-def test_the_summary_of_a_successful_run_has_no_error(world: World):
-    world.put(CHANGE)
-    printed = world.run_controller().to_json()
-    assert (printed["error"], printed["not_started"]) == ("", "")
 
 
 def test_a_run_can_be_limited_to_some_tables(world: World):
     world.put(CHANGE)
     world.put(CHANGE, path=ITEMS)
+    world.put("readme.txt", path=f"{RAW}/dms/shop/notes/")
+    assert [table.state.path for table in world.plan().tables] == [ITEMS, ORDERS]
     planned = world.plan(["shop.items"])
     assert [table.state.path for table in planned.tables] == [ITEMS]
 
@@ -281,21 +271,6 @@ def test_an_unknown_table_name_is_an_error_and_nothing_is_done(world: World):
     with pytest.raises(UnknownTableError, match=r"shop\.itmes"):
         world.run_controller(["shop.orders", "shop.itmes"])
     assert world.states.get(ORDERS) is None
-
-
-def test_a_registered_table_whose_raw_folder_is_gone_has_nothing_new(world: World):
-    world.put(CHANGE)
-    world.register(ITEMS)
-    gone = world.plan(["shop.items"]).tables[0]
-    assert gone.action is Action.NONE
-    assert gone.decision
-    assert gone.decision.reason == "there are no raw files"
-
-
-def test_folders_without_raw_files_are_neither_planned_nor_registered(world: World):
-    world.put("readme.txt", path=ITEMS)
-    world.put(CHANGE)
-    assert [table.state.path for table in world.plan().tables] == [ORDERS]
 
 
 def test_while_a_run_holds_the_lease_no_second_is_started_and_the_first_gets_the_mark(world: World):
@@ -331,13 +306,6 @@ def test_the_controller_starts_a_run_even_if_one_was_requested_a_moment_ago(worl
     world.register()
     assert world.states.request_work(ORDERS, world.clock(), 900)
     assert world.run_controller().tables[0].outcome == "started"
-
-
-def test_more_than_a_thousand_tables_are_all_planned(world: World):
-    for number in range(1100):
-        world.put(CHANGE, path=f"{RAW}/dms/shop/t{number:04d}/")
-    assert len(world.run_controller().tables) == 1100
-    assert sum(1 for _ in world.states.all()) == 1100
 
 
 def test_a_new_table_gets_the_common_settings_and_stays_inactive(world: World):

@@ -42,14 +42,15 @@ if TYPE_CHECKING:
 
 NAME, LIVE = "shop_orders", "shop_orders_live"
 INT, WIDE = (Schema((Column("id", kind), Column("day", "string"))) for kind in ("int", "bigint"))
+BUSY = RetryableError("Glue is busy", remedy="Run again")
 
 
 class BrokenCatalog(MemoryCatalog):
     """Raises the error in `table` while one is set."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: BaseException | None = None) -> None:
         super().__init__()
-        self.error: BaseException | None = None
+        self.error = error
 
     def table(self, name: str) -> CatalogTable | None:
         if self.error:
@@ -343,12 +344,11 @@ def test_a_table_keeps_its_name_until_the_chosen_name_exists(orders: World, cata
     assert catalog.names == {"taken"}
 
 
-@pytest.mark.parametrize("error", [RetryableError("Glue is busy", remedy="Run again"), ValueError("a defect")])
+@pytest.mark.parametrize("error", [BUSY, ValueError("a defect")])
 def test_a_catalog_error_loses_no_change_and_the_next_run_repairs_the_catalog(
     orders: World, error: Exception, caplog: pytest.LogCaptureFixture
 ):
-    catalog = BrokenCatalog()
-    catalog.error = error
+    catalog = BrokenCatalog(error)
     orders.put("LOAD00000001.parquet")
     report = run(orders, catalog)
     assert (report.outcome, report.error) == ("done", "")
@@ -370,8 +370,7 @@ def test_a_catalog_error_loses_no_change_and_the_next_run_repairs_the_catalog(
 
 
 def test_the_controller_starts_a_run_for_a_stale_catalog_without_due_files(orders: World):
-    catalog = BrokenCatalog()
-    catalog.error = RetryableError("Glue is busy", remedy="Run again")
+    catalog = BrokenCatalog(BUSY)
     orders.put("LOAD00000001.parquet")
     run(orders, catalog)
     starts = len(orders.jobs.started)
@@ -401,7 +400,7 @@ def test_a_clean_up_leaves_files_that_a_stale_catalog_may_name(orders: World):
         run(orders, catalog)
         return [entry.key for entry in orders.lake.list(layout.iceberg_prefix)]
 
-    catalog.error = RetryableError("Glue is busy", remedy="Run again")
+    catalog.error = BUSY
     assert [left_after_a_clean_up() for _ in range(2)] == [sorted(keys)] * 2
     assert orders.log().first_retained() == 2
     catalog.error = None
@@ -409,8 +408,7 @@ def test_a_clean_up_leaves_files_that_a_stale_catalog_may_name(orders: World):
 
 
 def test_a_run_stopped_during_the_catalog_update_stops(orders: World):
-    catalog = BrokenCatalog()
-    catalog.error = StoppedError("The run was errors to stop")
+    catalog = BrokenCatalog(StoppedError("The run was errors to stop"))
     change(orders, "2024-03-05")
     with pytest.raises(StoppedError):
         run(orders, catalog)
@@ -429,7 +427,7 @@ def test_a_command_that_deletes_what_the_catalog_names_fails_if_the_catalog_cann
         return catalog.table(NAME)
 
     assert table.change(at_once) == expected(orders).table
-    catalog.error = RetryableError("Glue is busy", remedy="Run again")
+    catalog.error = BUSY
     with pytest.raises(RetryableError, match=r"could not be updated.*Glue is busy"):
         table.change(at_once)
     assert "Glue is busy" in item(orders)[Attribute.LAST_CATALOG_ERROR]
@@ -481,8 +479,7 @@ def test_a_repair_updates_the_catalog(shown: World, catalog: MemoryCatalog):
 
 
 def test_a_catalog_error_does_not_fail_an_operation_by_hand(shown: World, catalog: MemoryCatalog):
-    broken = BrokenCatalog()
-    broken.error = RetryableError("Glue is busy", remedy="Run again")
+    broken = BrokenCatalog(BUSY)
     by_hand(shown, broken).rollback()
     assert item(shown)[Attribute.LAST_CHANGE_ID] == "3"
     assert "Glue is busy" in item(shown)[Attribute.LAST_CATALOG_ERROR]
@@ -491,15 +488,13 @@ def test_a_catalog_error_does_not_fail_an_operation_by_hand(shown: World, catalo
 
 
 def test_a_failed_operation_by_hand_does_not_update_the_catalog(shown: World, catalog: MemoryCatalog):
-    broken = BrokenCatalog()
-    broken.error = AssertionError("the catalog was asked")
+    broken = BrokenCatalog(AssertionError("the catalog was asked"))
     shown.lake.put(f"{shown.log().layout.table_prefix}stranger.parquet", b"")
     with pytest.raises(LakeFilesError):
         by_hand(shown, broken).rollback()
     assert item(shown)[Attribute.LAST_CATALOG_ERROR] == ""
 
 
-@pytest.mark.aws
 def test_a_run_on_the_embedded_glue_writes_what_athena_reads(orders: World, aws: None):
     glue = aws_clients.client("glue")
     glue.create_database(DatabaseInput={"Name": "lake"})

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdclake import logs
-from cdclake.control.controller import execute, plan
 from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL
-from cdclake_devkit.memory import MemoryJobs
 from tests.cdclake.control.world import RAW, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake_devkit.memory import ManualClock
 
 CHANGE = "20240305-100000000.parquet"
 
@@ -54,8 +51,7 @@ def subjects(lines: list[dict[str, Any]]) -> set[tuple[object, ...]]:
     return {(line["run_id"], line["table"], line["change"]) for line in lines}
 
 
-def test_process_table_logs_run_table_and_change_on_every_line(clock: ManualClock, written: Written):
-    world = World(clock)
+def test_process_table_logs_run_table_and_change_on_every_line(world: World, written: Written):
     world.add_table(CHANGE)
     world.process()
     lines = written.lines()
@@ -72,8 +68,7 @@ def test_process_table_logs_run_table_and_change_on_every_line(clock: ManualCloc
     assert "BadRowError: no such Op" in failed["error"]
 
 
-def test_log_lines_of_called_code_have_the_table_of_the_step(clock: ManualClock, written: Written):
-    world = World(clock)
+def test_log_lines_of_called_code_have_the_table_of_the_step(world: World, written: Written):
     world.add_table(CHANGE)
     world.raw.after_listing = lambda: logging.getLogger("cdclake.adapters.s3").warning("slow")
     world.process()
@@ -81,11 +76,10 @@ def test_log_lines_of_called_code_have_the_table_of_the_step(clock: ManualClock,
     assert first["table"] == "shop.orders"
 
 
-def test_the_controller_logs_each_table_with_its_own_change(clock: ManualClock, written: Written):
-    world = World(clock)
+def test_the_controller_logs_each_table_with_its_own_change(world: World, written: Written):
     world.register(LastChangeId="7")
     world.put("LOAD00000001.csv", path=f"{RAW}/dms/shop/items/")
-    execute(plan(world.plan_inputs, clock()), world.states, MemoryJobs(), clock())
+    world.run_controller()
     assert subjects(written.lines()) == {("run-1", "shop.orders", 7), ("run-1", "shop.items", None)}
 
 

@@ -14,10 +14,10 @@ from cdclake.control.plan.plan_table import plan_table
 from cdclake.model.due_files import first_batch, mark_applied, pending_changes
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE
 from cdclake.model.rawfiles import ListedObject, RawFile, RawFiles, file_order, raw_files
-from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
+from tests.builders import SCHEMA
 from tests.cdclake.control.world import ORDERS
 
 if TYPE_CHECKING:
@@ -123,8 +123,7 @@ def test_a_batch_is_limited_in_files_and_bytes_and_holds_at_least_one_file(
     most_bytes=st.integers(1, 120),
 )
 def test_planner_and_job_select_the_same_files(applied: list[int], there: list[int], most_files: int, most_bytes: int):
-    lake = Snapshot(change=1, schema=Schema((Column("id", "bigint"),)))
-    lake = mark_applied(lake, listed(applied), 72)
+    lake = mark_applied(Snapshot(change=1, schema=SCHEMA), listed(applied), 72)
     files = listed(sorted({*there, *applied}))
     state = active(MaxFilesPerRun=str(most_files), MaxBytesPerRun=str(most_bytes), LateWindowHours="72")
     left = len(pending_changes(lake, files, 72).due)

@@ -148,16 +148,10 @@ def test_a_controller_run_reports_a_frozen_table_as_failed_and_starts_nothing_af
         assert len(world.jobs.started) == started + starts
         assert "before they were applied: 1;" in str(summary.to_json()["error"])
         assert "cdclake tables unfreeze shop.orders" in str(summary.failed[0].error)
+        measured = metrics.controller_metrics(summary.tables, world.clock())
+        assert [metric.value for metric in measured if metric.measure is Measure.FROZEN_TABLES] == [1]
         with pytest.raises(RawFilesLostError):
             world.process()
-
-
-def test_the_controller_counts_frozen_tables(world: World):
-    with_a_broken_job(world)
-    vanish(world, CHANGES[1])
-    summary = world.run_controller()
-    measured = metrics.controller_metrics(summary.tables, world.clock())
-    assert [metric.value for metric in measured if metric.measure is Measure.FROZEN_TABLES] == [1]
 
 
 def test_a_frozen_table_stays_frozen_when_new_files_arrive(world: World):

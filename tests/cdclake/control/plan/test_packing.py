@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from cdclake.control.plan.packing import FULL_SIZE_TABLES_PER_PACK, MAX_PATH_BYTES, DueWork, PackLimits, pack_tables
 from cdclake.control.run.lease import LEASE_SECONDS
+from cdclake.control.run.metrics import controller_metrics
+from cdclake.control.status import Health, table_statuses
 from cdclake.errors import ConfigurationError, NoRoomError
+from cdclake.model.metrics import Measure
 from cdclake.model.names import Argument
 from cdclake.model.table.attributes import Attribute
 from tests.cdclake.control.world import RAW
@@ -156,6 +159,12 @@ def test_a_pack_without_room_is_reported_for_each_table_and_the_others_start(wor
     assert (summary.failed, summary.to_json()["error"]) == ([], "")
     line = str(summary.to_json()["not_started"])
     assert "4 of 8 tables; the next run starts them: shop.a, shop.b, shop.c, shop.d" in line
+    assert line.endswith("Glue has no room for another run now. Run again")
     assert all(Attribute.WORK_REQUESTED_UTC not in world.state(path).item for path in paths[:4])
+    measured = controller_metrics(summary.tables, world.clock())
+    assert [metric.value for metric in measured if metric.measure is Measure.NOT_STARTED] == [4]
+    assert not [metric for metric in measured if metric.measure is Measure.FAILURES]
+    statuses = table_statuses(world.plan().tables[:4], world.log_of, world.clock(), late_after_minutes=180)
+    assert [status.health for status in statuses] == [Health.BEHIND] * 4
     world.before_start = lambda _job, _arguments: None
     assert [one.outcome for one in start(world).tables[:4]] == ["started"] * 4  # the next run starts them

@@ -9,15 +9,14 @@ from cdclake.control.plan.plan_table import plan_table
 from cdclake.errors import ConfigurationError
 from cdclake.model.due_files import mark_applied
 from cdclake.model.rawfiles import ListedObject, raw_files
-from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
+from tests.builders import SCHEMA
 
 T0 = datetime(2024, 3, 5, 10, 0, 0, tzinfo=timezone.utc)
 NOW = T0 + timedelta(hours=1)
 PREFIX = "dms/shop/orders/"
-SCHEMA = Schema((Column("id", "bigint"),))
 CHANGE_1, CHANGE_2, CHANGE_3 = (f"20240305-10000{n}000.parquet" for n in (1, 2, 3))
 
 
@@ -26,10 +25,10 @@ def table(**attributes: str) -> TableState:
     return state.with_attributes(**{Attribute.ACTIVE_FLAG: "true", **attributes})
 
 
-def planned(state: TableState, **written: float) -> Decision:
+def planned(state: TableState, lake: Snapshot | None = None, /, **written: float) -> Decision:
     """Plan with files written the given number of seconds after T0."""
     listing = [ListedObject(PREFIX + name, 10, T0 + timedelta(seconds=at)) for name, at in written.items()]
-    return plan_table(state, raw_files(listing, PREFIX), NOW)
+    return plan_table(state, raw_files(listing, PREFIX), NOW, lake)
 
 
 def test_a_new_table_with_load_files_and_change_files_gets_a_full_load_then_an_incremental():
@@ -186,45 +185,40 @@ def lake(*applied: str, **fields: object) -> Snapshot:
     return mark_applied(snapshot, raw_files(listing, PREFIX).changes, 72)
 
 
-def planned_with(snapshot: Snapshot, state: TableState, **written: float) -> Decision:
-    listing = [ListedObject(PREFIX + name, 10, T0 + timedelta(seconds=at)) for name, at in written.items()]
-    return plan_table(state, raw_files(listing, PREFIX), NOW, snapshot)
-
-
 def test_the_lake_distinguishes_a_late_file_from_one_delivered_again():
     state = table(**AFTER_2, **LISTED)
-    again = planned_with(lake(CHANGE_1, CHANGE_2), state, **{CHANGE_1: 40, CHANGE_2: 41})
+    again = planned(state, lake(CHANGE_1, CHANGE_2), **{CHANGE_1: 40, CHANGE_2: 41})
     assert again.kind is DecisionKind.NOTHING_NEW
-    late = planned_with(lake(CHANGE_2), state, **{CHANGE_1: 2, CHANGE_2: 2})
+    late = planned(state, lake(CHANGE_2), **{CHANGE_1: 2, CHANGE_2: 2})
     assert late.kind is DecisionKind.INCREMENTAL
     assert late.reason == f"1 change file arrived late: {CHANGE_1}"
     assert (late.watermark, late.new_watermark, late.files, late.bytes) == (CHANGE_2, CHANGE_2, 1, 10)
 
 
 def test_late_files_and_new_files_are_applied_together():
-    decision = planned_with(lake(CHANGE_2), table(**AFTER_2), **{CHANGE_1: 0, CHANGE_2: 0, CHANGE_3: 0})
+    decision = planned(table(**AFTER_2), lake(CHANGE_2), **{CHANGE_1: 0, CHANGE_2: 0, CHANGE_3: 0})
     assert (decision.new_watermark, decision.files) == (CHANGE_3, 2)
     assert decision.reason == f"1 change file after {CHANGE_2}; 1 change file arrived late: {CHANGE_1}"
 
 
 def test_the_lakes_watermark_counts_and_not_the_items():
-    decision = planned_with(lake(CHANGE_1, CHANGE_2), table(), **{CHANGE_1: 0, CHANGE_2: 0})
+    decision = planned(table(), lake(CHANGE_1, CHANGE_2), **{CHANGE_1: 0, CHANGE_2: 0})
     assert decision.kind is DecisionKind.NOTHING_NEW
 
 
 def test_before_the_first_change_the_item_determines_where_the_changes_begin():
-    decision = planned_with(Snapshot(), table(**AFTER_2), **{CHANGE_1: 40, CHANGE_3: 40})
+    decision = planned(table(**AFTER_2), Snapshot(), **{CHANGE_1: 40, CHANGE_3: 40})
     assert (decision.watermark, decision.new_watermark, decision.files) == (CHANGE_2, CHANGE_3, 1)
 
 
 def test_a_file_that_the_full_load_covers_is_not_late():
-    decision = planned_with(lake(CHANGE_3, floor=CHANGE_2), table(), **{CHANGE_1: 40, CHANGE_3: 0})
+    decision = planned(table(), lake(CHANGE_3, floor=CHANGE_2), **{CHANGE_1: 40, CHANGE_3: 0})
     assert decision.kind is DecisionKind.NOTHING_NEW
 
 
 def test_a_reload_applies_the_changes_written_since_it_began_again():
-    decision = planned_with(
-        lake(CHANGE_1, CHANGE_2, CHANGE_3), table(), **{"LOAD00000001.csv": 50, CHANGE_1: 1, CHANGE_2: 50, CHANGE_3: 60}
+    decision = planned(
+        table(), lake(CHANGE_1, CHANGE_2, CHANGE_3), **{"LOAD00000001.csv": 50, CHANGE_1: 1, CHANGE_2: 50, CHANGE_3: 60}
     )
     assert decision.kind is DecisionKind.BOTH
     assert (decision.files, decision.new_watermark) == (3, CHANGE_3)
@@ -233,7 +227,7 @@ def test_a_reload_applies_the_changes_written_since_it_began_again():
 
 def test_files_that_arrive_too_late_are_counted_and_named_but_not_applied():
     old = [f"202403010000{n:02d}000.csv".replace("0301", "0301-") for n in range(4)]
-    decision = planned_with(lake(CHANGE_2), table(**AFTER_2, **LISTED), **dict.fromkeys(old, 40), **{CHANGE_2: 0})
+    decision = planned(table(**AFTER_2, **LISTED), lake(CHANGE_2), **dict.fromkeys(old, 40), **{CHANGE_2: 0})
     assert not decision.work
     assert decision.too_late == 4
     (finding,) = decision.findings
@@ -265,7 +259,7 @@ def test_an_expired_lease_or_the_lease_of_a_table_without_work_does_not_make_it_
 
 
 def test_the_holder_of_the_lease_finds_its_table_not_busy():
-    assert planned_with(lake(CHANGE_1), table(**LEASED), **{CHANGE_2: 1}).kind is DecisionKind.INCREMENTAL
+    assert planned(table(**LEASED), lake(CHANGE_1), **{CHANGE_2: 1}).kind is DecisionKind.INCREMENTAL
 
 
 def test_the_action_needed_for_an_inactive_table_depends_on_its_key():
@@ -298,8 +292,7 @@ def test_a_key_changed_by_hand_is_refused_before_a_run_unless_the_table_is_loade
 def test_a_type_changed_by_hand_is_refused_before_a_run_unless_the_table_is_loaded_again():
     lake = Snapshot(change=1, schema=SCHEMA, primary_key=("id",))
     state = table(PrimaryKey="id", Schema="id string", LastChangeId="1", LastFullLoadDate="2024-03-05 10:00:00")
-    listing = [ListedObject(PREFIX + name, 10, T0 + timedelta(seconds=1)) for name in ("LOAD00000001.csv", CHANGE_1)]
     with pytest.raises(ConfigurationError, match="declares id as string, and in the lake table it is bigint"):
-        plan_table(state, raw_files(listing[1:], PREFIX), NOW, lake)
+        planned(state, lake, **{CHANGE_1: 1})
     again = state.with_attributes(LastFullLoadDate="1900-01-01 00:00:00")
-    assert plan_table(again, raw_files(listing, PREFIX), NOW, lake).full_load
+    assert planned(again, lake, **{"LOAD00000001.csv": 1, CHANGE_1: 1}).full_load

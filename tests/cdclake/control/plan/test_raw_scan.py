@@ -18,10 +18,7 @@ from cdclake.control.plan.lost_files import PendingNote
 from cdclake.control.plan.packing import PackLimits
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.plan.raw_scan import HOURS, LOOKBACK_FILES, PAGE_OBJECTS, scan_raw, scan_start
-from cdclake.control.run.metrics import controller_metrics
-from cdclake.control.status import Health, table_status
-from cdclake.errors import NoRoomError, RetryableError, UnknownTableError
-from cdclake.model.metrics import Measure
+from cdclake.errors import RetryableError, UnknownTableError
 from cdclake.model.rawfiles import ListedObject, raw_files, start_after
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
@@ -29,7 +26,7 @@ from tests.cdclake.control.world import ORDERS, RAW
 from tests.examples import examples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from cdclake.ports import ObjectReader
     from tests.cdclake.control.world import World
@@ -477,35 +474,6 @@ def test_a_schema_that_cannot_be_listed_is_reported_and_the_other_tables_continu
     assert len(world.jobs.started) == 2
     assert "folders that could not be listed: 1" in str(summary.to_json()["error"])
     assert "SlowDown" in str(summary.to_json()["error"])
-
-
-def test_tables_for_which_glue_has_no_room_are_reported_and_start_with_the_next_run(world: World):
-    tables = [f"{RAW}/dms/shop/t{number}/" for number in range(5)]
-    for path in tables:
-        world.put(change(1), path=path)
-        world.register(path)
-    started: list[str] = []
-
-    def room_for_two(job: str, arguments: Mapping[str, str]) -> None:
-        if len(started) == 2:
-            raise NoRoomError("Glue has no room for another run now", remedy="Run again when a run has ended")
-        started.append(job)
-
-    world.before_start = room_for_two
-    summary = world.run_controller(limits=EACH_ALONE)
-    assert [table.outcome for table in summary.tables] == ["started"] * 2 + ["not started"] * 3
-    assert (summary.failed, summary.to_json()["error"]) == ([], "")
-    line = str(summary.to_json()["not_started"])
-    assert line.startswith(
-        "not started: 3 of 5 tables; the next run starts them: shop.t2, shop.t3, shop.t4. Glue has no"
-    )
-    measured = controller_metrics(summary.tables, world.clock())
-    assert [metric.value for metric in measured if metric.measure is Measure.NOT_STARTED] == [3]
-    assert not [metric for metric in measured if metric.measure is Measure.FAILURES]
-    for planned in world.plan().tables[2:]:
-        assert table_status(planned, None, "", world.clock(), late_after_minutes=180).health is Health.BEHIND
-    world.before_start = lambda _job, _arguments: None
-    assert {table.outcome for table in world.run_controller(limits=EACH_ALONE).tables[2:]} == {"started"}
 
 
 def test_a_folder_with_data_files_of_other_names_only_is_reported_before_and_after_a_run(world: World):

@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.control.controller import execute
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.run import metrics
 from cdclake.errors import JobRunError
 from cdclake.model.change.books import Books
 from cdclake.model.metrics import Measure, Metric
 from cdclake.model.names import JOB_LOAD_INCREMENTAL
-from cdclake_devkit.memory import MemoryJobs
 from tests.builders import change_record
 from tests.cdclake.control.world import RAW, World
 
 if TYPE_CHECKING:
     from cdclake.model.change.record import ChangeRecord
-    from cdclake_devkit.memory import ManualClock
 
 NOW = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
 CHANGE = "20240305-100000000.parquet"
@@ -80,11 +77,10 @@ def test_rows_of_changes_are_summed_by_operation():
     assert metrics.change_metrics(TABLE, []) == []
 
 
-def test_a_successful_run_measures_lag_changes_duration_and_no_failure(clock: ManualClock):
-    world = World(clock)
+def test_a_successful_run_measures_lag_changes_duration_and_no_failure(world: World):
     world.add_table("LOAD00000001.parquet", CHANGE)
-    clock.advance(60)
-    world.during_job = lambda: clock.advance(30)
+    world.clock.advance(60)
+    world.during_job = lambda: world.clock.advance(30)
     world.process()
     measured = values(world.metrics.metrics)
     assert (measured["LagSeconds"], measured["LagFiles"]) == ([60], [2])
@@ -94,8 +90,7 @@ def test_a_successful_run_measures_lag_changes_duration_and_no_failure(clock: Ma
     assert {metric.table for metric in world.metrics.metrics} == {TABLE}
 
 
-def test_a_failed_run_measures_the_failure_and_the_changes_before_it(clock: ManualClock):
-    world = World(clock)
+def test_a_failed_run_measures_the_failure_and_the_changes_before_it(world: World):
     world.add_table("LOAD00000001.parquet", CHANGE)
     world.failures[JOB_LOAD_INCREMENTAL] = "BadRowError: no such Op"
     with pytest.raises(JobRunError):
@@ -109,17 +104,15 @@ def test_a_failed_run_measures_the_failure_and_the_changes_before_it(clock: Manu
     assert len(values(world.metrics.metrics)["RowsI"]) == 2  # the full load is not measured of again
 
 
-def test_the_controller_measures_the_lag_of_active_tables_and_failures(clock: ManualClock):
-    world = World(clock)
+def test_the_controller_measures_the_lag_of_active_tables_and_failures(world: World):
     world.register()
     world.register(f"{RAW}/dms/shop/idle/")
     world.register(f"{RAW}/dms/shop/off/", ActiveFlag="false")
     world.register(f"{RAW}/dms/shop/broken/", LateWindowHours="many")
     world.put(CHANGE)
     world.put(CHANGE, path=f"{RAW}/dms/shop/off/")
-    clock.advance(3600)
-    todo = world.plan()
-    measured = metrics.controller_metrics(execute(todo, world.states, MemoryJobs(), clock()).tables, clock())
+    world.clock.advance(3600)
+    measured = metrics.controller_metrics(world.run_controller().tables, world.clock())
     assert {(metric.measure.title, metric.value, metric.table) for metric in measured} == {
         ("Tables", 3, ""),
         ("FrozenTables", 0, ""),
