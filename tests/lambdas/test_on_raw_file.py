@@ -64,32 +64,20 @@ def around(jobs: MemoryJobs, *states: TableState) -> Dependencies:
     return Dependencies(MemoryState(states), jobs, "dms/")
 
 
-@pytest.mark.parametrize(
-    ("name", "paths"),
-    [
-        ("change_file", [ORDERS]),
-        ("full_load_multipart", [ORDERS]),
-        ("encoded_key", ["raw-bucket/dms/große läden/order lines+more/"]),
-        ("many_records", [ORDERS, ITEMS]),
-        ("removed", []),
-        ("test_event", []),
-        ("transactions", []),
-    ],
-)
-def test_each_table_with_raw_data_is_found_once(name: str, paths: list[str]):
-    assert paths_in(event(name), "dms/") == paths
+PATHS = {
+    "change_file": [ORDERS],
+    "full_load_multipart": [ORDERS],
+    "encoded_key": ["raw-bucket/dms/große läden/order lines+more/"],
+    "many_records": [ORDERS, ITEMS],
+    "removed": [],
+    "test_event": [],
+    "transactions": [],
+}
+"""The tables of each sample event."""
 
 
-def test_every_sample_event_is_tested():
-    assert {path.stem for path in EVENTS.glob("*.json")} == {
-        "change_file",
-        "full_load_multipart",
-        "encoded_key",
-        "many_records",
-        "removed",
-        "test_event",
-        "transactions",
-    }
+def test_each_table_with_raw_data_is_found_once():
+    assert {path.stem: paths_in(event(path.stem), "dms/") for path in EVENTS.glob("*.json")} == PATHS
 
 
 def test_without_a_prefix_the_schemas_are_at_the_top_of_the_bucket():
@@ -147,27 +135,11 @@ def test_an_event_without_transaction_files_does_not_scan_the_state_table(clock:
     assert outcomes(event("change_file"), dependencies, clock) == {ORDERS: "started"}
 
 
-def test_a_burst_of_a_thousand_events_starts_one_run(clock: ManualClock, jobs: MemoryJobs):
-    dependencies = around(jobs, table("orders/"))
-    came = []
-    for _ in range(1000):
-        came.append(outcomes(event("change_file"), dependencies, clock)[ORDERS])
-        clock.advance(0.1)
-    assert came == ["started"] + ["collapsed"] * 999
-    assert len(jobs.started) == 1
-
-
 def test_a_thousand_concurrent_events_start_one_run(clock: ManualClock, jobs: MemoryJobs):
     dependencies = around(jobs, table("orders/"))
     with ThreadPoolExecutor(16) as pool:
         came = list(pool.map(lambda _: outcomes(event("change_file"), dependencies, clock)[ORDERS], range(1000)))
     assert sorted(set(came)) == ["collapsed", "started"]
-    assert len(jobs.started) == 1
-
-
-def test_a_thousand_records_of_one_event_start_one_run(clock: ManualClock, jobs: MemoryJobs):
-    dependencies = around(jobs, table("orders/"))
-    outcomes({"Records": event("change_file")["Records"] * 1000}, dependencies, clock)
     assert len(jobs.started) == 1
 
 
@@ -214,7 +186,7 @@ def create_job(name: str) -> None:
 
 
 @pytest.fixture
-def deployed(aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[DynamoState]:
+def deployed(aws: None, own_logging: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[DynamoState]:
     """The function's dependencies on the embedded AWS."""
     create_state_table(client("dynamodb"), "DMSCDC_Controller")
     create_job(JOB)
@@ -239,8 +211,6 @@ def call(name: str) -> dict[str, str]:
     return handler(event(name), Context())  # type: ignore[arg-type]  # only the used part of the context
 
 
-@pytest.mark.aws
-@pytest.mark.usefixtures("own_logging")
 def test_the_function_registers_a_table_and_later_starts_its_run_on_aws(deployed: DynamoState):
     assert call("change_file") == {ORDERS: "registered"}
     deployed.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
@@ -250,8 +220,6 @@ def test_the_function_registers_a_table_and_later_starts_its_run_on_aws(deployed
     assert parse_item(run["Arguments"]["--item"])[Attribute.PATH] == ORDERS
 
 
-@pytest.mark.aws
-@pytest.mark.usefixtures("own_logging")
 def test_in_a_deployment_with_a_prefix_jobs_and_metrics_have_it(
     deployed: DynamoState, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -267,8 +235,6 @@ def test_in_a_deployment_with_a_prefix_jobs_and_metrics_have_it(
     assert embedded["Namespace"] == "staging-cdclake"
 
 
-@pytest.mark.aws
-@pytest.mark.usefixtures("own_logging")
 def test_the_botocore_of_lambdas_runtime_knows_every_call(deployed: DynamoState, monkeypatch: pytest.MonkeyPatch):
     made: dict[str, set[str]] = defaultdict(set)
     make = BaseClient._make_api_call  # type: ignore[attr-defined]  # its stub has only public methods
@@ -288,8 +254,6 @@ def test_the_botocore_of_lambdas_runtime_knows_every_call(deployed: DynamoState,
     assert unknown == set()
 
 
-@pytest.mark.aws
-@pytest.mark.usefixtures("own_logging")
 def test_a_failure_is_raised_so_that_lambda_delivers_the_event_again(deployed: DynamoState):
     call("many_records")
     deployed.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
@@ -298,8 +262,6 @@ def test_a_failure_is_raised_so_that_lambda_delivers_the_event_again(deployed: D
         call("many_records")
 
 
-@pytest.mark.aws
-@pytest.mark.usefixtures("own_logging")
 def test_every_line_of_the_function_is_json_with_run_table_and_change_and_its_metrics_are_embedded(
     deployed: DynamoState, capsys: pytest.CaptureFixture[str]
 ):
@@ -325,14 +287,12 @@ def test_every_line_of_the_function_is_json_with_run_table_and_change_and_its_me
     }
 
 
-@pytest.mark.aws
-@pytest.mark.usefixtures("own_logging", "deployed")
+@pytest.mark.usefixtures("deployed")
 def test_the_test_event_of_s3_is_accepted_and_does_nothing():
     assert call("test_event") == {}
 
 
-@pytest.mark.aws
-@pytest.mark.usefixtures("own_logging", "deployed")
+@pytest.mark.usefixtures("deployed")
 def test_a_missing_environment_variable_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("STATE_TABLE")
     with pytest.raises(ConfigurationError, match="STATE_TABLE"):
