@@ -18,11 +18,12 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.undo import UndoPlan, apply_undo, plan_reapply, plan_rollback
-from cdclake.control.controller import PlanInputs, execute, plan
+from cdclake.control.controller import Plan, PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import parse_item, parse_paths
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.run.process_table import Ports, process_tables
 from cdclake.control.run.spark_batch import file_note, report_failure, run_batch
+from cdclake.control.status import LATE_AFTER_MINUTES, TableStatus, table_statuses
 from cdclake.errors import CdclakeError
 from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
 from cdclake.lake.operations.job import relative_file
@@ -337,9 +338,17 @@ class FolderInstallation:
         """Set attributes and turn a table on, as an operator does."""
         self.states.set_attributes(path, {**attributes, Attribute.ACTIVE_FLAG: Sentinel.ACTIVE})
 
+    def plan(self) -> Plan:
+        return plan(PlanInputs(self.bucket(RAW), self.states, RAW, self.prefix), self.clock())
+
+    def statuses(self) -> dict[str, TableStatus]:
+        """The status of each table, by name."""
+        logs = lambda name: ChangeLog(self.bucket(LAKE), LakeLayout(LAKE, "", name))  # noqa: E731
+        found = table_statuses(self.plan().tables, logs, self.clock(), LATE_AFTER_MINUTES)
+        return {status.table: status for status in found}
+
     def run_controller(self) -> None:
-        inputs = PlanInputs(self.bucket(RAW), self.states, RAW, self.prefix)
-        execute(plan(inputs, self.clock()), self.states, self.jobs, self.clock())
+        execute(self.plan(), self.states, self.jobs, self.clock())
 
     def run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
         """What the job runner does when a run is started; returns how the run ended."""

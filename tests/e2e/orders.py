@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
 from cdclake.control.admin.table_admin import RegisteredTable
-from cdclake.control.controller import PlanInputs, plan
-from cdclake.control.status import LATE_AFTER_MINUTES, TableStatus, table_statuses
 from cdclake.model.layout import LakeLayout
 from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.memory import ManualClock
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cdclake.control.plan.planned_table import PlannedTable
+    from cdclake.control.status import TableStatus
     from cdclake.model.snapshot import Snapshot
 
 PREFIX = "shop/orders/"
@@ -63,26 +62,15 @@ class Orders:
     def remove(self, name: str) -> None:
         (self._raw / PREFIX / name).unlink()
 
+    def by_hand(self) -> RegisteredTable:
+        """The table for an operator's commands."""
+        one = self.installation
+        return RegisteredTable(one.states, one.state(PATH), one.log(PATH), "by-hand", self.clock)
+
     def rollback(self, to: int) -> None:
         """Roll back, then turn the table on."""
-        installation, clock = self.installation, self.clock
-        RegisteredTable(
-            installation.states, installation.state(PATH), installation.log(PATH), "by-hand", clock
-        ).rollback(to)
-        installation.activate(PATH)
-
-    def set_during_next_job(self, **attributes: str) -> None:
-        """Set attributes by hand while the next Spark job works."""
-        installation: Any = self.installation
-        run_spark_job = installation.run_spark_job
-
-        def run(*args: Any) -> Any:
-            installation.run_spark_job = run_spark_job
-            result = run_spark_job(*args)
-            self.set(**attributes)
-            return result
-
-        installation.run_spark_job = run
+        self.by_hand().rollback(to)
+        self.installation.activate(PATH)
 
     def forget_identities(self) -> None:
         """Make the lake and the item know no identities, as of raw files that an erasure has rewritten."""
@@ -102,15 +90,11 @@ class Orders:
         return self.status()
 
     def plan(self) -> PlannedTable:
-        inputs = PlanInputs(self.installation.bucket(RAW), self.installation.states, RAW, "")
-        (planned,) = plan(inputs, self.clock()).tables
+        (planned,) = self.installation.plan().tables
         return planned
 
     def status(self) -> TableStatus:
-        (status,) = table_statuses(
-            [self.plan()], lambda _: self.installation.log(PATH), self.clock(), LATE_AFTER_MINUTES
-        )
-        return status
+        return self.installation.statuses()["shop.orders"]
 
     def attribute(self, name: str) -> str:
         return self.installation.state(PATH).item[name]

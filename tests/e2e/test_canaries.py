@@ -20,8 +20,6 @@ import pytest
 
 from cdclake import logs
 from cdclake.commit.log import ChangeLog
-from cdclake.control.controller import PlanInputs, plan
-from cdclake.control.status import LATE_AFTER_MINUTES, table_statuses
 from cdclake.errors import CdclakeError
 from cdclake.lake.operations.direct.apply import DirectChange, change_directly
 from cdclake.lake.spark.in_process import InProcessBackend
@@ -67,7 +65,6 @@ TYPED_CANARIES = {
     "at": "1991-07-17 03:57:41",
 }
 """Valid values that occur nowhere else."""
-SEQUENCE = "20240305101500000000000000000000"
 CHANGES = "20240305-101500000"
 
 
@@ -128,44 +125,37 @@ ALLOWED = {"MaxQuarantinedRows": "9"}
 MANY = {"id": pa.array([1, 1]), "name": pa.array([canary("name")] * 2)}
 
 
+def wider(op: str, column: str, value: str) -> str:
+    """A header, and a row of canaries with one column more."""
+    return ",".join(["Op", *TYPES, column]) + "\n" + line(op).strip() + f",{value}\n"
+
+
+def bad_rows() -> Iterator[tuple[str, str | bytes, dict[str, str]]]:
+    """Name, content and settings of each kind of bad row."""
+    for name, kind in TYPES.items():
+        content, mark = line("U", **{name: canary(name)}), canary(name).encode()
+        if kind != "string":
+            yield f"bad {kind}", content, {}
+        yield f"bad UTF-8 in {name}", content.encode().replace(mark, mark + b"\xfc"), {}
+    yield "null in the key", line("U", id="NULL"), {}
+    yield "another operation", line(canary("op")), {}
+    yield "too few fields", line("U").rpartition(",")[0] + "\n" + GOOD_LINES, {}
+    yield "too many fields", line("U").strip() + f",{canary('extra')}\n" + GOOD_LINES, {}
+    yield "Hive's null partition", line("U", city="__HIVE_DEFAULT_PARTITION__"), {"PartitionKey": "city"}
+    yield "number too large", line("U", amount="83615470000000.29"), {}
+    yield "bad sequence", wider("U", "AR_H_CHANGE_SEQ", canary("sequence")), {}
+    yield "no sequence", wider("U", "AR_H_CHANGE_SEQ", ""), {}
+    yield "null ordering value", line("U", day="NULL"), {"OrderColumn": "day"}
+    yield "bad ordering value", line("U", day=canary("order")), {"OrderColumn": "day"}
+    yield "bad before image", wider("U", "BI_id", canary("before")), {}
+
+
 def cases() -> dict[str, Case]:
     """Kinds of bad input by name."""
     found: dict[str, Case] = {}
-    for allowed, more in (("refused", {}), ("quarantined", ALLOWED)):
-        fails = allowed == "refused"
-
-        def add(
-            name: str,
-            content: str | bytes,
-            *,
-            allowed: str = allowed,
-            fails: bool = fails,
-            more: dict[str, str] = more,
-            **settings: str,
-        ) -> None:
-            found[f"{name}, {allowed}"] = Case.csv(content, fails=fails, **more, **settings)
-
-        for name, kind in TYPES.items():
-            if kind != "string":
-                add(f"bad {kind}", line("U", **{name: canary(name)}))
-            add(
-                f"bad UTF-8 in {name}",
-                line("U", **{name: canary(name)})
-                .encode()
-                .replace(canary(name).encode(), canary(name).encode() + b"\xfc"),
-            )
-        add("null in the key", line("U", id="NULL"))
-        add("another operation", line(canary("op")))
-        add("too few fields", line("U").rpartition(",")[0] + "\n" + GOOD_LINES)
-        add("too many fields", line("U").strip() + f",{canary('extra')}\n" + GOOD_LINES)
-        add("Hive's null partition", line("U", city="__HIVE_DEFAULT_PARTITION__"), PartitionKey="city")
-        add("number too large", line("U", amount="83615470000000.29"))
-        header = ",".join(["Op", *TYPES])
-        add("bad sequence", f"{header},AR_H_CHANGE_SEQ\n" + line("U").strip() + f",{canary('sequence')}\n")
-        add("no sequence", f"{header},AR_H_CHANGE_SEQ\n" + line("U").strip() + ",\n")
-        add("null ordering value", line("U", day="NULL"), OrderColumn="day")
-        add("bad ordering value", line("U", day=canary("order")), OrderColumn="day")
-        add("bad before image", f"{header},BI_id\n" + line("U").strip() + f",{canary('before')}\n")
+    for name, content, settings in bad_rows():
+        found[f"{name}, refused"] = Case.csv(content, fails=True, **settings)
+        found[f"{name}, quarantined"] = Case.csv(content, fails=False, **ALLOWED, **settings)
     found |= {
         "unclosed quote": Case.csv(line("U", name=f'"{canary("name")}')),
         "misplaced quote": Case.csv(line("U", name=f'{canary("name")}"x"')),
@@ -176,22 +166,13 @@ def cases() -> dict[str, Case]:
         "a first line that may be names": Case.csv(
             f"{canary('name')},{canary('city')},{canary('extra')},d,e,f,g,h,i\n"
         ),
-        "text that does not sort": Case.csv(
-            ",".join(["Op", *TYPES, "AR_H_AT"]) + "\n" + line("U").strip() + f",{canary('order')}\n",
-            OrderColumn="AR_H_AT",
-        ),
+        "text that does not sort": Case.csv(wider("U", "AR_H_AT", canary("order")), OrderColumn="AR_H_AT"),
         "numbers as ordering text": Case.csv(line("U", name="9151730001"), OrderColumn="name"),
-        "image of an insert": Case.csv(
-            ",".join(["Op", *TYPES, "BI_name"]) + "\n" + line("I").strip() + f",{canary('before')}\n"
-        ),
+        "image of an insert": Case.csv(wider("I", "BI_name", canary("before"))),
         "too long partition value": Case.csv(line("U", city=canary("city") + "x" * 1100), PartitionKey="city"),
         "too long partition number": Case.csv(line("U", city=canary("city") + "x" * 250), PartitionKey="day,city"),
-        "repeated column": Case.csv(
-            ",".join(["Op", *TYPES, "NAME"]) + "\n" + line("U").strip() + f",{canary('extra')}\n"
-        ),
-        "reserved column": Case.csv(
-            ",".join(["Op", *TYPES, "_key"]) + "\n" + line("U").strip() + f",{canary('extra')}\n"
-        ),
+        "repeated column": Case.csv(wider("U", "NAME", canary("extra"))),
+        "reserved column": Case.csv(wider("U", "_key", canary("extra"))),
         "repeated key in a load": Case.csv("".join(line() for _ in range(3)), name="LOAD00000002.csv"),
         "repeated key in a load, quarantined": Case.csv(
             "".join(line(name=f"{canary('name')}{i}") for i in range(3)),
@@ -199,9 +180,7 @@ def cases() -> dict[str, Case]:
             fails=False,
             **ALLOWED,
         ),
-        "a key that two rows have": Case.csv(
-            ",".join(["Op", *TYPES, "BI_id"]) + "\n" + line("I").strip() + ",\n" + line("U").strip() + ",1\n"
-        ),
+        "a key that two rows have": Case.csv(wider("I", "BI_id", "") + line("U").strip() + ",1\n"),
         "declared type of another kind": Case.parquet(
             {"id": 1, "name": canary("name"), "amount": canary("amount"), "day": canary("day")}
         ),
@@ -292,10 +271,7 @@ def texts_of(installation: Installation) -> Iterator[tuple[str, str]]:
         for name, value in state.item.items():
             yield f"item: {name}", value
     yield "metrics", str(installation.metrics.metrics)
-    inputs = PlanInputs(installation.bucket(RAW), installation.states, RAW, "")
-    planned = plan(inputs, installation.clock()).tables
-    statuses = table_statuses(planned, lambda _: installation.log(PATH), installation.clock(), LATE_AFTER_MINUTES)
-    yield "status", json.dumps([asdict(one) for one in statuses], default=str)
+    yield "status", json.dumps([asdict(one) for one in installation.statuses().values()], default=str)
 
 
 @contextmanager

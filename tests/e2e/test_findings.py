@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.commit.report import change_summaries
-from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.status import Health
 from cdclake.errors import CommitConflictError
 from cdclake.lake.operations.erase.erase import Erasure, erase
@@ -38,11 +37,6 @@ def orders(tmp_path: Path) -> Orders:
     return orders
 
 
-def by_hand(orders: Orders) -> RegisteredTable:
-    one = orders.installation
-    return RegisteredTable(one.states, one.state(PATH), one.log(PATH), "by-hand", orders.clock)
-
-
 def release_rows(orders: Orders, *names: str) -> dict[str, Any]:
     """Apply quarantined rows, as `cdclake quarantine release` does."""
     root, item = orders.installation.root, orders.installation.state(PATH).item
@@ -52,7 +46,7 @@ def release_rows(orders: Orders, *names: str) -> dict[str, Any]:
         run = table_run(root / RAW, root / LAKE, PREFIX, layout, item, fencing_token=token, clock=orders.clock)
         return release(run, names)
 
-    return by_hand(orders).change(commit)
+    return orders.by_hand().change(commit)
 
 
 def test_rows_of_an_erased_key_that_arrive_late_are_a_finding_until_it_is_acknowledged(orders: Orders):
@@ -72,14 +66,14 @@ def test_rows_of_an_erased_key_that_arrive_late_are_a_finding_until_it_is_acknow
         clock=orders.clock,
         progress=Progress(),
     )
-    by_hand(orders).change(lambda token: erase(erasure, token))
+    orders.by_hand().change(lambda token: erase(erasure, token))
     orders.put(change_name(after(minutes=65)), "U,1,one again\nU,2,late\n")
     status = orders.run()
     assert status.health is Health.INCOMPLETE
     assert "rows left out because their keys were erased after them: 1" in status.findings[0]
     assert orders.rows() == {2: "late"}
     assert next(change_summaries(log, log.head() - 1)).suppressed == 1
-    by_hand(orders).acknowledge(by_hand(orders).to_acknowledge())
+    orders.by_hand().acknowledge(orders.by_hand().to_acknowledge())
     assert orders.run().health is Health.UP_TO_DATE
     orders.put(change_name(orders.clock()), "I,1,a customer again\n")
     assert orders.run().findings == ()
@@ -127,7 +121,7 @@ def test_a_file_that_is_corrected_and_released_is_overwritten_until_acknowledged
     assert orders.rows()[4] == "four"
     for status in (orders.status(), orders.run()):  # other rows of the file may have changed too
         assert [text.split(" (")[0] for text in status.findings] == ["1 change file"]
-    by_hand(orders).acknowledge()
+    orders.by_hand().acknowledge()
     for status in (orders.status(), orders.run()):
         assert (status.health, status.findings) == (Health.UP_TO_DATE, ())
 
@@ -143,7 +137,7 @@ def test_acknowledged_rows_stay_releasable_and_new_ones_make_the_table_incomplet
     file = change_name(after(hours=1))
     orders.put(file, BAD)
     orders.run()
-    by_hand(orders).acknowledge()
+    orders.by_hand().acknowledge()
     assert (orders.attribute(Attribute.ACKNOWLEDGED_CHANGE), orders.status().health) == ("2", Health.UP_TO_DATE)
     orders.put(change_name(after(hours=2)), "I,five,five\nI,six,six\n")
     assert "the table lacks: 2." in orders.run().to_do
@@ -153,11 +147,11 @@ def test_acknowledged_rows_stay_releasable_and_new_ones_make_the_table_incomplet
 def test_an_acknowledgement_of_something_else_changes_nothing(orders: Orders):
     orders.put(change_name(after(hours=1)), BAD)
     orders.run()
-    agreed = by_hand(orders).to_acknowledge()
+    agreed = orders.by_hand().to_acknowledge()
     orders.put(change_name(after(hours=2)), "I,five,five\n")
     orders.run()
     with pytest.raises(CommitConflictError):
-        by_hand(orders).acknowledge(agreed)
+        orders.by_hand().acknowledge(agreed)
     assert orders.status().health is Health.INCOMPLETE
 
 
@@ -171,7 +165,7 @@ def test_files_that_arrive_too_late_make_the_table_incomplete_until_acknowledged
     assert status.health is Health.INCOMPLETE
     assert f"1 change file ({too_late}) too late, so not applied. " in status.to_do
     assert orders.run().findings == status.findings
-    by_hand(orders).acknowledge()
+    orders.by_hand().acknowledge()
     assert orders.run().health is Health.UP_TO_DATE
 
 
@@ -189,7 +183,7 @@ def test_drift_under_warn_is_applied_and_makes_the_table_incomplete_until_acknow
     assert status.to_do.startswith("columns changed at the source: note string added (change 2). Check the readers")
     put_columns(orders, 120, id=4, name="four", note="new")
     assert orders.run().findings == status.findings
-    by_hand(orders).acknowledge()
+    orders.by_hand().acknowledge()
     assert orders.status().health is Health.UP_TO_DATE
 
 
@@ -200,8 +194,8 @@ def test_drift_under_freeze_stops_the_table_until_acknowledged(orders: Orders):
     assert (status.health, set(orders.rows())) == (Health.FAILED, {1, 2})
     assert orders.attribute(Attribute.LAST_ERROR_CODE) == "SchemaDriftError"
     assert "columns note string added" in status.error
-    assert by_hand(orders).to_acknowledge().accepts == "note string added"
-    by_hand(orders).acknowledge()
+    assert orders.by_hand().to_acknowledge().accepts == "note string added"
+    orders.by_hand().acknowledge()
     assert (orders.run().health, set(orders.rows())) == (Health.UP_TO_DATE, {1, 2, 3})
     put_columns(orders, 240, id=4, name="four")
     status = orders.run(minutes=300)

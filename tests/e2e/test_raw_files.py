@@ -278,12 +278,6 @@ def test_a_load_file_in_two_formats_belongs_to_two_full_loads(orders: Orders):
     assert "mixed: LOAD00000001.csv and LOAD00000001.csv.gz" in status.reason
 
 
-def test_load_files_that_a_lifecycle_rule_removes_are_not_missed(loaded: Orders):
-    loaded.remove(LOADS[0])
-    assert loaded.run().health is Health.UP_TO_DATE
-    assert loaded.snapshot.change == 2
-
-
 def test_files_of_unknown_identity_are_learned_without_loading_them_again(loaded: Orders):
     loaded.forget_identities()
     assert loaded.run().health is Health.UP_TO_DATE
@@ -371,14 +365,3 @@ def test_a_date_set_forward_skips_the_full_loads_up_to_it_whatever_happens_to_th
     orders.put("LOAD00000001.csv", "1,loaded\n")
     assert orders.run().health is Health.UP_TO_DATE
     assert orders.rows()[1] == "loaded"
-
-
-def test_a_date_that_is_reset_while_a_change_is_committed_still_reloads_the_table(orders: Orders):
-    orders.run()
-    orders.put(FIRST, "D,1,one\n", after(minutes=5))
-    orders.set_during_next_job(LastFullLoadDate="1900-01-01 00:00:00")
-    assert orders.run().health is not Health.FAILED
-    assert orders.attribute("LastFullLoadDate") == "1900-01-01 00:00:00"
-    assert orders.status().reason.startswith("1 LOAD file")
-    assert orders.run().health is Health.UP_TO_DATE
-    assert orders.attribute("LastFullLoadDate") == "2024-03-05 10:00:00"

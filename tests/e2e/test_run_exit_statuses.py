@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.jobs.arguments import parse_item
 from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute
@@ -63,8 +62,7 @@ class Services:
 def run(orders: Orders) -> PipelineOutcome:
     orders.clock.advance(3600)
     outcome = Pipeline(Services(orders), Target(raw_bucket=RAW, lake_bucket=LAKE), sleep=lambda _: None).run()
-    inputs = PlanInputs(orders.installation.bucket(RAW), orders.installation.states, RAW, "")
-    return outcome.with_plan(plan(inputs, orders.clock(), outcome.succeeded)) if outcome.succeeded else outcome
+    return outcome.with_plan(orders.installation.plan()) if outcome.succeeded else outcome
 
 
 @pytest.mark.parametrize(
