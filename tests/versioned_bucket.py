@@ -97,6 +97,7 @@ class VersionedBucket:
         self._add(Key, None, {})
 
     def delete_objects(self, *, Delete: Mapping[str, Any], **_: Any) -> dict[str, Any]:
+        assert len(Delete["Objects"]) <= PAGE_ENTRIES, "S3 refuses more"
         for one in Delete["Objects"]:
             key, version_id = one["Key"], one.get("VersionId")
             if version_id is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import pytest
 from boto3.s3.transfer import TransferConfig
@@ -18,7 +20,7 @@ from cdclake_devkit.memory import MemoryState, MemoryStore
 from tests.versioned_bucket import VersionedBucket
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from mypy_boto3_glue import GlueClient
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from cdclake.ports import ObjectStore, StateStore
 
+Result = TypeVar("Result")
 BUCKET = "lake-of-tests"
 SMALL_PARTS = TransferConfig(multipart_threshold=6 * 1024**2, multipart_chunksize=5 * 1024**2)
 """Objects of more than 6 MB are copied in parts of 5 MB."""
@@ -97,3 +100,15 @@ def state(request: pytest.FixtureRequest) -> StateStore:
     client = aws_clients.client("dynamodb")
     create_state_table(client, "DMSCDC_Controller")
     return DynamoState(client, "DMSCDC_Controller")
+
+
+def at_once(call: Callable[[int], Result], times: int = 16) -> list[Result]:
+    """The results of calls, with their numbers, that begin at the same moment in threads."""
+    barrier = Barrier(times)
+
+    def wait_and_call(number: int) -> Result:
+        barrier.wait()
+        return call(number)
+
+    with ThreadPoolExecutor(times) as threads:
+        return list(threads.map(wait_and_call, range(times)))

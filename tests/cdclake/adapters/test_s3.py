@@ -189,6 +189,23 @@ def test_a_key_that_was_not_deleted_is_an_error(store: S3Store, code: str, kind:
         store.delete(["a", "b"])
 
 
+def test_listings_and_deletes_go_through_all_pages(s3: S3Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "10")
+    store = S3Store(s3, BUCKET, delete_batch_keys=10)
+    folders = [f"raw/{number:05d}/" for number in range(25)]
+    names = [f"{folder}x" for folder in folders]
+    for name in (*names, "kept"):
+        store.put(name, b"")
+    listings, deletes = Faults(s3, "ListObjectsV2"), Faults(s3, "DeleteObjects")
+    assert [found.key for found in store.list("raw/")] == names
+    assert [found.key for found in store.list("raw/", start_after=names[2])] == names[3:]
+    assert list(store.list_folders("raw/")) == folders
+    assert listings.sent == 9
+    store.delete([*names, "absent", "absent/too"])
+    assert deletes.sent == 3
+    assert [found.key for found in store.list("")] == ["kept"]
+
+
 def test_a_large_object_is_copied_in_parts(s3: S3Client) -> None:
     parts = Faults(s3, "UploadPartCopy")
     store = S3Store(s3, BUCKET, copying=SMALL_PARTS)
