@@ -18,6 +18,7 @@ from cdclake.lake_table import LakeTable, UndoResult
 from cdclake.model.names import STATE_TABLE
 from cdclake.model.table.name import TableName
 from tests.builders import LakeBuilder
+from tests.cdclake.adapters.conftest import no_credentials  # noqa: F401 - a fixture
 from tests.conftest import REGION
 
 if TYPE_CHECKING:
@@ -79,13 +80,11 @@ def test_the_user_comes_from_argument_environment_or_aws(
     assert LakeTable("shop.store", lake=tmp_path.as_uri(), user=given).user == expected
 
 
-def test_without_aws_identity_the_user_is_the_machines_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_aws_identity_the_user_is_the_machines_user(
+    no_credentials: None,  # noqa: F811 - the fixture
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("getpass.getuser", lambda: "machine")
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
-        monkeypatch.setenv(name, "/dev/null")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     assert caller.aws_caller_arn() == "machine"
 

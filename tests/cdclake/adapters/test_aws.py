@@ -39,13 +39,7 @@ def test_a_missing_region_is_an_error_that_says_so(aws: None, monkeypatch: pytes
         aws_clients.client("dynamodb")
 
 
-def test_missing_credentials_are_an_error_that_says_so(aws: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+def test_missing_credentials_are_an_error_that_says_so(aws: None, no_credentials: None) -> None:
     store = S3Store(aws_clients.client("s3"), "lake")
     with pytest.raises(ConfigurationError, match="No AWS credentials"):
         store.put_if_absent("a", b"")

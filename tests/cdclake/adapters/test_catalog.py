@@ -41,6 +41,13 @@ def stored(client: GlueClient) -> dict[str, Any]:
     return table
 
 
+def overwrite(client: GlueClient, **changes: Any) -> None:
+    """Change parts of the table, as others may."""
+    taken = {"Name", "TableType", "StorageDescriptor", "Parameters", "PartitionKeys", "ViewExpandedText"}
+    table: Any = {**{name: value for name, value in stored(client).items() if name in taken}, **changes}
+    client.update_table(DatabaseName="lake", TableInput=table)
+
+
 def test_a_table_is_declared_as_external_parquet_in_hives_terms(client: GlueClient, catalog: GlueCatalog):
     catalog.create_table("t", replace(TABLE, change=42))
     table = stored(client)
@@ -63,19 +70,14 @@ def test_a_table_is_declared_as_external_parquet_in_hives_terms(client: GlueClie
     }
 
 
-KINDS = ("string", "int", "float", "binary", "bigint", "decimal(12,2)", "date", "timestamp", "boolean", "double")
-SQL_KINDS = (
-    "varchar",
-    "integer",
-    "real",
-    "varbinary",
-    "bigint",
-    "decimal(12,2)",
-    "date",
-    "timestamp",
-    "boolean",
-    "double",
-)
+KINDS = {
+    "string": "varchar",
+    "int": "integer",
+    "float": "real",
+    "binary": "varbinary",
+    **{kind: kind for kind in ("bigint", "decimal(12,2)", "date", "timestamp", "boolean", "double")},
+}
+"""Hive's types, and what SQL calls them."""
 VIEW = CatalogTable(
     location="",
     columns=tuple(Column(f"c{i}", kind) for i, kind in enumerate(KINDS)),
@@ -107,7 +109,7 @@ def test_a_view_is_declared_as_athena_declares_its_own(client: GlueClient, catal
         "originalSql": VIEW.query,
         "catalog": "awsdatacatalog",
         "schema": "lake",
-        "columns": [{"name": f"c{i}", "type": kind} for i, kind in enumerate(SQL_KINDS)],
+        "columns": [{"name": f"c{i}", "type": kind} for i, kind in enumerate(KINDS.values())],
     }
 
 
@@ -116,9 +118,7 @@ def test_a_view_is_declared_as_athena_declares_its_own(client: GlueClient, catal
 )
 def test_a_view_overwritten_by_others_is_read_as_different(client: GlueClient, catalog: GlueCatalog, text: str):
     catalog.create_table("t", VIEW)
-    taken = {"Name", "TableType", "StorageDescriptor", "Parameters", "PartitionKeys", "ViewExpandedText"}
-    table = {key: value for key, value in stored(client).items() if key in taken}
-    client.update_table(DatabaseName="lake", TableInput={**table, "ViewOriginalText": text})  # type: ignore[typeddict-item]  # of a dict
+    overwrite(client, ViewOriginalText=text)
     assert catalog.table("t") == replace(VIEW, query="")
     catalog.update_table("t", VIEW)
     assert catalog.table("t") == VIEW
@@ -167,17 +167,8 @@ def test_updates_preserve_users_additions_and_remove_figures_of_crawlers_and_spa
 
 def test_parameters_overwritten_by_others_are_read_as_unknown(client: GlueClient, catalog: GlueCatalog):
     catalog.create_table("t", replace(TABLE, change=42))
-    table = stored(client)
     invalid = {"numRows": "many", "cdclake.change": "²", "cdclake.left_out_columns": "{"}
-    client.update_table(
-        DatabaseName="lake",
-        TableInput={
-            "Name": "t",
-            "TableType": table["TableType"],
-            "StorageDescriptor": table["StorageDescriptor"],
-            "Parameters": {**table["Parameters"], **invalid},
-        },
-    )
+    overwrite(client, Parameters={**stored(client)["Parameters"], **invalid})
     found = catalog.table("t")
     assert found
     assert (found.statistics, found.change, found.left_out) == (None, None, ())
@@ -235,15 +226,9 @@ def test_updates_create_no_table_versions_in_glue(client: GlueClient, catalog: G
 
 def test_an_update_keeps_what_a_user_changes_meanwhile(client: GlueClient, catalog: GlueCatalog):
     catalog.create_table("t", TABLE)
-
-    def describe() -> None:
-        table = stored(client)
-        names = ("Name", "TableType", "StorageDescriptor", "PartitionKeys", "Parameters")
-        described: Any = {**{name: table[name] for name in names}, "Description": "All orders"}
-        aws_clients.session().client("glue").update_table(DatabaseName="lake", TableInput=described)
-
+    other = aws_clients.session().client("glue")
     updates = Faults(client, "UpdateTable")
-    updates.before_request(describe)
+    updates.before_request(lambda: overwrite(other, Description="All orders"))
     changed = replace(TABLE, statistics=Statistics(4, 2, 800))
     catalog.update_table("t", changed)
     assert updates.sent == 2

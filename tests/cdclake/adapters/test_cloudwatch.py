@@ -101,7 +101,6 @@ def test_refused_metrics_are_logged_and_the_others_are_sent(caplog: pytest.LogCa
     assert "ThrottlingException" in json.loads(logs.JsonFormatter().format(record))["traceback"]
 
 
-@pytest.mark.aws
 @pytest.mark.parametrize(("per_table", "names"), [("true", {(), ("Table",)}), ("false", {()})])
 @pytest.mark.parametrize("name_prefix", ["", "staging-"])
 def test_cloudwatch_receives_the_metrics(aws: None, per_table: str, names: set[tuple[str, ...]], name_prefix: str):

@@ -43,6 +43,16 @@ def item(state: DynamoState) -> dict[str, str]:
     return dict(found.item)
 
 
+def store(client: DynamoDBClient, expression: str, **values: Any) -> None:
+    """Set attributes of any type, as others may."""
+    client.update_item(
+        TableName=STATE_TABLE,
+        Key={"path": {"S": PATH}},
+        UpdateExpression=f"SET {expression}",
+        ExpressionAttributeValues={f":{name}": value for name, value in values.items()},
+    )
+
+
 def test_the_state_table_is_created_with_on_demand_billing_and_the_key_path(client: DynamoDBClient) -> None:
     create_state_table(client, STATE_TABLE)
     table = client.describe_table(TableName=STATE_TABLE)["Table"]
@@ -72,17 +82,8 @@ def test_the_first_eight_attributes_are_stored_as_text(client: DynamoDBClient, r
 
 
 def test_attributes_of_any_type_are_read_as_text(client: DynamoDBClient, registered: DynamoState) -> None:
-    client.update_item(
-        TableName=STATE_TABLE,
-        Key={"path": {"S": PATH}},
-        UpdateExpression="SET ActiveFlag = :true, PrimaryKey = :null, TargetFileBytes = :number, Tags = :list",
-        ExpressionAttributeValues={
-            ":true": {"BOOL": True},
-            ":null": {"NULL": True},
-            ":number": {"N": "1048576"},
-            ":list": {"L": [{"S": "a"}]},
-        },
-    )
+    values = {"true": {"BOOL": True}, "null": {"NULL": True}, "number": {"N": "1048576"}, "list": {"L": [{"S": "a"}]}}
+    store(client, "ActiveFlag = :true, PrimaryKey = :null, TargetFileBytes = :number, Tags = :list", **values)
     (found,) = registered.all()
     assert found.active
     assert found.settings.primary_key == ()
@@ -95,12 +96,8 @@ def test_attributes_of_any_type_are_read_as_text(client: DynamoDBClient, registe
 def test_a_lease_end_or_a_request_that_is_no_text_holds_nobody_up(
     client: DynamoDBClient, registered: DynamoState, clock: ManualClock, value: Any
 ) -> None:
-    client.update_item(
-        TableName=STATE_TABLE,
-        Key={"path": {"S": PATH}},
-        UpdateExpression="SET LeaseHolder = :ghost, LeaseExpiresUtc = :value, WorkRequestedUtc = :value",
-        ExpressionAttributeValues={":ghost": {"S": "ghost"}, ":value": value},
-    )
+    names = "LeaseHolder = :ghost, LeaseExpiresUtc = :value, WorkRequestedUtc = :value"
+    store(client, names, ghost={"S": "ghost"}, value=value)
     assert registered.request_work(PATH, clock(), 300)
     assert registered.acquire_lease(PATH, "a", clock(), 60).taken_over_from == "ghost"
 
@@ -109,12 +106,7 @@ def test_a_lease_end_or_a_request_that_is_no_text_holds_nobody_up(
 def test_a_fencing_token_of_another_type_is_named_and_no_lease_is_taken(
     client: DynamoDBClient, registered: DynamoState, clock: ManualClock, value: Any
 ) -> None:
-    client.update_item(
-        TableName=STATE_TABLE,
-        Key={"path": {"S": PATH}},
-        UpdateExpression="SET FencingToken = :value",
-        ExpressionAttributeValues={":value": value},
-    )
+    store(client, "FencingToken = :value", value=value)
     with pytest.raises(ConfigurationError, match=r"FencingToken is .* not a whole number"):
         registered.acquire_lease(PATH, "a", clock(), 60)
     assert Attribute.LEASE_HOLDER not in item(registered)

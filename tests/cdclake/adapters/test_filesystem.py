@@ -95,12 +95,6 @@ def test_the_endpoint_of_s3_wins_over_the_general_one(monkeypatch: pytest.Monkey
     assert lake_filesystem(BUCKET).endpoint == "http://s3:1"
 
 
-def test_missing_credentials_are_an_error_that_says_so(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+def test_missing_credentials_are_an_error_that_says_so(s3_server: str, no_credentials: None) -> None:
     with pytest.raises(ConfigurationError, match="No AWS credentials"):
         lake_filesystem(BUCKET).open()

@@ -53,7 +53,6 @@ def reload_and_rollback(lake: LakeBuilder, requests: Counter[str], files: int) -
     requests.update({f"reload: {name}": count for name, count in reload.items()})
 
 
-@pytest.mark.aws
 @pytest.mark.slow
 def test_a_rollback_makes_few_requests_for_many_files(versioned_s3: S3Client) -> None:
     files, requests = 20, Counter[str]()
@@ -118,7 +117,6 @@ def test_distant_objects_take_one_request_each_and_neighbors_fewer(distance: int
     assert bucket.requests[LISTING] <= min(len(wanted), -(-entries // 1_000) + 1)
 
 
-@pytest.mark.aws
 @pytest.mark.parametrize("page_entries", [1, 2, 3, 1_000])
 def test_versions_of_several_objects_are_listed_whatever_lies_between(
     versioned_s3: S3Client, monkeypatch: pytest.MonkeyPatch, page_entries: int
@@ -144,7 +142,6 @@ def test_versions_of_several_objects_are_listed_whatever_lies_between(
             assert set(one.sizes_bytes) == {number}, name
 
 
-@pytest.mark.aws
 def test_files_of_different_folders_and_kinds_are_moved_together(versioned_s3: S3Client) -> None:
     """Of a listing, each prefix is within one folder, as policies may require."""
     store, prefixes = S3Store(versioned_s3, BUCKET), list[str]()

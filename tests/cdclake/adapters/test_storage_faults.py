@@ -255,7 +255,7 @@ def write_large_data_file() -> None:
 
 @pytest.mark.sampled(test=4)
 @pytest.mark.slow
-@pytest.mark.parametrize(("status", "code"), RETRYABLE)
+@pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (RESET, "")])
 @pytest.mark.parametrize(
     ("method", "skip"),
     [("POST", 0), ("PUT", 0), ("PUT", 1), ("POST", 1)],
