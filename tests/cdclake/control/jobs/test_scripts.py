@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import runpy
 import signal
 import sys
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -56,22 +55,16 @@ def states(aws: None) -> DynamoState:
     return DynamoState(client("dynamodb"), STATE_TABLE)
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Script:
-    return Script(monkeypatch, capsys)
-
-
 class Script:
     """Runs a script and captures its output."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
+        self._monkeypatch, self._capsys = monkeypatch, capsys
 
-    def __call__(self, name: str, **arguments: str) -> tuple[dict[str, object], int, str]:
-        """Returns the summary, the exit code, and the last line on stderr."""
+    def __call__(self, name: str, **arguments: str) -> tuple[dict[str, object], int, list[str]]:
+        """Returns the summary, the exit code, and the lines on stderr."""
         words = [word for key, value in arguments.items() for word in (f"--{key}", value)]
-        self._monkeypatch.setattr(sys, "argv", [name, "--JOB_NAME", "a-job", *words])
+        self._monkeypatch.setattr(sys, "argv", [name, "--JOB_NAME", "a-job", "--JOB_RUN_ID", "jr_1", *words])
         code = 0
         try:
             runpy.run_path(str(SCRIPTS / name), run_name="__main__")
@@ -79,98 +72,78 @@ class Script:
             assert isinstance(ended.code, int)
             code = ended.code
         out, err = self._capsys.readouterr()
-        return (json.loads(out) if out else {}), code, (err.splitlines() or [""])[-1]
+        return (json.loads(out) if out else {}), code, err.splitlines()
 
 
-def put(key: str) -> None:
-    client("s3").put_object(Bucket=RAW, Key=key, Body=b"rows")
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Script:
+    return Script(monkeypatch, capsys)
 
 
-def test_the_controller_registers_a_table_and_later_starts_its_run(states: DynamoState, run: Script):
-    put(f"dms/shop/orders/{CHANGE}")
-    summary, code, _ = run("controller.py", bucket=RAW, prefix="dms")
-    assert code == 0
-    assert summary["error"] == ""
+class Registered(NamedTuple):
+    """The state table with an active table that has a change file, and what the Controller wrote to stderr."""
+
+    states: DynamoState
+    lines: list[str]
+
+
+@pytest.fixture
+def orders(states: DynamoState, run: Script) -> Registered:
+    client("s3").put_object(Bucket=RAW, Key=f"dms/shop/orders/{CHANGE}", Body=b"rows")
+    summary, code, lines = run("controller.py", bucket=RAW, prefix="dms")
+    assert (summary["error"], code) == ("", 0)
     states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    return Registered(states, lines)
+
+
+ITEM = json.dumps({"path": ORDERS})
+
+
+def test_the_controller_starts_the_run_of_a_table_that_it_registered(orders: Registered, run: Script):
     run("controller.py", bucket=RAW, prefix="dms/", tables=" shop.orders, ")
     (started,) = client("glue").get_job_runs(JobName=JOB_PROCESS_TABLE)["JobRuns"]
     assert parse_item(started["Arguments"]["--item"])[Attribute.PATH] == ORDERS
 
 
 def test_the_controller_reports_an_empty_raw_location_on_one_line(states: DynamoState, run: Script):
-    summary, code, last = run("controller.py", bucket=RAW, prefix="dms/")
+    summary, code, lines = run("controller.py", bucket=RAW, prefix="dms/")
     assert (summary, code) == ({}, 2)
-    assert last.startswith(f"ConfigurationError: The raw location is empty (bucket {RAW}, prefix dms/)")
+    assert lines[-1].startswith(f"ConfigurationError: The raw location is empty (bucket {RAW}, prefix dms/)")
 
 
 @pytest.mark.parametrize("name", ["controller.py", "process_table.py"])
 def test_a_missing_argument_is_named_on_the_last_line(name: str, run: Script):
-    _, code, last = run(name)
+    _, code, lines = run(name)
     assert code == 2
-    assert last.startswith("ConfigurationError: The argument --")
+    assert lines[-1].startswith("ConfigurationError: The argument --")
 
 
-def test_the_controller_fails_when_a_table_cannot_be_started(states: DynamoState, run: Script):
-    put(f"dms/shop/orders/{CHANGE}")
-    run("controller.py", bucket=RAW, prefix="dms/")
-    states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+def test_the_controller_fails_when_a_table_cannot_be_started(orders: Registered, run: Script):
     client("glue").delete_job(JobName=JOB_PROCESS_TABLE)
-    summary, code, last = run("controller.py", bucket=RAW, prefix="dms/")
+    summary, code, lines = run("controller.py", bucket=RAW, prefix="dms/")
     assert code == 1
-    assert last == summary["error"]
-    assert "1 of 1 tables failed: shop.orders" in last
+    assert lines[-1] == summary["error"]
+    assert "1 of 1 tables failed: shop.orders" in lines[-1]
 
 
-def test_process_table_skips_an_inactive_table(states: DynamoState, run: Script):
-    put(f"dms/shop/orders/{CHANGE}")
-    run("controller.py", bucket=RAW, prefix="dms/")
-    item = json.dumps({"path": {"S": ORDERS}})
-    summary, code, _ = run("process_table.py", item=item, out_bucket=LAKE, out_prefix="")
-    assert (summary["outcome"], code) == ("inactive", 0)
-
-
-def test_process_table_leaves_a_busy_table_to_its_holder(states: DynamoState, run: Script):
-    put(f"dms/shop/orders/{CHANGE}")
-    run("controller.py", bucket=RAW, prefix="dms/")
-    states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
-    states.acquire_lease(ORDERS, "another-run", datetime.now(timezone.utc), 300)
-    summary, code, _ = run("process_table.py", item=json.dumps({"path": ORDERS}), out_bucket=LAKE, out_prefix="")
+def test_process_table_leaves_a_busy_table_to_its_holder(orders: Registered, run: Script):
+    orders.states.acquire_lease(ORDERS, "another-run", datetime.now(timezone.utc), 300)
+    summary, code, _ = run("process_table.py", item=ITEM, out_bucket=LAKE, out_prefix="")
     assert str(summary["outcome"]).startswith("busy: leased by another-run until ")
     assert (summary["error"], code) == ("", 0)
 
 
-def test_process_table_records_a_failure_and_releases_the_lease(states: DynamoState, run: Script):
-    put(f"dms/shop/orders/{CHANGE}")
-    run("controller.py", bucket=RAW, prefix="dms/")
-    states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+def test_process_table_records_a_failure_and_all_lines_are_json_with_run_table_and_change_but_the_error_at_the_end(
+    orders: Registered, run: Script
+):
     client("glue").delete_job(JobName=JOB_LOAD_INCREMENTAL)
-    item = json.dumps({"path": ORDERS})
-    _, code, last = run("process_table.py", item=item, out_bucket=LAKE, out_prefix="lake", JOB_RUN_ID="jr_1")
+    _, code, (*failed, last) = run("process_table.py", item=ITEM, out_bucket=LAKE, out_prefix="lake")
     assert code == 2
     assert last.startswith("ConfigurationError: ")
-    state = states.get(ORDERS)
+    state = orders.states.get(ORDERS)
     assert state
     assert (state.item[Attribute.LAST_ERROR], state.item[Attribute.LAST_RUN_ID]) == (last, "jr_1")
     assert Attribute.LEASE_HOLDER not in state.item
-
-
-def test_every_line_on_stderr_is_json_with_run_table_and_change_but_the_error_at_the_end(
-    states: DynamoState, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    def write_to_stderr(name: str, **arguments: str) -> list[str]:
-        words = [word for key, value in arguments.items() for word in (f"--{key}", value)]
-        monkeypatch.setattr(sys, "argv", [name, *words, "--JOB_RUN_ID", "jr_1"])
-        with contextlib.suppress(JobExit):
-            runpy.run_path(str(SCRIPTS / name), run_name="__main__")
-        return capsys.readouterr().err.splitlines()
-
-    put(f"dms/shop/orders/{CHANGE}")
-    lines = write_to_stderr("controller.py", bucket=RAW, prefix="dms/")
-    states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
-    client("glue").delete_job(JobName=JOB_LOAD_INCREMENTAL)
-    item = json.dumps({"path": ORDERS})
-    *failed, last = write_to_stderr("process_table.py", item=item, out_bucket=LAKE, out_prefix="lake")
-    assert last.startswith("ConfigurationError: ")
-    read = [json.loads(line) for line in [*lines, *failed]]
+    read = [json.loads(line) for line in [*orders.lines, *failed]]
     assert {(line["run_id"], line["table"], line["change"]) for line in read} == {("jr_1", "shop.orders", None)}
     assert [line["message"] for line in read if line["level"] == "ERROR"] == ["failed"]
