@@ -13,7 +13,7 @@ from cdclake.model.versions import DELETED, OPERATION
 from tests.cdclake.lake.table import by_key
 from tests.crash.connectors import LAKE
 from tests.crash.runner import LAYOUT
-from tests.crash.sandbox import COLUMNS
+from tests.crash.sandbox import COLUMNS, View
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table.state import TableState
     from cdclake_devkit.oracle import LakeRow
-    from tests.crash.sandbox import View
 
 TABLE, TABLE_HISTORY, TABLE_LIVE = (f"shop_orders{suffix}" for suffix in ("", "_history", "_live"))
 """Names in the catalog."""

@@ -6,16 +6,14 @@ import multiprocessing
 import traceback
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.crash.faults import Injector
-from tests.crash.runner import Runner
+from tests.crash.faults import Injector, Point
+from tests.crash.runner import Runner, RunSpec
 from tests.crash.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
-    from tests.crash.faults import Point
-    from tests.crash.runner import RunSpec
 
 TIMEOUT_SECONDS = 60
 _FORKS = multiprocessing.get_context("forkserver")

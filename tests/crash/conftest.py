@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.crash.environments import FolderEnvironment, aws_environment
+from tests.crash.environments import Environment, FolderEnvironment, aws_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
-    from tests.crash.environments import Environment
     from tests.crash.trials import Tally
+
+    NewEnvironment = Callable[[str], AbstractContextManager[tuple[Environment, Path]]]
+    """Creates an empty environment on a kind of store, and an empty folder."""
 
 _MEMORY = Path("/dev/shm")
 _PROPERTY = "crash tally"
@@ -28,8 +29,8 @@ JSON_PATH = "CDCLAKE_CRASH_JSON"
 
 
 @pytest.fixture(scope="session")
-def new_environment() -> Callable[[str], AbstractContextManager[tuple[Environment, Path]]]:
-    """Creates an empty environment on a kind of store, and an empty folder."""
+def new_environment() -> NewEnvironment:
+    """See `NewEnvironment`."""
 
     @contextmanager
     def make(store: str) -> Iterator[tuple[Environment, Path]]:

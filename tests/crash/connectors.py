@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from cdclake.adapters.aws import client
 from cdclake.adapters.catalog import open_catalog
 from cdclake.adapters.dynamodb import DynamoState
-from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.adapters.filesystem import FileSystemSpec, lake_filesystem
 from cdclake.adapters.stores import open_store
 from cdclake.model.names import STATE_TABLE
 from cdclake.model.table.state import TableState
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from cdclake.adapters.filesystem import FileSystemSpec
     from cdclake.ports import Catalog, JobRunner, ObjectStore, StateStore
 
 RAW, LAKE, DATABASE = "raw-bucket", "lake-bucket", "lake"

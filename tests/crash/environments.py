@@ -29,7 +29,7 @@ from cdclake_devkit.local.environment import DEFAULT_REGION, DUMMY_KEY, child_en
 from cdclake_devkit.local.roles import Place, policies, role_variables
 from cdclake_devkit.local.web import http_server
 from cdclake_devkit.memory import ManualClock
-from tests.crash.connectors import DATABASE, LAKE, RAW, AwsConnector, FolderConnector
+from tests.crash.connectors import DATABASE, LAKE, RAW, AwsConnector, Connector, FolderConnector
 from tests.crash.wire import FaultyWire
 from tests.infra.documented import documented_policy
 from tests.moto_buckets import read_bucket, s3_backend, versions_of, write_bucket
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
     from wsgiref.types import WSGIApplication
-
-    from tests.crash.connectors import Connector
 
 
 class Environment(Protocol):

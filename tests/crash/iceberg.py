@@ -6,7 +6,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
-from pyiceberg.io import FileIO, InputFile, OutputFile
+from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.manifest import read_manifest_list
 from pyiceberg.table.metadata import TableMetadataUtil
 
@@ -15,7 +15,6 @@ from tests.crash.runner import LAYOUT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyiceberg.io import InputStream
     from pyiceberg.table.snapshots import Snapshot
 
     from cdclake.model.layout import LakeLayout

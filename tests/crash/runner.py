@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from cdclake.commit.log import ChangeLog
@@ -12,7 +12,7 @@ from cdclake.control.jobs.arguments import parse_item
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.run import process_table as control
 from cdclake.errors import CdclakeError
-from cdclake.lake.operations.direct.apply import DirectChange, change_directly
+from cdclake.lake.operations.direct.apply import DirectChange, DirectResult, change_directly
 from cdclake.lake.operations.direct.input_tables import input_keys
 from cdclake.lake.operations.erase.erase import Erasure, ErasureResult, erase
 from cdclake.lake.operations.erase.progress import Progress
@@ -26,20 +26,17 @@ from cdclake.model.table.settings import TableSettings
 from cdclake_devkit.memory import MemoryJobs, MemoryMetrics
 from tests.builders import SPARK, ended, run_load_job
 from tests.cdclake.lake.table import NAME, RAW_PREFIX
-from tests.crash.connectors import LAKE, RAW
+from tests.crash.connectors import LAKE, RAW, Connector
 from tests.crash.faults import Injector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import datetime
 
     from cdclake.adapters.aws import ServerClock
     from cdclake.commit.clean_up import CleanUpPlan
     from cdclake.control.run.process_table import TableReport
-    from cdclake.lake.operations.direct.apply import DirectResult
     from cdclake.model.change.record import ChangeRecord
     from cdclake.ports import Clock, JobRun, ObjectStore
-    from tests.crash.connectors import Connector
 
 PATH = f"{RAW}/{RAW_PREFIX}"
 LAYOUT = LakeLayout(LAKE, "", NAME)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, cast
@@ -27,7 +27,6 @@ from tests.dying_store import Death, DiedError, DyingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from datetime import datetime
     from pathlib import Path
 
     from cdclake.ports import ObjectStore

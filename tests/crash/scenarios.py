@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.iceberg.table import Readers
 from cdclake.model.table.attributes import Attribute
-from cdclake_devkit.oracle import merge
+from cdclake_devkit.oracle import LakeRow, merge
 from tests.crash.faults import Injector
 from tests.crash.runner import LAYOUT, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from cdclake_devkit.oracle import LakeRow
     from tests.crash.sandbox import Sandbox
 
 KEY = ("id",)

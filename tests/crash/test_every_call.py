@@ -15,18 +15,13 @@ import pytest
 
 from tests.crash.faults import Fault
 from tests.crash.scenarios import SCENARIOS
-from tests.crash.trials import ONLY_POINT, try_points
+from tests.crash.trials import ONLY_POINT, Tally, try_points
 from tests.tiers import TIER, Tier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from pathlib import Path
 
-    from tests.crash.environments import Environment
-    from tests.crash.trials import Tally
-
-    NewEnvironment = Callable[[str], AbstractContextManager[tuple[Environment, Path]]]
+    from tests.crash.conftest import NewEnvironment
 
 EVERYTHING = TIER is Tier.THOROUGH
 FOLDER, BUCKET, VERSIONED = "folder", "bucket", "versioned bucket"

@@ -22,15 +22,11 @@ from tests.crash.trials import try_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from cdclake.model.table.state import TableState
     from cdclake.ports import ObjectStore
     from cdclake_devkit.oracle import LakeRow
-    from tests.crash.environments import Environment
-
-    NewEnvironment = Callable[[str], AbstractContextManager[tuple[Environment, Path]]]
+    from tests.crash.conftest import NewEnvironment
 
 pytestmark = pytest.mark.slow
 all_readers = pytest.mark.parametrize("readers", ["folder", "iceberg", "both"])

@@ -16,19 +16,15 @@ from tests.conftest import COUNTS
 from tests.crash import checks
 from tests.crash.faults import Fault, Injector, Point
 from tests.crash.runner import Runner
-from tests.crash.sandbox import Sandbox
+from tests.crash.sandbox import Sandbox, View
 from tests.crash.scenarios import ERASED, SCENARIOS
 from tests.tiers import TIER, Tier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from pathlib import Path
 
-    from tests.crash.environments import Environment
-    from tests.crash.sandbox import View
+    from tests.crash.conftest import NewEnvironment
 
-    NewEnvironment = Callable[[str], AbstractContextManager[tuple[Environment, Path]]]
     Command = Callable[[Runner], object]
 
 PAUSES = {Tier.QUICK: 1, Tier.TEST: 2, Tier.ALL: 6, Tier.THOROUGH: 10_000}[TIER]

@@ -23,26 +23,21 @@ from cdclake_devkit.local.web import QuietRequestHandler
 from tests.conftest import COUNTS
 from tests.crash import checks
 from tests.crash.children import Child
-from tests.crash.environments import aws_environment
+from tests.crash.environments import Environment, aws_environment
 from tests.crash.faults import Fault, Injector, Point
 from tests.crash.runner import Runner
-from tests.crash.sandbox import Sandbox
-from tests.crash.scenarios import SCENARIOS
+from tests.crash.sandbox import Sandbox, View
+from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.crash.test_pauses import OTHERS, PAUSED, check_readers, complete_erasure, do
 from tests.tiers import TIER, Tier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from cdclake.ports import Clock, ObjectStore
-    from tests.crash.environments import Environment
-    from tests.crash.sandbox import View
-    from tests.crash.scenarios import Scenario
+    from tests.crash.conftest import NewEnvironment
     from tests.crash.test_pauses import Command
-
-    NewEnvironment = Callable[[str], AbstractContextManager[tuple[Environment, Path]]]
 
 CALLS = {Tier.QUICK: 1, Tier.TEST: 1, Tier.ALL: 1, Tier.THOROUGH: 5}[TIER]
 """Number of calls of each run at which it is paused or killed, with each order of clocks and each fault."""

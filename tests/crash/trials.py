@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING
 from cdclake.errors import CdclakeError
 from tests.crash import checks
 from tests.crash.children import Child
-from tests.crash.environments import AwsEnvironment
+from tests.crash.environments import AwsEnvironment, Environment
 from tests.crash.faults import Fault, Injector, Point, kill
 from tests.crash.runner import Runner
-from tests.crash.sandbox import Sandbox
+from tests.crash.sandbox import Sandbox, View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from cdclake_devkit.oracle import LakeRow
-    from tests.crash.environments import Environment
-    from tests.crash.sandbox import View
     from tests.crash.scenarios import Scenario
     from tests.crash.wire import Watch
 

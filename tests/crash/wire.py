@@ -11,13 +11,12 @@ from threading import Condition
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from tests.crash.faults import Fault
+from tests.crash.faults import Fault, Point
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from tests.crash.faults import Point
 
 _QUIET_SECONDS = 0.005
 _READS = frozenset({"DescribeTable", "GetItem", "Query", "Scan", "GetDatabase", "GetTable", "GetPartitions"})

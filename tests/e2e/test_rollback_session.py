@@ -32,7 +32,7 @@ from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.local import EmbeddedAws, deploy
 from cdclake_devkit.local.deploy import DEFAULT_DEPLOYMENT, create_role, place_of
 from cdclake_devkit.local.roles import ON_RAW_FILE, policies
-from cdclake_devkit.strict_aws.access.policies import allows, as_list
+from cdclake_devkit.strict_aws.access.policies import Permission, allows, as_list
 from tests import ROOT
 from tests.infra.calls import Recorder
 from tests.infra.documented import documented_policy
@@ -41,7 +41,6 @@ from tests.infra.reasons import JOBS, REASONS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake_devkit.strict_aws.access.policies import Permission
 
 pytestmark = [pytest.mark.spark, pytest.mark.aws, pytest.mark.long]
 

@@ -13,7 +13,7 @@ from cdclake.ports import JobRun, JobState
 from cdclake_cli.aws.job_history import StartedRun
 from cdclake_cli.pipeline import Pipeline, PipelineOutcome
 from cdclake_cli.target import Target
-from cdclake_devkit.memory import MemoryJobs
+from cdclake_devkit.memory import MemoryJobs, MemoryState
 from tests.builders import LAKE, RAW
 from tests.e2e.orders import PATH, Orders, after, change_name
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from cdclake.commit.log import ChangeLog
     from cdclake.model.table.name import TableName
-    from cdclake_devkit.memory import MemoryState
 
 CHANGE = change_name(after(hours=1))
 

@@ -11,7 +11,7 @@ from cdclake.control.run.process_table import process_table
 from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.ports import JobRun, JobState
-from cdclake_devkit.memory import MemoryJobs
+from cdclake_devkit.memory import ManualClock, MemoryJobs
 from on_raw_file.handler import FAILED, Dependencies, handle
 from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, RAW, World
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from cdclake_devkit.memory import ManualClock
 
 ITEMS = f"{RAW}/dms/shop/items/"
 LAMBDA_TRIES = 3

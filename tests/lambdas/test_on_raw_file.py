@@ -19,7 +19,7 @@ from cdclake.model.names import Argument
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.ports import JobState
-from cdclake_devkit.memory import MemoryJobs, MemoryState
+from cdclake_devkit.memory import ManualClock, MemoryJobs, MemoryState
 from on_raw_file import handler as module
 from on_raw_file.handler import FAILED, Dependencies, handle, handler, new_files, tables_of
 from tests import ROOT
@@ -28,7 +28,6 @@ from tests.lambdas import runtime_sdk
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from cdclake_devkit.memory import ManualClock
 
 EVENTS = ROOT / "tests" / "events"
 JOB = "DMSCDC_ProcessTable"

@@ -5,13 +5,12 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Callable, cast
 
-from botocore.awsrequest import AWSResponse
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from botocore.awsrequest import AWSPreparedRequest
     from botocore.client import BaseClient
 
 Step = Callable[["AWSPreparedRequest"], "AWSResponse | None"]

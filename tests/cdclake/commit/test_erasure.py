@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from cdclake.commit.erasure import Replacement, commit_erasure, delete_unreferenced, rewrite_snapshots
-from tests.builders import LAYOUT
-
-if TYPE_CHECKING:
-    from tests.builders import LakeBuilder
+from tests.builders import LAYOUT, LakeBuilder
 
 
 @pytest.mark.parametrize("is_live", [True, False], ids=["live", "retired"])

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from cdclake.commit.report import newest_changes
+from cdclake.commit.report import LogReport, newest_changes
 from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LakeBuilder
-
-if TYPE_CHECKING:
-    from cdclake.commit.report import LogReport
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,15 +14,12 @@ from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import check_files_retained, plan_reapply, plan_rollback
 from cdclake.errors import CommitConflictError, ConfigurationError, LeaseLostError, PastRetentionError
-from cdclake.model.change.record import ChangeKind
+from cdclake.model.change.record import ChangeKind, ChangeRecord
 from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LAYOUT, LakeBuilder
 from tests.cdclake.commit.conftest import in_memory
 from tests.dying_store import DiedError
 from tests.examples import examples
-
-if TYPE_CHECKING:
-    from cdclake.model.change.record import ChangeRecord
 
 
 def first_files(record: ChangeRecord, count: int = 1) -> list[str]:

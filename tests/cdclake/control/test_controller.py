@@ -15,12 +15,11 @@ from cdclake.control.status import Health, table_statuses
 from cdclake.errors import ConfigurationError, JobRunError, UnknownTableError, UnreadableFileError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute
-from tests.cdclake.control.world import ORDERS, RAW
+from tests.cdclake.control.world import ORDERS, RAW, World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.cdclake.control.world import World
 
 ITEMS = f"{RAW}/dms/shop/items/"
 CHANGE, LATER = "20240305-100001000.parquet", "20240305-100002000.parquet"

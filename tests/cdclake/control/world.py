@@ -14,12 +14,12 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.control.controller import DEFAULT_LIMITS, Plan, PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import parse_item
-from cdclake.control.plan.decision import DecisionKind
+from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.run.process_table import BatchReport, Ports, TableReport, process_table, process_tables
 from cdclake.control.run.spark_batch import file_note, report_failure, run_batch
 from cdclake.errors import CdclakeError
-from cdclake.model.change.record import ChangeKind
+from cdclake.model.change.record import ChangeKind, StagedFile
 from cdclake.model.due_files import (
     begin_after,
     covered_by_full_load,
@@ -31,11 +31,11 @@ from cdclake.model.due_files import (
 )
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument
-from cdclake.model.rawfiles import file_order
+from cdclake.model.rawfiles import ListedObject, file_order
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
-from cdclake.ports import JobRun, JobState
+from cdclake.ports import Clock, JobRun, JobState, ObjectStore
 from cdclake.raw_listing import list_raw_files
 from cdclake_devkit.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
 from tests.builders import SCHEMA, change_record, ended
@@ -43,13 +43,9 @@ from tests.builders import SCHEMA, change_record, ended
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from cdclake.control.plan.decision import Decision
     from cdclake.control.plan.packing import PackLimits
     from cdclake.control.plan.summary import Summary
-    from cdclake.model.change.record import StagedFile
-    from cdclake.model.rawfiles import ListedObject
     from cdclake.model.snapshot import DataFile, Snapshot
-    from cdclake.ports import Clock, ObjectStore
 
     Rewritten = tuple[Sequence[StagedFile], Sequence[str], Sequence[DataFile]]
     """The staged files of a change, the paths that it retires, and the table's files after it."""

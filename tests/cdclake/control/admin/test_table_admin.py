@@ -28,13 +28,12 @@ from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL
 from cdclake.model.table.attributes import Attribute
 from tests.builders import eventually
-from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, raising
+from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, World, raising
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from threading import Thread
 
-    from tests.cdclake.control.world import World
 
 LOAD = "LOAD00000001.parquet"
 CHANGE_1, CHANGE_2, CHANGE_3 = (f"20240305-10000{n}000.parquet" for n in (1, 2, 3))

@@ -16,9 +16,9 @@ from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.catalog.plan import catalog_entry, live_view
 from cdclake.control.controller import execute, plan
 from cdclake.control.jobs.entry import StoppedError
-from cdclake.control.run.process_table import process_table
+from cdclake.control.run.process_table import TableReport, process_table
 from cdclake.errors import LakeFilesError, RetryableError
-from cdclake.model.catalog import CatalogName, CatalogTable, Statistics
+from cdclake.model.catalog import CatalogEntry, CatalogName, CatalogTable, Statistics
 from cdclake.model.change.books import Books
 from cdclake.model.change.record import StagedFile
 from cdclake.model.layout import HISTORY
@@ -30,15 +30,12 @@ from cdclake.model.snapshot import DataFile, History
 from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.memory_catalog import MemoryCatalog
 from tests.builders import change_record
-from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS
+from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cdclake.control.run.process_table import TableReport
-    from cdclake.model.catalog import CatalogEntry
     from cdclake.ports import Catalog
-    from tests.cdclake.control.world import World
 
 NAME, LIVE = "shop_orders", "shop_orders_live"
 INT, WIDE = (Schema((Column("id", kind), Column("day", "string"))) for kind in ("int", "bigint"))

@@ -18,12 +18,11 @@ from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from tests.builders import SCHEMA
-from tests.cdclake.control.world import ORDERS
+from tests.cdclake.control.world import ORDERS, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.cdclake.control.world import World
 
 T0 = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
 LATER = T0 + timedelta(days=30)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.control.plan.decision import DecisionKind
+from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.model.rawfiles import file_order
 from cdclake_devkit.memory import ManualClock
 from tests.cdclake.control.world import World
 from tests.examples import examples
-
-if TYPE_CHECKING:
-    from cdclake.control.plan.decision import Decision
 
 FOLDER = "dms/shop/orders/"
 NAMES = [*(f"20240305-09{minute:02d}00000.csv" for minute in range(3)), "2024/3/5/20240305_090030.csv"]

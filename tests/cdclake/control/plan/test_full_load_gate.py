@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.planned_table import Action
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
-from tests.cdclake.control.world import ORDERS
-
-if TYPE_CHECKING:
-    from tests.cdclake.control.world import World
+from tests.cdclake.control.world import ORDERS, World
 
 TASK = "arn:aws:dms:eu-central-1:123456789012:task:SHOP"
 CHANGE_1, CHANGE_2 = "20240305-100001000.parquet", "20240305-100002000.parquet"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from cdclake.control.admin.change_settings import change_settings
@@ -14,10 +12,7 @@ from cdclake.errors import ConfigurationError, JobRunError, RawFilesLostError
 from cdclake.model.metrics import Measure
 from cdclake.model.rawfiles import raw_files
 from cdclake.model.table.attributes import Attribute
-from tests.cdclake.control.world import ORDERS, RAW
-
-if TYPE_CHECKING:
-    from tests.cdclake.control.world import World
+from tests.cdclake.control.world import ORDERS, RAW, World
 
 PREFIX = ORDERS[len(RAW) + 1 :]
 LOAD = "LOAD00000001.parquet"

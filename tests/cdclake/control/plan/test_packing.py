@@ -18,13 +18,12 @@ from cdclake.errors import ConfigurationError, NoRoomError
 from cdclake.model.metrics import Measure
 from cdclake.model.names import Argument
 from cdclake.model.table.attributes import Attribute
-from tests.cdclake.control.world import RAW
+from tests.cdclake.control.world import RAW, World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cdclake.control.plan.summary import Summary
-    from tests.cdclake.control.world import World
 
 LIMITS = PackLimits(tables=4, table_files=10, table_bytes=1000)
 CHANGE = "20240305-100001000.parquet"

@@ -22,14 +22,13 @@ from cdclake.errors import RetryableError, UnknownTableError
 from cdclake.model.rawfiles import ListedObject, raw_files, start_after
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
-from tests.cdclake.control.world import ORDERS, RAW
+from tests.cdclake.control.world import ORDERS, RAW, World
 from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from cdclake.ports import ObjectReader
-    from tests.cdclake.control.world import World
 
 FIRST = datetime(2024, 3, 1, tzinfo=timezone.utc)
 NOW = datetime(2024, 3, 6, tzinfo=timezone.utc)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
@@ -12,9 +12,6 @@ from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake_devkit.memory import ManualClock, MemoryState
 from tests.cdclake.control.world import RAW, World
-
-if TYPE_CHECKING:
-    from typing import Any
 
 NAMES = sorted(value for name, value in vars(Attribute).items() if name.isupper() and value != Attribute.PATH)
 BAD, GOOD = f"{RAW}/dms/shop/bad/", f"{RAW}/dms/shop/good/"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from cdclake.commit.undo import plan_rollback
@@ -12,10 +10,7 @@ from cdclake.errors import PastRetentionError
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake_devkit.memory import MemoryState
-from tests.cdclake.control.world import ORDERS
-
-if TYPE_CHECKING:
-    from tests.cdclake.control.world import World
+from tests.cdclake.control.world import ORDERS, World
 
 LOAD = "LOAD00000001.parquet"
 HOUR_SECONDS = 3600

@@ -17,13 +17,12 @@ from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROC
 from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobRun, JobState
 from tests.builders import ended
-from tests.cdclake.control.world import LAKE, LAKE_PREFIX, RAW, raising
+from tests.cdclake.control.world import LAKE, LAKE_PREFIX, RAW, World, raising
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from tests.cdclake.control.world import World
 
 LOAD, CHANGE = "LOAD00000001.parquet", "20240305-100001000.parquet"
 A, B, C = PATHS = tuple(f"{RAW}/dms/shop/{name}/" for name in "abc")

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import logging
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,10 +22,7 @@ from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROC
 from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobState
 from cdclake_devkit.memory import MemoryState
-from tests.cdclake.control.world import ORDERS, RAW, raising
-
-if TYPE_CHECKING:
-    from tests.cdclake.control.world import World
+from tests.cdclake.control.world import ORDERS, RAW, World, raising
 
 LOAD = "LOAD00000001.parquet"
 CHANGE_1, CHANGE_2, CHANGE_3 = (f"20240305-10000{n}000.parquet" for n in (1, 2, 3))

@@ -12,12 +12,11 @@ from cdclake.errors import JobRunError, NoRoomError, RetryableError
 from cdclake.model.names import JOB_LOAD_INITIAL
 from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobRun, JobState
-from tests.cdclake.control.world import raising
+from tests.cdclake.control.world import World, raising
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tests.cdclake.control.world import World
 
 LOAD = "LOAD00000001.parquet"
 ACTIVE, SUCCEEDED = JobState.ACTIVE, JobState.SUCCEEDED

@@ -8,7 +8,7 @@ import pytest
 
 from cdclake.adapters.s3 import S3Store
 from cdclake.model.change.record import StagedFile
-from cdclake.model.snapshot import DataFile
+from cdclake.model.snapshot import DataFile, Snapshot
 from tests.cdclake.control.world import LAKE, World
 from tests.versioned_bucket import VersionedBucket
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
     from cdclake.commit.log import ChangeLog
-    from cdclake.model.snapshot import Snapshot
     from cdclake_devkit.memory import ManualClock
     from tests.cdclake.control.world import Rewritten
 

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.control.run.process_table import process_table
+from cdclake.control.run.process_table import TableReport, process_table
 from cdclake.control.run.trigger import STALE_AFTER_SECONDS, TriggerOutcome, trigger_table
 from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_PROCESS_TABLE
 from cdclake.model.table.attributes import Attribute
-from cdclake.ports import JobState
+from cdclake.ports import JobRun, JobState
 from cdclake_devkit.memory import MemoryJobs, MemoryState
-from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, raising
+from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, World, raising
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from concurrent.futures import Future
     from datetime import datetime
-
-    from cdclake.control.run.process_table import TableReport
-    from cdclake.ports import JobRun
-    from tests.cdclake.control.world import World
 
 
 def trigger(world: World) -> TriggerOutcome:
