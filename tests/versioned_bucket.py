@@ -53,6 +53,13 @@ class VersionedBucket:
         self._lock = Lock()
         self.stored_bytes = 0
 
+    def clone(self) -> VersionedBucket:
+        """A bucket with the same versions."""
+        other = VersionedBucket(self._clock)
+        other._versions = {key: list(versions) for key, versions in self._versions.items()}
+        other._sorted, other._ids, other.stored_bytes = list(self._sorted), self._ids, self.stored_bytes
+        return other
+
     def get_bucket_versioning(self, **_: Any) -> dict[str, str]:
         return {"Status": "Enabled"}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -22,7 +24,6 @@ from tests.versioned_bucket import VersionedBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from cdclake.ports import ObjectStore
 
@@ -72,6 +73,17 @@ def new_store(kind: str, folder: Path) -> ObjectStore:
         folder.mkdir()
         return FolderStore(folder)
     return S3Store(cast("Any", VersionedBucket()), "lake-of-tests")
+
+
+def copy_of(store: ObjectStore, folder: Path) -> ObjectStore:
+    """A store of the same kind with the same content."""
+    if isinstance(store, FolderStore):
+        return FolderStore(Path(shutil.copytree(store.root, folder)))
+    if isinstance(store, S3Store):
+        return S3Store(cast("Any", cast("VersionedBucket", store._client).clone()), store.bucket)
+    copied = MemoryStore()
+    copied._objects.update(cast("MemoryStore", store)._objects)
+    return copied
 
 
 def prepare(store: ObjectStore) -> None:
@@ -136,12 +148,9 @@ def try_pause(store: ObjectStore, verb: Verb, call: int, others: tuple[str, ...]
 def test_a_run_that_is_paused_at_any_call_while_others_work_leaves_no_stale_file(
     kind: str, verb: str, others: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    pauses = 0
-    while True:
-        store = new_store(kind, tmp_path / str(pauses))
-        prepare(store)
-        if not try_pause(store, VERBS[verb], pauses + 1, OTHERS[others]):
-            break
+    prepared, pauses = new_store(kind, tmp_path / "prepared"), 0
+    prepare(prepared)
+    while try_pause(copy_of(prepared, tmp_path / str(pauses)), VERBS[verb], pauses + 1, OTHERS[others]):
         pauses += 1
     assert pauses > 3
     request.node.user_properties.append((COUNTS, {"pauses": pauses}))
