@@ -126,6 +126,7 @@ def test_a_file_restored_by_a_rollback_is_kept(lake: LakeBuilder) -> None:
     assert lake.visible() == visible
 
 
+@in_memory
 def test_a_file_that_a_rollback_restored_is_kept_after_a_later_change_retired_it(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 1)
     visible = lake.visible()

@@ -6,6 +6,7 @@ import pytest
 
 from cdclake.commit.erasure import Replacement, commit_erasure, delete_unreferenced, rewrite_snapshots
 from tests.builders import LAYOUT, LakeBuilder
+from tests.cdclake.commit.conftest import in_memory
 
 
 @pytest.mark.parametrize("is_live", [True, False], ids=["live", "retired"])
@@ -20,6 +21,7 @@ def test_no_version_of_an_erased_file_is_left(lake: LakeBuilder, is_live: bool) 
     assert lake.store.is_retained(LAYOUT.data_key(other), LAYOUT.retired_key(other))
 
 
+@in_memory
 def test_what_a_later_run_has_written_stays(lake: LakeBuilder) -> None:
     lake.change(tombstones=1)
     head = lake.log.head()

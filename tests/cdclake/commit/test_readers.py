@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore
     from cdclake_devkit.memory import ManualClock
 
-FILES, ROWS_PER_FILE, CHANGES = 6, 10, 3
+FILES, ROWS_PER_FILE, CHANGES = 3, 10, 3
 
 
 def parquet_file(key: str) -> bytes:

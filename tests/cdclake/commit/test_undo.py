@@ -72,6 +72,7 @@ def test_rollbacks_undo_change_by_change_and_reapplies_bring_them_back(lake: Lak
         lake.reapply()
 
 
+@in_memory
 def test_a_rollback_can_undo_many_changes_at_once(lake: LakeBuilder) -> None:
     for _ in range(5):
         lake.change()
@@ -83,6 +84,7 @@ def test_a_rollback_can_undo_many_changes_at_once(lake: LakeBuilder) -> None:
     assert len(lake.visible()) == 2
 
 
+@in_memory
 def test_a_change_after_a_rollback_starts_a_new_branch(lake: LakeBuilder) -> None:
     lake.change()
     lake.change()

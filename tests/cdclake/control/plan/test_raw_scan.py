@@ -255,11 +255,11 @@ def test_when_a_full_load_is_due_all_files_are_listed_and_the_page_stays():
     assert (seen, page_end) == ({*files, LOAD}, files[999])
 
 
-def a_busy_table(world: World, folder: str = FLAT) -> None:
+def a_busy_table(world: World) -> None:
     """A table with 3,000 change files, all applied."""
     world.clock.now = NOW - timedelta(days=1)
-    world.put(*a_minute_each(3000, folder), LOAD)
-    world.states.register(applied_up_to(change(60 * 2999, folder), FullLoadQuietMinutes="0"))
+    world.put(*a_minute_each(3000), LOAD)
+    world.states.register(applied_up_to(change(60 * 2999), FullLoadQuietMinutes="0"))
 
 
 def controller_run(world: World) -> tuple[str, str]:
