@@ -405,7 +405,7 @@ def test_a_clean_up_leaves_files_that_a_stale_catalog_may_name(orders: World):
 
 
 def test_a_run_stopped_during_the_catalog_update_stops(orders: World):
-    catalog = BrokenCatalog(StoppedError("The run was errors to stop"))
+    catalog = BrokenCatalog(StoppedError("The run was asked to stop"))
     change(orders, "2024-03-05")
     with pytest.raises(StoppedError):
         run(orders, catalog)
