@@ -31,7 +31,7 @@ from cdclake.lake.operations.load import load_incremental, load_initial
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.change.books import Books
-from cdclake.model.change.record import ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.change.record import ChangeKind, ChangeRecord, RawFileRows, StagedFile
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Sentinel
 from cdclake.model.schema import Column, Schema
@@ -170,12 +170,13 @@ class LakeBuilder:
             rows_before=before.rows,
             rows_after=after.rows,
         )
+        counted = replace(counts, **(books or {}))
         derived = {
             "created_utc": self.clock().isoformat(timespec="seconds"),
             "run_id": run_id,
             "fencing_token": self.token,
-            "raw_files": (after.watermark,),
-            "books": replace(counts, **(books or {})),
+            "raw_files": (RawFileRows(after.watermark, counted.read, counted.quarantined),),
+            "books": counted,
             "added": tuple(StagedFile(key, path) for key, path in zip(staged, paths)),
             "retired": tuple(retired),
             "snapshot_key": self.log.write_snapshot(after, run_id),

@@ -137,6 +137,14 @@ _MERGE = (
         "changed = exists & has_other_values",
         ("tests/cdclake/lake/scd2/test_history.py",),
     ),
+    Fault(
+        "released-rows-count-all-rows-of-their-files",
+        "merge",
+        "lake/raw/reader.py",
+        "yield raw if part.only_rows is None else raw.select(part.only_rows)",
+        "yield raw",
+        ("tests/cdclake/lake/operations/test_release.py",),
+    ),
 )
 
 _COMMIT = (
@@ -152,7 +160,7 @@ _COMMIT = (
         "books-not-checked",
         "commit",
         "commit/log.py",
-        "        record.books.check()\n",
+        "        record.check()\n",
         "",
         ("tests/cdclake/commit/test_publish.py",),
     ),

@@ -32,7 +32,7 @@ def change(name: str, number: int) -> str:
         raise _no_change(log.layout.name, number, head)
     record = log.record(number)
     seconds = log.seconds(record)
-    raw_files = record.raw_files if record.kind is not ChangeKind.DIRECT else ()
+    raw_files = tuple(map(str, record.raw_files)) if record.kind is not ChangeKind.DIRECT else ()
     return render_template(
         "change.html",
         name=log.layout.name,

@@ -131,7 +131,7 @@ def _show_record(log: ChangeLog, record: ChangeRecord, out: Output, *, retained:
     if seconds:
         out.records("Seconds", _COUNTS, list(_pairs(seconds.items())))
     for header, names in (
-        ("Raw files read", record.raw_files if record.kind is not ChangeKind.DIRECT else ()),
+        ("Raw files read", tuple(map(str, record.raw_files)) if record.kind is not ChangeKind.DIRECT else ()),
         ("Raw files too late to apply", record.too_late),
         ("Columns changed at the source", tuple(f"{one}, first in {one.file}" for one in record.drift)),
         ("Columns missing in some change files", record.missing_columns),

@@ -16,7 +16,7 @@ from cdclake.commit.iceberg import list_iceberg
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.errors import CommitConflictError
 from cdclake.model.change.books import Books
-from cdclake.model.change.record import ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.change.record import ChangeKind, ChangeRecord, RawFileRows, StagedFile
 from cdclake.model.due_files import remember_applied
 from cdclake.model.layout import CHANGE_DIGITS, is_in_iceberg
 from cdclake.model.snapshot import Snapshot
@@ -124,7 +124,7 @@ def commit_erasure(
         created_utc="",
         run_id=run_id,
         fencing_token=fencing_token,
-        raw_files=raw_files,
+        raw_files=tuple(map(RawFileRows, raw_files)),
         books=Books(erased=before.rows - after.rows, rows_before=before.rows, rows_after=after.rows),
         added=tuple(StagedFile(staged, path) for path, staged in replacement.staged.items()),
         retired=(*(path for path in replacement.files if path in live), *never_live),

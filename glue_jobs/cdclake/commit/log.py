@@ -175,7 +175,7 @@ class ChangeLog:
             CommitConflictError: Another run committed this number.
             CommitStateUnknownError: The record may have been written or not.
         """
-        record.books.check()
+        record.check()
         require_storable(self.store, self.layout, record.added)
         self.check_fence(record.change - 1, record.fencing_token)
         if not self.store.put_if_absent(self.layout.change_key(record.change), record.to_bytes()):

@@ -143,7 +143,7 @@ def quarantined_files(log: ChangeLog, head: int, change: int | None = None) -> l
             if name not in released
         ]
         if record.kind is ChangeKind.RELEASE:
-            released.update(record.raw_files)
+            released.update(record.raw_names)
         if record.kind is ChangeKind.FULL_LOAD or record.change <= oldest:
             break
     return files

@@ -1,4 +1,4 @@
-"""The books of a change: which equations must balance, and the error if one does not."""
+"""The books of a change: which equations must balance, and the error if one does not; the rows of its raw files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 
 from cdclake.errors import BooksError
 from cdclake.model.change.books import Books
+from cdclake.model.change.record import RawFileRows
+from tests.builders import change_record
 
 GOOD = Books(
     read_insert=5,
@@ -49,3 +51,23 @@ def test_every_count_is_in_an_equation_that_a_wrong_count_unbalances(name: str) 
 def test_the_error_names_the_equation_and_the_difference() -> None:
     with pytest.raises(BooksError, match=r"applied = inserted \+ updated \+ deleted \+ absent is off by -3"):
         replace(GOOD, inserted=GOOD.inserted + 3).check()
+
+
+def test_the_rows_of_the_raw_files_are_those_of_the_books() -> None:
+    files = (RawFileRows("a.csv", 12, quarantined=1), RawFileRows("b.csv", 1))
+    change_record(1, books=GOOD, raw_files=files).check()
+    change_record(1, books=GOOD, raw_files=(RawFileRows("rewritten by an erasure.csv"),)).check()
+    with pytest.raises(BooksError, match=r"raw files of a change have 14 rows, and its books 13"):
+        change_record(1, books=GOOD, raw_files=(*files, RawFileRows("c.csv", 1))).check()
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (RawFileRows("a.csv"), "a.csv"),
+        (RawFileRows("a.csv", 1), "a.csv (1 row)"),
+        (RawFileRows("a.csv", 1_234, quarantined=3), "a.csv (1,234 rows, 3 of them quarantined)"),
+    ],
+)
+def test_a_raw_file_is_shown_with_its_rows(file: RawFileRows, text: str) -> None:
+    assert str(file) == text

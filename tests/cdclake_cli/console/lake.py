@@ -15,7 +15,7 @@ from cdclake.control.admin.installation import Installation
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.controller import PlanInputs
 from cdclake.control.plan.open_findings import OpenFindings
-from cdclake.model.change.record import ChangeKind, ChangeRecord
+from cdclake.model.change.record import ChangeKind, ChangeRecord, RawFileRows
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table.name import TableName
 from tests.builders import LakeBuilder
@@ -99,7 +99,7 @@ class GrowingTable:
             (),
             {"full_load_utc": self._full_load_utc, "watermark": ""},
             kind=ChangeKind.FULL_LOAD,
-            raw_files=("LOAD00000001.csv",),
+            raw_files=(RawFileRows("LOAD00000001.csv", rows),),
             seconds={"list": 0.4, "load": 21.7},
         )
 
@@ -136,7 +136,7 @@ class GrowingTable:
                 "replaced": 0,
             },
             kind=ChangeKind.DIRECT if made_by else ChangeKind.INCREMENTAL,
-            raw_files=(raw,),
+            raw_files=(RawFileRows(raw, inserted + superseded + updated + deleted + len(bad_rows), len(bad_rows)),),
             bad_rows="".join(json.dumps(row) + "\n" for row in bad_rows).encode(),
             made_by=made_by,
             reason=reason,

@@ -10,6 +10,7 @@ hashes of the keys are shuffled, to prove that no key occurs twice.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING
@@ -134,17 +135,19 @@ def load_slices(task: Task, slices: Iterable[Slice], *, reading: Reading, bucket
     bad_rows = BadRowCollector(settings.max_quarantined_rows)
     unnumbered = (replace(part, unnumbered=True, encoded=True) for part in slices)
     suppressed = memory_bytes = 0
+    by_file = Counter[str]()
     for batch in read_all(raw, unnumbered, shape, settings, reading.table, reading.suppression):
         bad_rows.add(batch.bad_rows)
         batches.append(batch.rows)
         memory_bytes += batch.rows.nbytes
         suppressed += batch.suppressed
+        by_file.update(batch.by_file)
         if memory_bytes > shape.limits.load_task_memory_bytes:
             yield LoadedSlices(LoadResult(ReadStats(), (), is_refused=True))
             return
     quarantine = bad_rows.write(lake, f"{locations.quarantine}read-{task.number:05d}.jsonl")
     rows = _concat(batches, shape)
-    stats = ReadStats(inserts=rows.num_rows, quarantine=quarantine, suppressed=suppressed)
+    stats = ReadStats(inserts=rows.num_rows, quarantine=quarantine, suppressed=suppressed, by_file=by_file)
     if quarantine.rows > settings.max_quarantined_rows:  # the change will be refused
         yield LoadedSlices(LoadResult(stats, ()))
         return

@@ -46,6 +46,7 @@ class ReadStats:
         by_range: Number of rows in each of the table's `FileRanges`, if they were asked for; empty ranges are left out.
         quarantine: Bad rows.
         suppressed: Number of rows of erased keys that were left out.
+        by_file: Number of rows that were read, bad ones included, by raw file.
     """
 
     inserts: int = 0
@@ -57,6 +58,7 @@ class ReadStats:
     by_range: Mapping[int, int] = field(default_factory=dict)
     quarantine: Quarantine = Quarantine()  # noqa: RUF009 - frozen
     suppressed: int = 0
+    by_file: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -75,6 +77,7 @@ class ReadStats:
             Counter(self.by_range) + Counter(other.by_range),
             self.quarantine + other.quarantine,
             self.suppressed + other.suppressed,
+            Counter(self.by_file) + Counter(other.by_file),
         )
 
 
@@ -157,7 +160,7 @@ def read_rows(task: Task, slices: Iterable[Slice], reading: Reading) -> Iterator
             combined = _combine(pending)
             pending, pending_rows, pending_bytes = [], 0, 0  # so that their memory is free while others use the rows
             yield combined
-    if any(batch.rows.num_rows or batch.suppressed for batch in pending):
+    if rows_by_file(pending):
         yield _combine(pending)
     quarantine = bad_rows.write(locations.lake.open(), f"{locations.quarantine}read-{task.number:05d}.jsonl")
     if quarantine.rows:
@@ -188,5 +191,14 @@ def _combine(batches: list[ReadBatch]) -> tuple[ReadStats, pa.Table]:
         derived=sum(batch.derived for batch in batches),
         memory_bytes=rows.nbytes,
         suppressed=sum(batch.suppressed for batch in batches),
+        by_file=rows_by_file(batches),
     )
     return stats, rows
+
+
+def rows_by_file(batches: Iterable[ReadBatch]) -> Mapping[str, int]:
+    """Number of rows that were read for these batches, see `ReadBatch.by_file`."""
+    counts = Counter[str]()
+    for batch in batches:
+        counts.update(batch.by_file)
+    return counts

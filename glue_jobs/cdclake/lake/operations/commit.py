@@ -15,7 +15,7 @@ from cdclake.errors import InputError
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.storage.reader import lake_file, parquet_file
 from cdclake.model.change.books import Books
-from cdclake.model.change.record import ChangeKind, ChangeRecord, StagedFile
+from cdclake.model.change.record import ChangeKind, ChangeRecord, RawFileRows, StagedFile
 from cdclake.model.layout import HISTORY, is_in_iceberg
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import file_and_row
@@ -122,7 +122,10 @@ def commit(
         created_utc="",
         run_id=run.run_id,
         fencing_token=run.fencing_token or run.log.fencing_token(before.change),
-        raw_files=tuple(file.relative for file in raw),
+        raw_files=tuple(
+            RawFileRows(name, result.read.by_file.get(name, 0), result.read.quarantine.by_file.get(name, 0))
+            for name in (file.relative for file in raw)
+        ),
         books=_books(before, after, result, kind),
         added=tuple(paths.added),
         retired=tuple(file.path for file in replaced),

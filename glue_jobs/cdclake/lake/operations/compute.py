@@ -278,7 +278,7 @@ def require_rows_kept_keys(run: TableRun, before: Snapshot, change: ChangeFiles)
 
 def _moves_rows(record: ChangeRecord, after: str, end: str) -> bool:
     """Whether a change may contain updates of keys from files between these orders."""
-    return bool(record.books.derived) and any(after < file_order(name) <= end for name in record.raw_files)
+    return bool(record.books.derived) and any(after < file_order(name) <= end for name in record.raw_names)
 
 
 def require_known_keys(run: TableRun, before: Snapshot, change: ChangeFiles, result: Result) -> int:

@@ -223,7 +223,7 @@ def _last_applied(run: TableRun, before: Snapshot) -> tuple[datetime | None, fro
     rewritten = set[str]()
     for record in ancestry(run.log, before.change):
         if record.kind is ChangeKind.ERASURE:
-            rewritten.update(record.raw_files)
+            rewritten.update(record.raw_names)
         elif record.kind not in (ChangeKind.DIRECT, ChangeKind.RELEASE):
             return datetime.fromisoformat(record.created_utc), frozenset(rewritten)
     return None, frozenset(rewritten)

@@ -45,7 +45,7 @@ def require_applied_changes(run: TableRun, before: Snapshot, raw: RawFiles, begi
         return
     there = {file.relative for file in (*raw.changes, *raw.ignored)}
     since_load = takewhile(lambda one: one.kind is not ChangeKind.FULL_LOAD, ancestry(run.log, before.change))
-    applied = {name for record in since_load if record.kind is ChangeKind.INCREMENTAL for name in record.raw_files}
+    applied = {name for record in since_load if record.kind is ChangeKind.INCREMENTAL for name in record.raw_names}
     orders = {file_order(name): name for name in applied - there}
     gone = [name for order, name in sorted(orders.items()) if _is_needed(order, first_utc, file_order(begin))]
     if not gone:

@@ -141,7 +141,7 @@ def _require_same_numbers(run: TableRun, before: Snapshot, quarantined_by: Mappi
     moved = [
         name
         for name, change in sorted(quarantined_by.items())
-        if any(name in record.raw_files and record.change > change for record in erasures)
+        if any(name in record.raw_names and record.change > change for record in erasures)
     ]
     if moved:
         message = f"An erasure removed rows from {len(moved)} raw files, which changed the numbers of the other rows"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -34,18 +35,20 @@ class Quarantine:
         first: The first by file and row; None if there are none.
         keys: Object keys, in the lake bucket, of the files with these rows.
         faults: The rows by reason.
+        by_file: Number of the rows by raw file.
     """
 
     rows: int = 0
     first: BadRow | None = None
     keys: tuple[str, ...] = ()
     faults: Mapping[str, Fault] = field(default_factory=dict)
+    by_file: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: Quarantine) -> Quarantine:
         firsts = [quarantine.first for quarantine in (self, other) if quarantine.first]
         first = min(firsts, key=_file_and_row, default=None)
-        faults = added(self.faults, other.faults)
-        return Quarantine(self.rows + other.rows, first, self.keys + other.keys, faults)
+        faults, by_file = added(self.faults, other.faults), Counter(self.by_file) + Counter(other.by_file)
+        return Quarantine(self.rows + other.rows, first, self.keys + other.keys, faults, by_file)
 
     def require_at_most(self, limit: int, table: TableName, good_rows: int) -> None:
         """Refuse a change with more bad rows than the operator allows.
@@ -124,7 +127,8 @@ def _stored(bad: BadRow) -> dict[str, object]:
 
 def _counted(bad_rows: Sequence[BadRow]) -> Quarantine:
     """Count bad rows without writing them."""
-    return Quarantine(len(bad_rows), min(bad_rows, key=_file_and_row, default=None), faults=faults_of(bad_rows))
+    first, by_file = min(bad_rows, key=_file_and_row, default=None), Counter(bad.file for bad in bad_rows)
+    return Quarantine(len(bad_rows), first, faults=faults_of(bad_rows), by_file=by_file)
 
 
 def _file_and_row(bad: BadRow) -> tuple[str, int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,7 +20,7 @@ from cdclake.lake.raw.reader import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pyarrow.fs import FileSystem
 
@@ -62,8 +63,18 @@ def read_all(
     """
     rows = _read_raw_all(fs, parts, settings, table, shape.limits)
     for group in _groups(rows, shape.limits.together_bytes):
-        for batch in convert_together(group, shape, settings):
+        by_file = _rows_by_file(group)
+        for converted in convert_together(group, shape, settings):
+            batch = replace(converted, by_file=by_file)
+            by_file = {}
             yield suppression.kept(batch, group[0][0], shape.schema) if suppression else batch
+
+
+def _rows_by_file(group: Iterable[tuple[Slice, RawRows]]) -> Mapping[str, int]:
+    counts = Counter[str]()
+    for part, rows in group:
+        counts[part.file.relative] += rows.columns.num_rows + len(rows.bad_rows)
+    return counts
 
 
 def _groups(rows: Iterable[tuple[Slice, RawRows]], max_bytes: int) -> Iterator[list[tuple[Slice, RawRows]]]:

@@ -162,11 +162,9 @@ def convert(raw: RawRows, part: Slice, shape: TableShape, settings: TableSetting
     """
     file = part.file
     with memory_errors_reported(file.relative, part.row_groups):
-        if part.only_rows is None:
-            numbered = not part.unnumbered
-            return normalize(raw, file, shape, settings, part.later_columns, numbered=numbered, encoded=part.encoded)
-        batch = normalize(raw.select(part.only_rows), file, shape, settings)
-    return _as_full_load(batch) if file.kind is RawKind.FULL_LOAD else batch
+        numbered = not part.unnumbered
+        batch = normalize(raw, file, shape, settings, part.later_columns, numbered=numbered, encoded=part.encoded)
+    return _as_full_load(batch) if part.only_rows is not None and file.kind is RawKind.FULL_LOAD else batch
 
 
 def convert_together(
@@ -225,7 +223,7 @@ def read_raw(
     file = part.file
     batches = format_of(file).batches(fs, part, settings, table, limits)
     while (raw := _next(batches, part)) is not None:
-        yield raw
+        yield raw if part.only_rows is None else raw.select(part.only_rows)
 
 
 def _as_full_load(batch: ReadBatch) -> ReadBatch:

@@ -12,6 +12,8 @@ import pyarrow as pa
 from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cdclake.adapters.filesystem import FetchedFile
     from cdclake.model.rawfiles import RawFile
     from cdclake.model.snapshot import KeyValue
@@ -132,9 +134,11 @@ class ReadBatch:
         derived: Number of rows that are not in the file: deletes of the old key, where an update changes the key. They
             come last.
         suppressed: Number of rows of the file that are left out, see `cdclake.lake.raw.suppression`.
+        by_file: Number of rows that were read, bad ones included, by the raw file's relative key.
     """
 
     rows: pa.Table
     bad_rows: tuple[BadRow, ...]
     derived: int
     suppressed: int = 0
+    by_file: Mapping[str, int] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, get_args
 
+from cdclake.errors import BooksError
 from cdclake.model.change.books import Books
 from cdclake.model.drift import ColumnDrift
 from cdclake.model.layout import HISTORY, is_in_history
@@ -55,6 +56,27 @@ class StagedFile:
 
 
 @dataclass(frozen=True)
+class RawFileRows:
+    """A raw file that a change read, or that an erasure rewrote or deleted.
+
+    Attributes:
+        relative: Its key, relative to the table's raw folder.
+        rows: Number of rows that were read from it, bad ones included; None for an erasure.
+        quarantined: Number of them that could not be converted.
+    """
+
+    relative: str
+    rows: int | None = None
+    quarantined: int = 0
+
+    def __str__(self) -> str:
+        if self.rows is None:
+            return self.relative
+        bad = f", {self.quarantined:,} of them quarantined" if self.quarantined else ""
+        return f"{self.relative} ({self.rows:,} row{'' if self.rows == 1 else 's'}{bad})"
+
+
+@dataclass(frozen=True)
 class ChangeRecord:
     """One committed step of a lake table.
 
@@ -64,7 +86,7 @@ class ChangeRecord:
         created_utc: When it was made, ISO 8601 to the second. Never before the time of the change before.
         run_id: The job run that made it.
         fencing_token: The token of the lease under which it was made; without a lease, the greatest token before it.
-        raw_files: Relative keys of the raw files read.
+        raw_files: The raw files read, in their order.
         books: Row counts.
         added: New data files.
         retired: Relative paths of the data files that it retired.
@@ -95,7 +117,7 @@ class ChangeRecord:
     created_utc: str
     run_id: str
     fencing_token: int
-    raw_files: tuple[str, ...]
+    raw_files: tuple[RawFileRows, ...]
     books: Books
     added: tuple[StagedFile, ...]
     retired: tuple[str, ...]
@@ -119,9 +141,30 @@ class ChangeRecord:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def raw_names(self) -> tuple[str, ...]:
+        """Relative keys of `raw_files`."""
+        return tuple(file.relative for file in self.raw_files)
+
+    @property
     def content_change(self) -> int:
         """Number of the change that made the table's content after this change."""
         return self.change if self.as_of is None else self.as_of
+
+    def check(self) -> None:
+        """Refuse a change whose books do not balance, or have other rows than its raw files.
+
+        Raises:
+            BooksError: Names the figures.
+        """
+        self.books.check()
+        rows = [file.rows for file in self.raw_files if file.rows is not None]
+        if rows and sum(rows) != self.books.read:
+            message = f"The raw files of a change have {sum(rows):,} rows, and its books {self.books.read:,}"
+            raise BooksError(
+                message,
+                remedy="Nothing was committed. Keep the raw files and report this with the figures",
+                books=asdict(self.books),
+            )
 
     def with_iceberg(self, before: Snapshot, after: Snapshot) -> ChangeRecord:
         """The record with what the change does to the Iceberg tables of the table and its history."""
@@ -175,6 +218,7 @@ class ChangeRecord:
             read["books"] = from_fields(Books, read["books"])
             read["added"] = tuple(from_fields(StagedFile, file) for file in read["added"])
             read["drift"] = tuple(from_fields(ColumnDrift, one) for one in read["drift"])
-            for name in ("raw_files", "retired", "restored", "too_late", "quarantine", "missing_columns"):
+            read["raw_files"] = tuple(from_fields(RawFileRows, file) for file in read["raw_files"])
+            for name in ("retired", "restored", "too_late", "quarantine", "missing_columns"):
                 read[name] = tuple(read[name])
             return cls(**read)

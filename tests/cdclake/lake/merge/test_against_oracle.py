@@ -213,6 +213,10 @@ def check(feed: dict[str, Any], spark: Backend) -> None:
         assert [entry.key for entry in table.log.store.list(table.layout.control_prefix + "staging/")] == []
         if loaded or feed["arrivals"]:
             check_type_of_n(table, feed, initial=0 if loaded else None)
+        records = [table.log.record(number) for number in range(1, table.log.head() + 1)]
+        rows_of = {file.relative: file.rows for record in records for file in record.raw_files}
+        assert sum(rows_of.pop(f"LOAD0000000{i}.parquet", None) or 0 for i in (1, 2)) == len(loaded)
+        assert rows_of == {f"20240305-1{i}1500000.parquet": len(feed["files"][i]) for i in feed["arrivals"]}
         folders = {path.rpartition("/")[0] for path in table.files()}
         assert len(folders) == len({tuple(one.row[name] for name in feed["partition"]) for one in table.rows()})
 

@@ -109,7 +109,7 @@ def test_one_change_applies_at_most_the_allowed_files_and_late_ones_first(table:
     applied = []
     for _ in range(3):
         table.load_incremental()
-        applied.append(table.log.record(table.log.head()).raw_files)
+        applied.append(table.log.record(table.log.head()).raw_names)
     assert applied == [(late[0], late[1]), (late[2], new[0]), (new[1],)]
     assert table.load_incremental()["change"] is None
     assert sorted(table.live("name")) == [1, 7, 8, 9, 13, 14]

@@ -12,7 +12,7 @@ import pytest
 from cdclake.commit.quarantine import quarantined_files
 from cdclake.errors import BadRowError, InputError, UnsentValueError
 from cdclake.lake.operations.release import release
-from cdclake.model.change.record import ChangeKind
+from cdclake.model.change.record import ChangeKind, RawFileRows
 from tests.cdclake.lake.over_time import START, TableOverTime
 from tests.cdclake.lake.scd2.versions import version_rows
 
@@ -61,7 +61,8 @@ def test_released_rows_get_their_original_positions(table: TableOverTime) -> Non
     assert (books["inserted"], books["updated"], books["superseded"], books["quarantined"]) == (2, 1, 1, 0)
     record = table.log.record(done["change"])
     assert (record.kind, record.reason, record.made_by) == (ChangeKind.RELEASE, "prices are wider", "the operator")
-    assert record.raw_files == (FIRST, LOAD)
+    assert record.raw_files == (RawFileRows(FIRST, 3), RawFileRows(LOAD, 1))
+    assert table.log.record(2).raw_files == (RawFileRows(FIRST, 4, quarantined=3),)
     assert quarantined(table) == []
     assert release_files(table, LOAD, FIRST)["change"] is None
     assert table.load_incremental()["change"] is None  # the release makes no file new or late

@@ -204,7 +204,7 @@ def _slices(run: TableRun, before: Snapshot, prepared: Prepared) -> list[Slice]:
 def _last_direct(run: TableRun, before: Snapshot) -> list[str]:
     """File order of the newest change if it is a direct one: two calls may happen in the same millisecond."""
     record = next(ancestry(run.log, before.change), None)
-    return [file_order(name) for name in record.raw_files] if record and record.kind is ChangeKind.DIRECT else []
+    return [file_order(name) for name in record.raw_names] if record and record.kind is ChangeKind.DIRECT else []
 
 
 def _check_applied(run: TableRun, op: str, rows: int, result: Result) -> None:

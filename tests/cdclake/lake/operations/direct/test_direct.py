@@ -227,7 +227,7 @@ def test_a_direct_change_follows_all_rows_of_the_table_despite_a_slow_clock(tabl
     delete(table, 1)
     insert(table, row(1, "Lyon"))
     assert [state(table)[i][1] for i in (1, 2)] == ["Lyon", "Kiel"]
-    stamps = [file_order(table.log.record(number).raw_files[0]) for number in range(3, 7)]
+    stamps = [file_order(table.log.record(number).raw_names[0]) for number in range(3, 7)]
     assert sorted({ahead, *stamps}) == [ahead, *stamps]
 
 
@@ -331,7 +331,7 @@ def test_a_large_change_is_split_by_key_range_but_recorded_as_one_file(table: Ta
     assert update(table, {i: {"n": i} for i in numbers}).updated == 20
     assert {i: state(table)[i][2] for i in numbers} == {i: i for i in numbers}
     positions = [one.position for one in table.rows() if one.row["id"] >= 10]
-    assert {position.split("|")[1] for position in positions} == set(map(file_order, table.log.record(3).raw_files))
+    assert {position.split("|")[1] for position in positions} == set(map(file_order, table.log.record(3).raw_names))
     assert sorted(int(position.split("|")[2]) for position in positions) == list(range(20))
     with pytest.raises(RefusedChangeError, match="3 keys are in the table already"):
         insert(table, *(row(i) for i in (12, 20, 29, 40)))

@@ -170,7 +170,7 @@ def change_directly(table: Table, model: Model, op: str, rows: list[Any], death:
     record = table.log.record(head)
     assert (head, record.kind) == (before + 1, ChangeKind.DIRECT)
     assert expected
-    changes = as_changes(op, expected, record.raw_files[0])
+    changes = as_changes(op, expected, record.raw_names[0])
     assert not any(model.loses(one) for one in changes)
     model.applied += changes
     if death:

@@ -101,7 +101,7 @@ def test_a_full_load_is_deleted_and_change_files_are_rewritten(table: ErasableTa
     (left,) = pq.read_table(table.raw_path("20240305-100100000.parquet")).to_pylist()
     assert (left["Op"], left["id"], left["city"]) == ("U", 1, "Rom")
     assert table.rows_as_of(4) == without(state, SECRET_ID)
-    assert table.log.record(4).raw_files == ("LOAD00000001.parquet", "20240305-100100000.parquet")
+    assert table.log.record(4).raw_names == ("LOAD00000001.parquet", "20240305-100100000.parquet")
 
 
 def test_the_next_run_is_unaffected_by_an_erasure(table: ErasableTable) -> None:
