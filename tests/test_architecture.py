@@ -37,7 +37,7 @@ LAYERS = {
     ],
     "cdclake.control": [["jobs"], ["catalog", "plan"], ["run"], ["admin", "controller", "status"]],
     "cdclake.lake": [
-        ["limits", "memory_errors"],
+        ["counts", "limits", "memory_errors"],
         ["storage"],
         ["spark"],
         ["raw"],

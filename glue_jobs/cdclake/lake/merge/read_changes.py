@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdclake.lake.counts import summed
 from cdclake.lake.merge.messages import Batch, BatchByRange
 from cdclake.lake.raw.quarantine import BadRowCollector, Quarantine
 from cdclake.lake.raw.read_ahead import one_ahead, read_all
@@ -74,10 +75,10 @@ class ReadStats:
             self.derived + other.derived,
             self.memory_bytes + other.memory_bytes,
             samples,
-            Counter(self.by_range) + Counter(other.by_range),
+            summed(self.by_range, other.by_range),
             self.quarantine + other.quarantine,
             self.suppressed + other.suppressed,
-            Counter(self.by_file) + Counter(other.by_file),
+            summed(self.by_file, other.by_file),
         )
 
 
@@ -160,7 +161,7 @@ def read_rows(task: Task, slices: Iterable[Slice], reading: Reading) -> Iterator
             combined = _combine(pending)
             pending, pending_rows, pending_bytes = [], 0, 0  # so that their memory is free while others use the rows
             yield combined
-    if rows_by_file(pending):
+    if any(batch.by_file for batch in pending):
         yield _combine(pending)
     quarantine = bad_rows.write(locations.lake.open(), f"{locations.quarantine}read-{task.number:05d}.jsonl")
     if quarantine.rows:
@@ -191,12 +192,12 @@ def _combine(batches: list[ReadBatch]) -> tuple[ReadStats, pa.Table]:
         derived=sum(batch.derived for batch in batches),
         memory_bytes=rows.nbytes,
         suppressed=sum(batch.suppressed for batch in batches),
-        by_file=rows_by_file(batches),
+        by_file=_rows_by_file(batches),
     )
     return stats, rows
 
 
-def rows_by_file(batches: Iterable[ReadBatch]) -> Mapping[str, int]:
+def _rows_by_file(batches: Iterable[ReadBatch]) -> Mapping[str, int]:
     """Number of rows that were read for these batches, see `ReadBatch.by_file`."""
     counts = Counter[str]()
     for batch in batches:

@@ -6,13 +6,14 @@ The driver plans from counts alone, tasks execute.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil, inf
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from cdclake.lake.counts import summed
 from cdclake.lake.merge.file_ranges import FileRanges, indices_by_partition, split_by_order
 from cdclake.lake.storage.key_ranges import quantiles
 from cdclake.lake.storage.partitions import Partition, in_partition_order
@@ -85,7 +86,7 @@ class InsertStatsByPartition(Mapping[Partition, InsertStats]):
             _merged(add, self.rows, other.rows),
             _merged(add, self.memory_bytes, other.memory_bytes),
             _merged(_in_order, self.samples, other.samples),
-            _merged(_sums, self.by_range, other.by_range),
+            _merged(summed, self.by_range, other.by_range),
         )
 
 
@@ -100,10 +101,6 @@ def _merged(
 
 def _in_order(left: tuple[KeyValue, ...], right: tuple[KeyValue, ...]) -> tuple[KeyValue, ...]:
     return tuple(sorted(left + right))  # type: ignore[type-var]  # one kind in a table
-
-
-def _sums(left: Mapping[int, int], right: Mapping[int, int]) -> Mapping[int, int]:
-    return Counter(left) + Counter(right)
 
 
 @dataclass(frozen=True)

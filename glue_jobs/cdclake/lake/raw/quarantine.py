@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.adapters.filesystem import open_output
 from cdclake.errors import BadRowError
+from cdclake.lake.counts import summed
 from cdclake.lake.raw.bad_values import added, faults_of
 from cdclake.lake.raw.rows import BadRowKind
 from cdclake.model.table.attributes import Attribute
@@ -47,7 +48,7 @@ class Quarantine:
     def __add__(self, other: Quarantine) -> Quarantine:
         firsts = [quarantine.first for quarantine in (self, other) if quarantine.first]
         first = min(firsts, key=_file_and_row, default=None)
-        faults, by_file = added(self.faults, other.faults), Counter(self.by_file) + Counter(other.by_file)
+        faults, by_file = added(self.faults, other.faults), summed(self.by_file, other.by_file)
         return Quarantine(self.rows + other.rows, first, self.keys + other.keys, faults, by_file)
 
     def require_at_most(self, limit: int, table: TableName, good_rows: int) -> None:
