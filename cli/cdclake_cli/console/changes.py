@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from flask import Blueprint, render_template
 
-from cdclake.commit.describe import clock_text, effect_text
+from cdclake.commit.describe import clock_text, effect_text, raw_file_texts
 from cdclake.commit.quarantine import changes_with_bad_rows, read_bad_rows
 from cdclake.errors import UnknownTableError
-from cdclake.model.change.record import ChangeKind
 from cdclake_cli.console.addresses import table_of
 from cdclake_cli.console.charts import shares
 from cdclake_cli.console.context import current_console
@@ -32,7 +31,6 @@ def change(name: str, number: int) -> str:
         raise _no_change(log.layout.name, number, head)
     record = log.record(number)
     seconds = log.seconds(record)
-    raw_files = tuple(map(str, record.raw_files)) if record.kind is not ChangeKind.DIRECT else ()
     return render_template(
         "change.html",
         name=log.layout.name,
@@ -49,7 +47,7 @@ def change(name: str, number: int) -> str:
         files=[
             (what, paths)
             for what, paths in (
-                ("Raw files read", raw_files),
+                ("Raw files read", raw_file_texts(record)),
                 ("Raw files ignored as too late", record.too_late),
                 ("Columns changed at the source", tuple(f"{one}, first in {one.file}" for one in record.drift)),
                 ("Columns missing in some change files", record.missing_columns),

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperGroup
 
-from cdclake.commit.describe import clock_text, effect_text, entry_fields, state_text
+from cdclake.commit.describe import clock_text, effect_text, entry_fields, raw_file_texts, state_text
 from cdclake.errors import ConfigurationError
-from cdclake.model.change.record import ChangeKind
 from cdclake.model.times import display_utc
 from cdclake_cli.known_table import known_log
 from cdclake_cli.options import TableArgument, with_target
@@ -131,7 +130,7 @@ def _show_record(log: ChangeLog, record: ChangeRecord, out: Output, *, retained:
     if seconds:
         out.records("Seconds", _COUNTS, list(_pairs(seconds.items())))
     for header, names in (
-        ("Raw files read", tuple(map(str, record.raw_files)) if record.kind is not ChangeKind.DIRECT else ()),
+        ("Raw files read", raw_file_texts(record)),
         ("Raw files too late to apply", record.too_late),
         ("Columns changed at the source", tuple(f"{one}, first in {one.file}" for one in record.drift)),
         ("Columns missing in some change files", record.missing_columns),

@@ -53,6 +53,11 @@ def change_fields(record: ChangeRecord) -> dict[str, object]:
     }
 
 
+def raw_file_texts(record: ChangeRecord) -> tuple[str, ...]:
+    """The raw files that a change read, with their rows; none for a direct change, whose rows were in none."""
+    return () if record.kind is ChangeKind.DIRECT else tuple(map(str, record.raw_files))
+
+
 def entry_fields(entry: LogEntry) -> dict[str, object]:
     """`change_fields`, the flags `shown`, `undone` and `retained`, and a note that puts them into words."""
     record = entry.record
