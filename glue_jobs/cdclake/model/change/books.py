@@ -108,11 +108,12 @@ class Books:
         """
         wrong = [f"{one.rule} is off by {one.off_by}" for one in self.equations if one.off_by]
         if wrong:
-            raise BooksError(
-                "The books of a change do not balance: " + "; ".join(wrong),
-                remedy="Nothing was committed. Keep the raw files and report this with the figures",
-                books=asdict(self),
-            )
+            raise self.refusal("The books of a change do not balance: " + "; ".join(wrong))
+
+    def refusal(self, message: str) -> BooksError:
+        """The error that refuses a change with these books."""
+        remedy = "Nothing was committed. Keep the raw files and report this with the figures"
+        return BooksError(message, remedy=remedy, books=asdict(self))
 
     def _counts(self, *names: str) -> dict[str, int]:
         return {name: getattr(self, name) for name in names}

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, get_args
 
-from cdclake.errors import BooksError
 from cdclake.model.change.books import Books
 from cdclake.model.drift import ColumnDrift
 from cdclake.model.layout import HISTORY, is_in_history
@@ -160,11 +159,7 @@ class ChangeRecord:
         rows = [file.rows for file in self.raw_files if file.rows is not None]
         if rows and sum(rows) != self.books.read:
             message = f"The raw files of a change have {sum(rows):,} rows, and its books {self.books.read:,}"
-            raise BooksError(
-                message,
-                remedy="Nothing was committed. Keep the raw files and report this with the figures",
-                books=asdict(self.books),
-            )
+            raise self.books.refusal(message)
 
     def with_iceberg(self, before: Snapshot, after: Snapshot) -> ChangeRecord:
         """The record with what the change does to the Iceberg tables of the table and its history."""
