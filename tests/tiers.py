@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from moto.core.models import MockAWS
 from moto.server import ThreadedMotoServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 class Tier(IntEnum):
@@ -71,6 +71,10 @@ _STARTERS = (
 """Methods that start something, each with the marker that a test needs to call it."""
 
 
+_GOLDEN_RATIO = (5**0.5 - 1) / 2
+"""The fractions of its multiples are spread over 0 to 1, wherever one stops."""
+
+
 def mark_by_fixtures(item: pytest.Item) -> None:
     """Give a test the markers of the fixtures that it uses."""
     for fixture in getattr(item, "fixturenames", ()):
@@ -79,7 +83,10 @@ def mark_by_fixtures(item: pytest.Item) -> None:
 
 
 def mark_samples(items: Iterable[pytest.Item]) -> None:
-    """Leave only some cases of each test with the marker `sampled` in the first tiers, spread over all of them."""
+    """Leave only some cases of each test with the marker `sampled` in the first tiers.
+
+    They have each value of each parameter as often as others, and those of a tier are also in later ones.
+    """
     cases = defaultdict[str, list[pytest.Item]](list)
     for item in items:
         if item.get_closest_marker("sampled"):
@@ -87,12 +94,28 @@ def mark_samples(items: Iterable[pytest.Item]) -> None:
     for test in cases.values():
         marker = test[0].get_closest_marker("sampled")
         counts = dict(marker.kwargs) if marker else {}
+        order = [test[number] for number in balanced([cast("Any", item).callspec.indices for item in test])]
         for tier, later in (("quick", "slow"), ("test", "long"), ("ci", "thorough")):
-            count = counts.get(tier, len(test))
-            chosen = {number * len(test) // count for number in range(count)}
-            for number, item in enumerate(test):
-                if number not in chosen:
-                    item.add_marker(later)
+            for item in order[counts.get(tier, len(test)) :]:
+                item.add_marker(later)
+
+
+def balanced(cases: Sequence[Mapping[str, int]]) -> list[int]:
+    """The numbers of cases, each next one with those values of parameters that the ones before have least often.
+
+    Of cases that are equal in that, the next one is far from those before.
+
+    Args:
+        cases: By parameter, the number of its value.
+    """
+    used = Counter[tuple[str, int]]()
+    left = {number: set(case.items()) for number, case in enumerate(cases)}
+    order = []
+    while left:
+        number = min(left, key=lambda one: (sum(used[value] for value in left[one]), one * _GOLDEN_RATIO % 1))
+        used.update(left.pop(number))
+        order.append(number)
+    return order
 
 
 def tier_of(item: pytest.Item) -> Tier:
