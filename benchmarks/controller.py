@@ -33,7 +33,7 @@ from cdclake.control.plan.plan_table import plan_table
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.plan.raw_scan import PAGE_OBJECTS
 from cdclake.model.due_files import first_batch, mark_applied, pending_changes
-from cdclake.model.rawfiles import ListedObject, RawFiles, raw_files
+from cdclake.model.raw.files import ListedObject, RawFiles, raw_files
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
 from cdclake_devkit.memory import MemoryJobs

@@ -19,7 +19,7 @@ from cdclake.adapters.state_rules import (
 from cdclake.adapters.unversioned import UnversionedStore
 from cdclake.errors import IntegrityError, JobRunError, file_not_retained
 from cdclake.model.layout import s3_key_fault
-from cdclake.model.rawfiles import ListedObject, one_level
+from cdclake.model.raw.files import ListedObject, one_level
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE, iso_utc

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cdclake.model.catalog import CatalogPartition, CatalogTable, PartitionValues
     from cdclake.model.layout import FileKeys
     from cdclake.model.metrics import Metric
-    from cdclake.model.rawfiles import ListedObject
+    from cdclake.model.raw.files import ListedObject
     from cdclake.model.table.name import TableName
     from cdclake.model.table.state import TableState
 

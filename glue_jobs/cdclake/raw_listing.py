@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from cdclake.model.rawfiles import raw_files, transactions_prefix
+from cdclake.model.raw.files import raw_files, transactions_prefix
 
 if TYPE_CHECKING:
-    from cdclake.model.rawfiles import RawFiles
+    from cdclake.model.raw.files import RawFiles
     from cdclake.model.table.settings import TableSettings
     from cdclake.ports import ObjectReader
 

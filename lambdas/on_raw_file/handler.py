@@ -28,7 +28,7 @@ from cdclake.control.jobs.entry import error_line
 from cdclake.control.run.trigger import trigger_table
 from cdclake.errors import ConfigurationError, JobRunError
 from cdclake.model.metrics import Unit, namespace
-from cdclake.model.rawfiles import is_transactions_key, split_raw_key
+from cdclake.model.raw.files import is_transactions_key, split_raw_key
 from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:

@@ -360,10 +360,10 @@ _PLAN = (
     Fault(
         "first-load-file-may-be-missing",
         "plan",
-        "model/rawfiles.py",
+        "model/raw/files.py",
         "expected = [1, *(number + 1 for number in sorted(existing)[:-1])]",
         "expected = [number + 1 for number in sorted(existing)[:-1]]",
-        ("tests/cdclake/model/test_rawfiles.py", "tests/cdclake/control/plan/test_full_load_gate.py"),
+        ("tests/cdclake/model/raw/test_files.py", "tests/cdclake/control/plan/test_full_load_gate.py"),
     ),
     Fault(
         "new-files-hide-vanished-ones",
@@ -376,10 +376,10 @@ _PLAN = (
     Fault(
         "globs-of-ignored-files-compared-with-whole-keys",
         "plan",
-        "model/rawfiles.py",
+        "model/raw/files.py",
         "if ignore and is_covered(relative, ignore):",
         "if ignore and is_covered(entry.key, ignore):",
-        ("tests/cdclake/model/test_rawfiles.py", "tests/cdclake/control/plan"),
+        ("tests/cdclake/model/raw/test_files.py", "tests/cdclake/control/plan"),
     ),
     Fault(
         "leased-table-gets-another-run",

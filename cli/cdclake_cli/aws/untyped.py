@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.concurrency import in_parallel
 from cdclake.errors import ConfigurationError, InputError
-from cdclake.model.rawfiles import RawKind, raw_files
+from cdclake.model.raw.files import RawKind, raw_files
 from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cdclake.adapters.s3 import S3Store
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.table.state import TableState
 
 _PAGE = 1000

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdclake.model.rawfiles import TRANSACTIONS_NAME, RawFormat
+from cdclake.model.raw.files import TRANSACTIONS_NAME, RawFormat
 from cdclake_cli.dms.settings import Compression, DateDelimiter, DmsSettings, ParallelLoad
 
 if TYPE_CHECKING:

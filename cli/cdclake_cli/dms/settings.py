@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.rawfiles import RawFormat
+from cdclake.model.raw.files import RawFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

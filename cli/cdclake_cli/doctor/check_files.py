@@ -12,7 +12,7 @@ from cdclake.errors import SchemaMismatchError
 from cdclake.lake.raw.bad_values import TextKind, text_kind
 from cdclake.lake.raw.rows import BadRowKind
 from cdclake.model.names import Sentinel
-from cdclake.model.rawfiles import INVALID_TIME_REMEDY
+from cdclake.model.raw.files import INVALID_TIME_REMEDY
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.times import display_utc
 from cdclake_cli.doctor.evidence import schemas_root

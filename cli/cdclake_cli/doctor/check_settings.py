@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table.state import TableState
     from cdclake.ports import ObjectReader

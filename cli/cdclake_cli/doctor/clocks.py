@@ -7,12 +7,12 @@ from datetime import datetime, timedelta, timezone
 from statistics import quantiles
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdclake.model.rawfiles import read_time
+from cdclake.model.raw.files import read_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
 
 _STEP = timedelta(minutes=15)
 """Time zone offsets are multiples of a quarter of an hour."""

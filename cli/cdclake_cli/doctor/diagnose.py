@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.errors import InputError, UnknownTableError
-from cdclake.model.rawfiles import TRANSACTIONS_NAME, is_transactions_key
+from cdclake.model.raw.files import TRANSACTIONS_NAME, is_transactions_key
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table.attributes import Attribute
 from cdclake_cli.doctor.check_columns import check_columns

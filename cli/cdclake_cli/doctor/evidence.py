@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cdclake.model.rawfiles import RawKind, missing_loads
+from cdclake.model.raw.files import RawKind, missing_loads
 from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from datetime import timezone
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from cdclake.model.rawfiles import RawKind, read_time
+from cdclake.model.raw.files import RawKind, read_time
 from cdclake.model.schema import DELETE, INSERT, OP_COLUMN, UPDATE
 from cdclake_cli.dms.files import BEFORE_PREFIX
 from cdclake_cli.dms.names import date_folder
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import timedelta
 
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake_cli.doctor.evidence import Evidence
     from cdclake_cli.doctor.sampling import FileFacts
 

@@ -6,12 +6,12 @@ import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from cdclake.model.rawfiles import RawFile, RawKind, file_order, is_covered, is_data, parse_raw_file, read_time
+from cdclake.model.raw.files import RawFile, RawKind, file_order, is_covered, is_data, parse_raw_file, read_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cdclake.model.rawfiles import ListedObject
+    from cdclake.model.raw.files import ListedObject
 
 SMALL_FILE_BYTES = 100_000
 _MAX_NAMED = 5

@@ -16,7 +16,7 @@ from cdclake.lake.raw.cast import as_text
 from cdclake.lake.storage.keys import KEY, UNSEEN
 from cdclake.model.position import ARRIVED, file_and_row
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.rawfiles import RawKind
+from cdclake.model.raw.files import RawKind
 from cdclake.model.schema import ADDED_PREFIXES, DELETE, INSERT, OP_COLUMN, UPDATE
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.raw.bad_values import Fault
     from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows, ReadBatch
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake_cli.doctor.types.shapes import TypeStatistics
 
 LOAD = "load"

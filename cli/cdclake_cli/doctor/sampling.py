@@ -16,7 +16,7 @@ from cdclake.lake.raw.reader import Inspection, inspect_raw_file, read_errors_re
 from cdclake.lake.raw.rows import Slice
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.types import from_arrow
-from cdclake.model.rawfiles import RawKind
+from cdclake.model.raw.files import RawKind
 from cdclake.model.schema import UNTYPED, Column, Schema
 from cdclake_cli.doctor.csv.dialect import Head
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.storage.parquet.footer import Footer
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.table.name import TableName
     from cdclake.model.table.settings import CsvDialect, TableSettings
     from cdclake_cli.doctor.row_statistics import RowStatistics

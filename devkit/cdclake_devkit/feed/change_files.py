@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.rawfiles import file_order, read_time
+from cdclake.model.raw.files import file_order, read_time
 from cdclake.model.table.name import TableName
 from cdclake_cli.dms.files import ChangeRows, TableChangeRows, change_bytes, sent_rows, transaction_bytes
 from cdclake_cli.dms.names import change_path, table_folder, transactions_key

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO, Callable, TypeVar
 from cdclake.adapters.unversioned import UnversionedStore
 from cdclake.errors import ConfigurationError, IntegrityError, disk_full, file_not_retained
 from cdclake.model.layout import s3_key_fault
-from cdclake.model.rawfiles import ListedObject, one_level
+from cdclake.model.raw.files import ListedObject, one_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

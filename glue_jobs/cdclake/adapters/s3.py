@@ -34,7 +34,7 @@ from cdclake.errors import (
     file_not_retained,
 )
 from cdclake.model.layout import FileKeys, s3_key_fault
-from cdclake.model.rawfiles import ListedObject
+from cdclake.model.raw.files import ListedObject
 from cdclake.ports import OldVersion
 
 if TYPE_CHECKING:

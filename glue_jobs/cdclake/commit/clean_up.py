@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from cdclake.commit.iceberg import expire_snapshots, list_iceberg
+from cdclake.commit.iceberg.tables import expire_snapshots, list_iceberg
 from cdclake.commit.publish import KeepAlive, no_lease
 from cdclake.concurrency import in_parallel
 from cdclake.model.change.record import ChangeKind, ChangeRecord
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from cdclake.commit.log import ChangeLog
-    from cdclake.model.rawfiles import ListedObject
+    from cdclake.model.raw.files import ListedObject
     from cdclake.model.snapshot import Snapshot
 
 EXPIRY_GRACE = timedelta(hours=1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cdclake.commit.clean_up import DELETE_BATCH_KEYS, orphaned_quarantine
-from cdclake.commit.iceberg import list_iceberg
+from cdclake.commit.iceberg.tables import list_iceberg
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.errors import CommitConflictError
 from cdclake.model.change.books import Books

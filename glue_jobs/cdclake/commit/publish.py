@@ -6,7 +6,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Callable, TypeVar
 
-from cdclake.commit.iceberg import prepare_iceberg
+from cdclake.commit.iceberg.tables import prepare_iceberg
 from cdclake.concurrency import executor, in_parallel
 from cdclake.errors import CommitConflictError, IntegrityError, LakeFilesError
 from cdclake.model.layout import CHANGE_DIGITS, is_in_iceberg

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
     from cdclake.model.change.record import ChangeRecord
     from cdclake.model.layout import LakeLayout
-    from cdclake.model.rawfiles import ListedObject
+    from cdclake.model.raw.files import ListedObject
     from cdclake.model.snapshot import DataFile, Snapshot
 
 MAX_NAMES = 3

@@ -23,7 +23,7 @@ from cdclake.control.plan.summary import NOT_STARTED, Summary, TableResult
 from cdclake.control.run.trigger import trigger_table, trigger_tables
 from cdclake.errors import ConfigurationError, NoRoomError, RawFilesLostError, UnknownTableError, similar_names
 from cdclake.model.layout import require_schema_folder
-from cdclake.model.rawfiles import RawFiles
+from cdclake.model.raw.files import RawFiles
 from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:

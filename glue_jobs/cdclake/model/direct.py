@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from cdclake.model.rawfiles import RawFile, RawFormat, RawKind, read_time
+from cdclake.model.raw.files import RawFile, RawFormat, RawKind, read_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,14 +12,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.model.names import DRIFT_SEPARATOR
-from cdclake.model.rawfiles import file_order
+from cdclake.model.raw.files import file_order
 from cdclake.model.schema import Schema
 from cdclake.model.type_widening import merge_schemas, wider_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.snapshot import Snapshot
 
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.errors import UnreadableFileError
-from cdclake.model.rawfiles import INVALID_TIME_REMEDY, file_order, stamp_time
+from cdclake.model.raw.files import INVALID_TIME_REMEDY, file_order, stamp_time
 from cdclake.model.table.state import TableState
 from cdclake.model.times import iso_utc
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.snapshot import Snapshot
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from cdclake.model.rawfiles import file_order
+from cdclake.model.raw.files import file_order
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -18,7 +18,7 @@ from cdclake.errors import ConfigurationError
 from cdclake.model.iceberg.field_ids import NO_FIELD_IDS, FieldIds
 from cdclake.model.iceberg.table import IcebergFiles
 from cdclake.model.names import Sentinel
-from cdclake.model.rawfiles import RawKind, file_order
+from cdclake.model.raw.files import RawKind, file_order
 from cdclake.model.schema import Column, Schema
 from cdclake.model.stored_json import FORMAT, check_fields, from_fields, parse_stored, reading
 from cdclake.model.table.attributes import Attribute
@@ -29,7 +29,7 @@ from cdclake.printable import shell_word
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.table.name import TableName
     from cdclake.model.table.settings import TableSettings
 

@@ -15,7 +15,7 @@ import pytest
 from cdclake.adapters import folder
 from cdclake.adapters.folder import TEMPORARY_FOLDER, FolderStore
 from cdclake.errors import ConfigurationError, DiskFullError, IntegrityError
-from cdclake.model.rawfiles import ListedObject
+from cdclake.model.raw.files import ListedObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ import pytest
 
 from cdclake.errors import IntegrityError
 from cdclake.model.layout import FileKeys
-from cdclake.model.rawfiles import parse_raw_file
+from cdclake.model.raw.files import parse_raw_file
 from tests.cdclake.adapters.conftest import at_once
 
 if TYPE_CHECKING:

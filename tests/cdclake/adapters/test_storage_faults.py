@@ -37,7 +37,7 @@ from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.tombstones import read_tombstone_file, write_tombstone_file
 from cdclake.lake.storage.writer import DataFileWriter
-from cdclake.model.rawfiles import ListedObject, RawFile, parse_raw_file
+from cdclake.model.raw.files import ListedObject, RawFile, parse_raw_file
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings

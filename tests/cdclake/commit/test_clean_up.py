@@ -23,7 +23,7 @@ from tests.examples import examples
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake.model.rawfiles import ListedObject
+    from cdclake.model.raw.files import ListedObject
 
 DAY_SECONDS = 24 * 3600
 MONTH = timedelta(days=30)

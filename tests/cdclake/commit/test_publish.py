@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
     from cdclake.model.change.record import ChangeRecord
     from cdclake.model.layout import FileKeys
-    from cdclake.model.rawfiles import ListedObject
+    from cdclake.model.raw.files import ListedObject
 
 
 FIRST, SECOND = (LAYOUT.data_key(LAYOUT.data_path(change, 1, (), ())) for change in (1, 2))

@@ -17,7 +17,7 @@ from tests.builders import LAYOUT, LakeBuilder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake.model.rawfiles import ListedObject
+    from cdclake.model.raw.files import ListedObject
 
 TABLE = LAYOUT.table_prefix
 FILES_PER_RUN = 4

@@ -31,7 +31,7 @@ from cdclake.model.due_files import (
 )
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument
-from cdclake.model.rawfiles import ListedObject, file_order
+from cdclake.model.raw.files import ListedObject, file_order
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState

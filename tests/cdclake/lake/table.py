@@ -31,7 +31,7 @@ from cdclake.lake.storage.types import TIMESTAMP
 from cdclake.model.layout import LakeLayout
 from cdclake.model.partition_folder import HIVE_NULL_PARTITION
 from cdclake.model.position import ARRIVED, position
-from cdclake.model.rawfiles import ListedObject, parse_raw_file
+from cdclake.model.raw.files import ListedObject, parse_raw_file
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
 from cdclake_devkit.oracle import ChangeRow, LakeRow
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from cdclake.lake.operations.direct.input_tables import InputRows
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.spark.backend import Backend
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.ports import ObjectStore
 
 RAW_PREFIX = "shop/orders/"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cdclake.errors import UnreadableFileError
 from cdclake.model.due_files import begin_after, covered_by_full_load, mark_applied, pending_changes
-from cdclake.model.rawfiles import ListedObject, RawFile, raw_files
+from cdclake.model.raw.files import ListedObject, RawFile, raw_files
 from cdclake.model.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.rawfiles import file_order, is_transactions_key, split_raw_key
+from cdclake.model.raw.files import file_order, is_transactions_key, split_raw_key
 from cdclake.model.table.name import TableName
 from cdclake_cli.dms.names import (
     ChangeFileTimes,

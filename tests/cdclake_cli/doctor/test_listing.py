@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from cdclake.model.rawfiles import ListedObject
+from cdclake.model.raw.files import ListedObject
 from cdclake_cli.doctor.listing import EvenSample, evenly_spaced, read_listing
 
 PREFIX = "shop/orders/"

@@ -21,7 +21,7 @@ from cdclake.adapters.folder import FolderStore
 from cdclake.lake.raw.normalize import normalize
 from cdclake.lake.raw.reader import inspect_raw_file, read_raw
 from cdclake.lake.storage.shape import TableShape
-from cdclake.model.rawfiles import raw_files
+from cdclake.model.raw.files import raw_files
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table.state import TableState
 from cdclake_cli.doctor.diagnose import RawBucket, diagnose

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow.parquet as pq
 
-from cdclake.model.rawfiles import RawKind, raw_files
+from cdclake.model.raw.files import RawKind, raw_files
 from cdclake_cli.dms.settings import BeforeImages, DataFormat, DmsSettings
 from cdclake_cli.sources.mysql import connection as mysql
 from cdclake_cli.sources.mysql.types import quoted_identifier

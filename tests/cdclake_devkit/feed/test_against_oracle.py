@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.model.position import position
-from cdclake.model.rawfiles import file_order, read_time
+from cdclake.model.raw.files import file_order, read_time
 from cdclake_cli.dms.settings import settings_from
 from cdclake_devkit.feed.feed import Feed
 from cdclake_devkit.feed.options import DeleteImage, FeedOptions, OperationShares

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from cdclake.errors import IntegrityError
-from cdclake.model.rawfiles import is_data_folder
+from cdclake.model.raw.files import is_data_folder
 from cdclake_cli.sources.positions import BinlogPosition
 from cdclake_devkit.memory import MemoryStore
 from cdclake_devkit.replicate.progress import ProgressFile, ReplicationProgress

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.model.rawfiles import ListedObject, RawKind, raw_files, split_raw_key
+from cdclake.model.raw.files import ListedObject, RawKind, raw_files, split_raw_key
 from cdclake.model.schema import parse_columns
 from cdclake_devkit.shop.data import TIMESTAMP_COLUMN
 from cdclake_devkit.shop.sample_shop import ROUND_ONE_ORDERS, STORE_SCHEMA, SampleShop

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cdclake.model.rawfiles import split_raw_key
+from cdclake.model.raw.files import split_raw_key
 
 
 def test_sample_writes_raw_files_of_each_round_to_upload(cdclake, tmp_path):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.raw.rows import RawRows
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.table.name import TableName
     from cdclake.model.table.settings import CsvDialect, TableSettings
     from cdclake_cli.doctor.types.known_types import KnownType

@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 
 from cdclake.lake.raw.bad_values import NULL_TEXTS, OTHER_NUMBERS, OTHER_TIMES
 from cdclake.lake.raw.cast import cast_column
-from cdclake.model.rawfiles import RawKind
+from cdclake.model.raw.files import RawKind
 from cdclake.model.schema import ADDED_PREFIXES, MAX_DECIMAL_PRECISION, OP_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.schema import Schema
 
 MAX_SEEN = 1_000_000

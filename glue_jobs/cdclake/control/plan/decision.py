@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from cdclake.model.rawfiles import file_order
+from cdclake.model.raw.files import file_order
 from cdclake.model.table.state import TableState
 from cdclake.model.times import iso_utc
 

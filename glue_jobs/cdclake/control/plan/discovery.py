@@ -9,7 +9,7 @@ from cdclake.concurrency import in_parallel
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.plan.left_out import counted
 from cdclake.errors import CdclakeError, ConfigurationError
-from cdclake.model.rawfiles import is_data_folder, is_raw_name, is_transactions_key, split_raw_key
+from cdclake.model.raw.files import is_data_folder, is_raw_name, is_transactions_key, split_raw_key
 from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cdclake.control.plan.left_out import counted
 from cdclake.control.plan.loaded_files import LoadedFiles
 from cdclake.model.names import Sentinel
-from cdclake.model.rawfiles import missing_loads
+from cdclake.model.raw.files import missing_loads
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.times import display_utc
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.table.state import TableState
     from cdclake.ports import TaskStatistics
 

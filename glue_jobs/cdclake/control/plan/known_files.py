@@ -19,12 +19,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.plan.raw_scan import is_in_tail
-from cdclake.model.rawfiles import file_order
+from cdclake.model.raw.files import file_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.table.state import TableState
 
 CELLS = 32

@@ -15,7 +15,7 @@ from cdclake.model.table.attributes import Attribute
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from cdclake.model.rawfiles import RawFile, RawFiles
+    from cdclake.model.raw.files import RawFile, RawFiles
     from cdclake.model.table.name import TableName
 
 MAX_NAMES = 3

@@ -15,12 +15,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdclake.model.rawfiles import file_order
+from cdclake.model.raw.files import file_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
 
 
 class PendingNote(NamedTuple):

@@ -24,7 +24,7 @@ from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.errors import ConfigurationError, IntegrityError, RawFilesLostError
 from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, pending_changes, window_begin
 from cdclake.model.names import RunState, Sentinel
-from cdclake.model.rawfiles import MAX_STAMP_AHEAD, file_order, stamp_time
+from cdclake.model.raw.files import MAX_STAMP_AHEAD, file_order, stamp_time
 from cdclake.model.snapshot import LakeKeys, Snapshot, check_declared_types
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.model.due_files import Pending
-    from cdclake.model.rawfiles import RawFile, RawFiles
+    from cdclake.model.raw.files import RawFile, RawFiles
 
 NO_CHANGE_EXPECTED = timedelta(days=1)
 """How long after its full load a table may be without changes until that is a finding."""

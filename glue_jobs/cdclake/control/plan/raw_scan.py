@@ -25,7 +25,7 @@ from zlib import crc32
 from cdclake.control.plan.full_load_gate import due_loads, partial_reload
 from cdclake.control.plan.left_out import LeftOut
 from cdclake.model.due_files import window_begin
-from cdclake.model.rawfiles import file_order, is_transactions_key, raw_files, start_after
+from cdclake.model.raw.files import file_order, is_transactions_key, raw_files, start_after
 from cdclake.model.snapshot import Snapshot
 from cdclake.raw_listing import list_raw_files
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from cdclake.model.rawfiles import ListedObject, RawFile, RawFiles
+    from cdclake.model.raw.files import ListedObject, RawFile, RawFiles
     from cdclake.model.table.state import TableState
     from cdclake.ports import ObjectReader
 

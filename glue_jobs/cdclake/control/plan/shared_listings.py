@@ -5,12 +5,12 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from cdclake.model.rawfiles import TRANSACTIONS_NAME
+from cdclake.model.raw.files import TRANSACTIONS_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from cdclake.model.rawfiles import ListedObject
+    from cdclake.model.raw.files import ListedObject
     from cdclake.ports import ObjectReader
 
 

@@ -39,7 +39,7 @@ from cdclake.errors import (
     UnknownTableError,
 )
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, RunState, Sentinel
-from cdclake.model.rawfiles import RawFiles
+from cdclake.model.raw.files import RawFiles
 from cdclake.model.table.attributes import Attribute, attributes_that
 from cdclake.model.times import iso_utc
 from cdclake.raw_listing import list_raw_files

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.drift import ColumnDrift
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.snapshot import DataFile, ErasedKeys, History, Snapshot
 
 

@@ -40,7 +40,7 @@ from cdclake.lake.storage.shape import TableShape
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.drift import drift_text
 from cdclake.model.position import GREATEST_SEQUENCE, sequence_begin
-from cdclake.model.rawfiles import RawKind, file_order
+from cdclake.model.raw.files import RawKind, file_order
 from cdclake.model.schema import BEFORE_PREFIX
 from cdclake.model.snapshot import LakeKeys
 from cdclake.model.table.attributes import Attribute
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from cdclake.lake.spark.backend import Backend
     from cdclake.model.change.record import ChangeRecord
     from cdclake.model.drift import ColumnDrift
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.schema import Schema
     from cdclake.model.snapshot import DataFile, Snapshot
 

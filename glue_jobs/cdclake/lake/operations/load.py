@@ -41,7 +41,7 @@ from cdclake.model.due_files import (
     window_begin,
     with_identities,
 )
-from cdclake.model.rawfiles import file_order, missing_loads
+from cdclake.model.raw.files import file_order, missing_loads
 from cdclake.model.schema import Schema
 from cdclake.model.snapshot import Snapshot
 from cdclake.raw_listing import list_raw_files
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.spark.backend import Backend
     from cdclake.model.drift import SourceDrift
-    from cdclake.model.rawfiles import RawFile, RawFiles
+    from cdclake.model.raw.files import RawFile, RawFiles
 
 
 def load_initial(run: TableRun, backend: Backend, base_change: int | None = None, begin: str = "") -> dict[str, Any]:

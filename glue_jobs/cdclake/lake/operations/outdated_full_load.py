@@ -10,7 +10,7 @@ from cdclake.commit.ancestry import ancestry
 from cdclake.errors import RawFilesLostError
 from cdclake.lake.operations.history import last_full_load_utc
 from cdclake.model.change.record import ChangeKind
-from cdclake.model.rawfiles import file_order, stamp_time
+from cdclake.model.raw.files import file_order, stamp_time
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.times import display_utc
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.lake.operations.table_run import TableRun
-    from cdclake.model.rawfiles import RawFiles
+    from cdclake.model.raw.files import RawFiles
     from cdclake.model.snapshot import Snapshot
 
 _ANY_ZONE = timedelta(days=1)

@@ -17,7 +17,7 @@ from cdclake.lake.raw.rows import Slice
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.due_files import with_identities
-from cdclake.model.rawfiles import file_order
+from cdclake.model.raw.files import file_order
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.lake.operations.table_run import TableRun
-    from cdclake.model.rawfiles import RawFile, RawFiles
+    from cdclake.model.raw.files import RawFile, RawFiles
     from cdclake.model.snapshot import Snapshot
 
 _MAX_NAMES = 3

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.raw.reader import Inspection
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.snapshot import Snapshot
 
 

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from cdclake.errors import SchemaMismatchError
 from cdclake.lake.raw.cast import as_text
 from cdclake.lake.raw.formats import format_of
-from cdclake.model.rawfiles import RawKind
+from cdclake.model.raw.files import RawKind
 from cdclake.model.schema import BEFORE_PREFIX, INSERT, OP_COLUMN
 
 if TYPE_CHECKING:
     from cdclake.lake.raw.rows import RawRows
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.table.settings import CsvDialect
 
 SEQUENCE_COLUMN = "AR_H_CHANGE_SEQ"

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from cdclake.lake.raw.rows import BadRow, BadRowKind
-from cdclake.model.rawfiles import RawFormat
+from cdclake.model.raw.files import RawFormat
 from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from cdclake.adapters.filesystem import Stream
     from cdclake.lake.limits import EngineLimits
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.table.name import TableName
     from cdclake.model.table.settings import CsvDialect, TableSettings
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from cdclake.errors import SchemaMismatchError, UnreadableFileError
 from cdclake.lake.raw.rows import REWRITE_OR_IGNORE
-from cdclake.model.rawfiles import RawKind
+from cdclake.model.raw.files import RawKind
 from cdclake.model.schema import ADDED_PREFIXES, DELETE, INSERT, OP_COLUMN, UPDATE
 from cdclake.model.table.attributes import Attribute
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.raw.csv_records import Record
     from cdclake.lake.raw.rows import RawRows
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.table.settings import CsvDialect, TableSettings
 
 _NUMBER_OR_TIME = re.compile(r"\s*|[+-]?\d[\d.,:TZ/ +-]*")

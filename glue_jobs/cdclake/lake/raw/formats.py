@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from cdclake.lake.raw import csv, parquet
 from cdclake.lake.raw.csv_layout import may_be_row
 from cdclake.lake.raw.rows import Slice
-from cdclake.model.rawfiles import RawFile, RawFormat, RawKind
+from cdclake.model.raw.files import RawFile, RawFormat, RawKind
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence

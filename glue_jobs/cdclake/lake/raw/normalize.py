@@ -32,7 +32,7 @@ from cdclake.model.position import (
     file_part,
 )
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.rawfiles import RawFile, RawKind, read_time
+from cdclake.model.raw.files import RawFile, RawKind, read_time
 from cdclake.model.schema import BEFORE_PREFIX, DELETE, INSERT, OP_COLUMN, UPDATE, Column
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import IMMEDIATE

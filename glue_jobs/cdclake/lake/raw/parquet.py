@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.limits import EngineLimits
     from cdclake.lake.storage.parquet import footer
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.snapshot import KeyValue
 
 _LARGE_GROUP_BYTES = 512 << 20

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cdclake.lake.raw.rows import RawRows, ReadBatch, Slice
     from cdclake.lake.raw.suppression import Suppression
     from cdclake.lake.storage.shape import TableShape
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.table.name import TableName
     from cdclake.model.table.settings import TableSettings
 

@@ -26,7 +26,7 @@ from cdclake.lake.storage.shape import with_constant
 from cdclake.lake.storage.types import from_arrow, has_fraction, is_convertible, schema_of
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
-from cdclake.model.rawfiles import RawFile, RawKind
+from cdclake.model.raw.files import RawFile, RawKind
 from cdclake.model.schema import ADDED_PREFIXES, OP_COLUMN, Column, Schema
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cdclake.adapters.filesystem import FetchedFile
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.snapshot import KeyValue
 
 REWRITE_OR_IGNORE = (

@@ -17,7 +17,7 @@ from cdclake.lake.raw.cast import cast_column
 from cdclake.lake.storage.keys import keyed_hashes
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import MARKS
-from cdclake.model.rawfiles import RawKind
+from cdclake.model.raw.files import RawKind
 from cdclake.model.schema import BEFORE_PREFIX
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cdclake.lake.raw.rows import BadRow, ReadBatch, Slice
-    from cdclake.model.rawfiles import RawFile
+    from cdclake.model.raw.files import RawFile
     from cdclake.model.schema import Schema
     from cdclake.model.snapshot import ErasedKeys
 

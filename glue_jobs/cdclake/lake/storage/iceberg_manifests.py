@@ -31,7 +31,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 
-from cdclake.commit.iceberg_metadata import (
+from cdclake.commit.iceberg.metadata import (
     FORMAT_VERSION,
     partition_columns,
     partition_spec,

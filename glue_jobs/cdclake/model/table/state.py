@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import MAX_S3_KEY_BYTES, Sentinel
-from cdclake.model.rawfiles import file_order, is_transactions_key, read_time, transactions_prefix
+from cdclake.model.raw.files import file_order, is_transactions_key, read_time, transactions_prefix
 from cdclake.model.table.attributes import Attribute, attributes_that
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings, cdc_path_of

@@ -13,7 +13,7 @@ from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.model.due_files import first_batch, mark_applied, pending_changes
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE
-from cdclake.model.rawfiles import ListedObject, RawFile, RawFiles, file_order, raw_files
+from cdclake.model.raw.files import ListedObject, RawFile, RawFiles, file_order, raw_files
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState

@@ -12,7 +12,7 @@ from cdclake_devkit.memory import MemoryStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cdclake.model.rawfiles import ListedObject
+    from cdclake.model.raw.files import ListedObject
 
 
 def raw_with(*keys: str) -> MemoryStore:

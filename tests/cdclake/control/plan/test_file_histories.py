@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.control.plan.decision import Decision, DecisionKind
-from cdclake.model.rawfiles import file_order
+from cdclake.model.raw.files import file_order
 from cdclake_devkit.memory import ManualClock
 from tests.cdclake.control.world import World
 from tests.examples import examples

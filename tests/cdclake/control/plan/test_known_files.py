@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.known_files import CELLS, KnownFiles
 from cdclake.control.plan.raw_scan import PAGE_OBJECTS, scan_raw
-from cdclake.model.rawfiles import ListedObject, RawFile, raw_files
+from cdclake.model.raw.files import ListedObject, RawFile, raw_files
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from tests.cdclake.control.plan.test_raw_scan import Bucket, applied_up_to, change

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from cdclake.control.plan.left_out import MAX_STORED, LeftOut
-from cdclake.model.rawfiles import ListedObject, RawFiles, raw_files
+from cdclake.model.raw.files import ListedObject, RawFiles, raw_files
 from cdclake.model.table.name import TableName
 
 NOW = datetime(2024, 3, 5, tzinfo=timezone.utc)

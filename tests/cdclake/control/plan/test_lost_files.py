@@ -10,7 +10,7 @@ from cdclake.control.plan.lost_files import PendingNote, count_vanished, pending
 from cdclake.control.run import metrics
 from cdclake.errors import ConfigurationError, JobRunError, RawFilesLostError
 from cdclake.model.metrics import Measure
-from cdclake.model.rawfiles import raw_files
+from cdclake.model.raw.files import raw_files
 from cdclake.model.table.attributes import Attribute
 from tests.cdclake.control.world import ORDERS, RAW, World
 

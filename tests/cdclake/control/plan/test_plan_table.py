@@ -8,7 +8,7 @@ from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.errors import ConfigurationError
 from cdclake.model.due_files import mark_applied
-from cdclake.model.rawfiles import ListedObject, raw_files
+from cdclake.model.raw.files import ListedObject, raw_files
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState

@@ -19,7 +19,7 @@ from cdclake.control.plan.packing import PackLimits
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.plan.raw_scan import HOURS, LOOKBACK_FILES, PAGE_OBJECTS, scan_raw, scan_start
 from cdclake.errors import RetryableError, UnknownTableError
-from cdclake.model.rawfiles import ListedObject, raw_files, start_after
+from cdclake.model.raw.files import ListedObject, raw_files, start_after
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from tests.cdclake.control.world import ORDERS, RAW, World

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from cdclake.commit.clean_up import clean_up, plan_clean_up, retired_since
-from cdclake.commit.iceberg import prepare_iceberg
+from cdclake.commit.iceberg.tables import prepare_iceberg
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import check_files, compare

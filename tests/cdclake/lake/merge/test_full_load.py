@@ -17,7 +17,7 @@ from cdclake.lake.limits import DEFAULT_LIMITS
 from cdclake.lake.merge.full_load import key_ranges_are_disjoint, sorted_groups
 from cdclake.lake.raw.reader import inspect_raw_file
 from cdclake.lake.raw.rows import Slice
-from cdclake.model.rawfiles import ListedObject, parse_raw_file
+from cdclake.model.raw.files import ListedObject, parse_raw_file
 from cdclake.model.snapshot import DataFile
 from cdclake.model.table.settings import TableSettings
 from cdclake_devkit.oracle import merge

@@ -40,7 +40,7 @@ from cdclake.lake.storage.tombstones import find_tombstones, read_tombstone_file
 from cdclake.lake.storage.types import to_arrow
 from cdclake.lake.storage.writer import COMPRESSION
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.rawfiles import ListedObject, RawFile, RawFormat, RawKind, parse_raw_file
+from cdclake.model.raw.files import ListedObject, RawFile, RawFormat, RawKind, parse_raw_file
 from cdclake.model.schema import OP_COLUMN, Column, Schema
 from cdclake.model.snapshot import TombstoneFile
 from cdclake.model.table.settings import TableSettings

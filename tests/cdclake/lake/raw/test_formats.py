@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 
 from cdclake.lake.raw.formats import format_of
-from cdclake.model.rawfiles import ListedObject, RawFile, RawFormat, parse_raw_file
+from cdclake.model.raw.files import ListedObject, RawFile, RawFormat, parse_raw_file
 from cdclake.model.table.settings import CsvDialect
 from cdclake.model.times import parse_iso_utc
 from tests import CODE, ROOT
 
 MODULES = sorted(path for name in CODE for path in (ROOT / name).glob("*/**/*.py"))
 NAMES_ONE = {
-    "glue_jobs/cdclake/model/rawfiles.py",
+    "glue_jobs/cdclake/model/raw/files.py",
     "glue_jobs/cdclake/lake/raw/formats.py",
     "glue_jobs/cdclake/model/direct.py",
     "cli/cdclake_cli/dms/settings.py",

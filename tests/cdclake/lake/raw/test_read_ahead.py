@@ -23,7 +23,7 @@ from cdclake.lake.raw.read_ahead import read_all
 from cdclake.lake.raw.reader import fetch_raw_file, inspect_raw_file, read, read_raw
 from cdclake.lake.raw.rows import Slice
 from cdclake.lake.storage.shape import ENCODED_TEXT, TableShape
-from cdclake.model.rawfiles import ListedObject, parse_raw_file
+from cdclake.model.raw.files import ListedObject, parse_raw_file
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from cdclake.adapters.filesystem import ParquetFile
     from cdclake.lake.storage.partitions import Partition
-    from cdclake.model.rawfiles import ListedObject
+    from cdclake.model.raw.files import ListedObject
 
 FIX_FILE = "Fix the file with the program that wrote it, or empty the folder and reload the table"
 _ADDED = frozenset({OP_COLUMN.lower(), POSITION})

@@ -19,7 +19,7 @@ from cdclake.model.change.record import ChangeKind
 from cdclake.model.direct import call_stamp, direct_file
 from cdclake.model.due_files import begin_after
 from cdclake.model.position import file_and_row
-from cdclake.model.rawfiles import file_order
+from cdclake.model.raw.files import file_order
 from cdclake.model.schema import DELETE, INSERT, UPDATE, Schema
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.times import display_utc

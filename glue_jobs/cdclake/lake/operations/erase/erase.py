@@ -16,7 +16,7 @@ from cdclake.commit.erasure import (
     retained_snapshots,
     rewrite_snapshots,
 )
-from cdclake.commit.iceberg import list_iceberg
+from cdclake.commit.iceberg.tables import list_iceberg
 from cdclake.commit.log import has_namesake, require_place_of_history, ways_out
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import check_files
@@ -26,7 +26,7 @@ from cdclake.lake.operations.erase import data_files, foreign_files, manifests, 
 from cdclake.lake.operations.erase.raw_files import RawMatches
 from cdclake.lake.storage.keys import keyed_hashes, secret_id
 from cdclake.model.change.record import ChangeKind
-from cdclake.model.rawfiles import file_order
+from cdclake.model.raw.files import file_order
 from cdclake.model.snapshot import ErasedKeys
 
 if TYPE_CHECKING:

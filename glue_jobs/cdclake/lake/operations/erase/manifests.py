@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdclake.commit.erasure import Replacement, retained_snapshots
-from cdclake.commit.iceberg import list_iceberg
+from cdclake.commit.iceberg.tables import list_iceberg
 from cdclake.model.layout import HISTORY, is_in_history, is_in_iceberg
 from cdclake.model.versions import history_table
 

@@ -28,7 +28,7 @@ from cdclake.lake.storage.shape import TableShape
 from cdclake.model.due_files import is_loaded, pending_changes
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import MARKS, ROW_DIGITS
-from cdclake.model.rawfiles import (
+from cdclake.model.raw.files import (
     TRANSACTIONS_NAME,
     ListedObject,
     RawFile,

@@ -13,7 +13,7 @@ from cdclake.errors import CdclakeError, ConfigurationError, OrderingError, Refu
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.direct.input_tables import input_keys, input_rows, input_updates
 from cdclake.model.change.record import ChangeKind
-from cdclake.model.rawfiles import file_order
+from cdclake.model.raw.files import file_order
 from tests.cdclake.lake.scd2.versions import check_newest_are_the_table, versions
 from tests.cdclake.lake.table import Table
 

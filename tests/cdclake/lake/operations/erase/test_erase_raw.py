@@ -20,7 +20,7 @@ from cdclake.lake.operations.erase import raw_files
 from cdclake.lake.operations.erase.erase import erase, preview
 from cdclake.lake.operations.release import release
 from cdclake.lake.raw.csv import batches
-from cdclake.model.rawfiles import RawFiles
+from cdclake.model.raw.files import RawFiles
 from cdclake.model.schema import parse_columns
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings

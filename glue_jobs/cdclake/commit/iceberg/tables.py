@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cdclake import logs
-from cdclake.commit.iceberg_metadata import Json, table_metadata, without_expired
+from cdclake.commit.iceberg.metadata import Json, table_metadata, without_expired
 from cdclake.commit.log import has_namesake
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.versions import history_table
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cdclake.commit.log import ChangeLog
     from cdclake.model.change.record import ChangeRecord
     from cdclake.model.layout import LakeLayout
-    from cdclake.model.rawfiles import ListedObject
+    from cdclake.model.raw.files import ListedObject
     from cdclake.ports import ObjectStore
 
 

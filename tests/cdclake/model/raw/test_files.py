@@ -8,7 +8,7 @@ import pytest
 
 from cdclake.errors import UnreadableFileError
 from cdclake.model.position import position
-from cdclake.model.rawfiles import (
+from cdclake.model.raw.files import (
     ListedObject,
     RawFormat,
     RawKind,

@@ -1,0 +1,1 @@
+"""Metadata of Iceberg tables: what readers of such a table open first."""

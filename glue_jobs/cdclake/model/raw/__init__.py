@@ -1,0 +1,1 @@
+"""Raw files: their names, kinds and order. Pure."""
