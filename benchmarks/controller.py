@@ -178,8 +178,12 @@ def backlog() -> dict[str, Any]:
     settings = state.settings
     lake = Snapshot(change=1, schema=Schema((Column("id", "bigint"),)), full_load_utc="2020-01-01 00:00:00")
     started, watermarks, largest = time.perf_counter(), [""], 0
-    while (decision := plan_table(state, RawFiles(changes=changes), NEWEST, lake)).incremental:
-        due = pending_changes(lake, changes, settings.late_window_hours).due
+    while True:
+        seen = lake.ledger.recorded(changes, lambda _: ())
+        decision = plan_table(state, RawFiles(changes=changes), NEWEST, lake, recorded=seen)
+        if not decision.incremental:
+            break
+        due = pending_changes(lake, changes, settings.late_window_hours, seen).due
         batch = first_batch(due, settings.max_files_per_run, settings.max_bytes_per_run)
         if batch[-1].relative != decision.new_watermark or decision.new_watermark <= watermarks[-1]:
             raise SystemExit("Planner and job chose different files, or the watermark did not advance")

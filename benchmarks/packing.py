@@ -36,6 +36,7 @@ from cdclake.model.change.record import ChangeKind, ChangeRecord
 from cdclake.model.due_files import begin_after, mark_applied, pending_changes
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
+from cdclake.model.raw.ledger import Recorded
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
@@ -164,7 +165,8 @@ class Hour:
         state = TableState(parse_item(arguments[Argument.ITEM]))
         log = ChangeLog(self._lake, LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER]))
         before = begin_after(log.snapshot(log.head()), state.watermark)
-        due = pending_changes(before, list_raw_files(self._raw, state.raw_prefix, state.settings).changes, 72).due
+        changes = list_raw_files(self._raw, state.raw_prefix, state.settings).changes
+        due = pending_changes(before, changes, 72, Recorded()).due
         after = replace(mark_applied(before, due, 72), change=before.change + 1, schema=SCHEMA)
         token = int(arguments[Argument.FENCING_TOKEN])
         key = log.write_snapshot(after, "run")

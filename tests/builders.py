@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cdclake.adapters.filesystem import FileSystemSpec
+    from cdclake.model.raw.files import RawFile
+    from cdclake.model.raw.ledger import Recorded
     from cdclake.model.table.state import TableState
     from cdclake.ports import Clock, ObjectStore
 
@@ -61,6 +63,12 @@ Through = Callable[[Any], Any]
 
 def _directly(port: Any) -> Any:
     return port
+
+
+def recorded(snapshot: Snapshot, files: Sequence[RawFile]) -> Recorded:
+    """Which change files a table contains whose ledger has no segments."""
+    assert not snapshot.ledger.segments
+    return snapshot.ledger.recorded(files, lambda _: ())
 
 
 def change_record(change: int = 1, **fields: Any) -> ChangeRecord:

@@ -171,5 +171,5 @@ BUILT: dict[str, list[Version]] = {}
 def _add_changes(table):
     seconds = {"read": 0.25, "rewrite": 1.5}
     first = table.change(rows=100, kind=ChangeKind.FULL_LOAD, seconds=seconds)
-    table.change(rows=50, too_late=("20240101-000000000.parquet",), bad_rows=BAD_ROW, seconds=seconds)
+    table.change(rows=50, bad_rows=BAD_ROW, seconds=seconds)
     table.change(rows=20, retired=(first.added[0].path,), seconds=seconds)

@@ -410,7 +410,6 @@ def test_json_is_one_object_for_each_table(changed, capsys):
             "deleted": 0,
             "superseded": 0,
             "quarantined": 0,
-            "too_late_files": 0,
             "files_rewritten": 0,
             "files_before": 0,
             "files_added": 1,

@@ -74,8 +74,10 @@ class Orders:
 
     def forget_identities(self) -> None:
         """Make the lake and the item know no identities, as of raw files that an erasure has rewritten."""
-        log, store = self.installation.log(PATH), self.installation.bucket(LAKE)
-        store.put(log.record(log.head()).snapshot_key, replace(self.snapshot, identities={}).to_bytes())
+        log, store, ledger = self.installation.log(PATH), self.installation.bucket(LAKE), self.snapshot.ledger
+        recent = {name: entry._replace(identity="") for name, entry in ledger.recent.items()}
+        unknown = replace(ledger, loads=dict.fromkeys(ledger.loads, ""), recent=recent)
+        store.put(log.record(log.head()).snapshot_key, replace(self.snapshot, ledger=unknown).to_bytes())
         self.installation.states.record_run(PATH, {Attribute.LAST_FULL_LOAD_FILES: ""})
 
     def set(self, **attributes: str) -> None:

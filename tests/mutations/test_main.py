@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FAULT = Fault("late-files-lost", "plan", "model/due_files.py", "a", "b", ("tests/cdclake/model",))
 PASSES, NOTHING = Run(0, "9 passed in 0.1s"), Run(5, "9 deselected in 0.1s")
-FAILS = Run(1, "FAILED tests/cdclake/model/test_due_files.py::test_late[1 - x] - assert 1 == 2\n1 failed in 0.1s")
+FAILS = Run(1, "FAILED tests/cdclake/model/test_due_files.py::test_late[1 - x] - assert 1 == 2\n1 failed in 1s")
 STOPPED = Run(2, "FAILED tests/a.py::TestA::test_b\nxdist.dsession.Interrupted: stopping after 1 failures")
 SETUP_FAILS = Run(1, "ERROR tests/a.py::test_c - KeyError: 'x'\n1 error in 0.1s")
 NOT_IMPORTED = Run(1, "ERROR tests/cdclake/model/test_due_files.py - ImportError: no\n1 error in 0.1s")

@@ -48,7 +48,6 @@ def change(name: str, number: int) -> str:
             (what, paths)
             for what, paths in (
                 ("Raw files read", raw_file_texts(record)),
-                ("Raw files ignored as too late", record.too_late),
                 ("Columns changed at the source", tuple(f"{one}, first in {one.file}" for one in record.drift)),
                 ("Columns missing in some change files", record.missing_columns),
                 ("Data files added", tuple(file.path for file in record.added)),

@@ -131,7 +131,6 @@ def _show_record(log: ChangeLog, record: ChangeRecord, out: Output, *, retained:
         out.records("Seconds", _COUNTS, list(_pairs(seconds.items())))
     for header, names in (
         ("Raw files read", raw_file_texts(record)),
-        ("Raw files too late to apply", record.too_late),
         ("Columns changed at the source", tuple(f"{one}, first in {one.file}" for one in record.drift)),
         ("Columns missing in some change files", record.missing_columns),
         ("Quarantined rows", tuple(f"s3://{log.layout.bucket}/{key}" for key in record.quarantine)),

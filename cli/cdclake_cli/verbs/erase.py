@@ -127,7 +127,6 @@ def _erasure(
             state.raw_prefix,
             state.name,
             state.settings,
-            state.last_listed_utc,
         )
     return Erasure(
         location=TableLocation.at(target.lake_bucket, str(state.name), target.lake_prefix),

@@ -151,5 +151,3 @@ def _omissions(name: TableName, change: ChangeSummary) -> Iterable[str]:
         if texts:
             more = f". To show them all: {command}" if len(set(texts)) > MAX_LISTED else ""
             yield f"{name}, change {change.change}, {what}: {first_of(texts, separator)}{more}"
-    if change.too_late_files:
-        yield f"{name}, change {change.change}, files too late: {change.too_late_files:,}. To show them: {command}"

@@ -41,6 +41,7 @@ class CleanUpPlan:
         data_files: Relative paths of retired data files.
         snapshots: Snapshots of changes and of crashed runs.
         tombstones: Tombstone files.
+        ledger: Segments of the ledger.
         quarantine: Quarantine files of crashed runs. The run that followed wrote them again.
         staging: Staged files of crashed runs.
         copies: Copies of retired files, made for reading.
@@ -53,6 +54,7 @@ class CleanUpPlan:
     data_files: tuple[str, ...] = ()
     snapshots: tuple[str, ...] = ()
     tombstones: tuple[str, ...] = ()
+    ledger: tuple[str, ...] = ()
     quarantine: tuple[str, ...] = ()
     staging: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
@@ -70,6 +72,7 @@ class CleanUpPlan:
         return (
             *self.snapshots,
             *self.tombstones,
+            *self.ledger,
             *self.quarantine,
             *self.staging,
             *self.copies,
@@ -89,7 +92,13 @@ class CleanUpPlan:
 def has_leftovers(log: ChangeLog, head: int) -> bool:
     """Whether a run has written files for a later change than `head`: it crashed, or is still working."""
     layout = log.layout
-    folders = (layout.staging_folder, layout.snapshots_folder, layout.tombstones_folder, layout.quarantine_folder)
+    folders = (
+        layout.staging_folder,
+        layout.snapshots_folder,
+        layout.tombstones_folder,
+        layout.ledger_folder,
+        layout.quarantine_folder,
+    )
     if any(_number(entry.key, folder) > head for folder in folders for entry in log.store.list(folder)):
         return True
     return any((one.iceberg_change(entry.key) or 0) > head for one, found in list_iceberg(log) for entry in found)
@@ -115,19 +124,28 @@ def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: 
     first = max(marked, log.newest_before(now - retention, head), 1)
     retained, needed = _retained(log, first, head)
     needed_files = _needed_files(retained, needed)
-    needed_tombstones = {file.key for snapshot in needed for file in snapshot.tombstones}
-    new_tombstones = tuple(layout.tombstones_key(record.change, record.run_id) for record in retained[1:])
+    needed_parts = {key for snapshot in needed for key in snapshot.part_keys}
+    new_parts = tuple(
+        prefix
+        for record in retained[1:]
+        for prefix in (
+            layout.tombstones_key(record.change, record.run_id),
+            layout.ledger_prefix(record.change, record.run_id),
+        )
+    )
     retired = (path for record in log.records(log.cleaned_through() + 1, first) for path in record.retired)
     snapshots = {record.snapshot_key for record in retained}
+
+    def unneeded(folder: str) -> tuple[str, ...]:
+        keys = _keys(log, folder, through)
+        return tuple(key for key in keys if not (key in needed_parts or (new_parts and key.startswith(new_parts))))
+
     return CleanUpPlan(
         first_retained=first,
         data_files=tuple(sorted(path for path in set(retired) - needed_files if not is_in_iceberg(path))),
         snapshots=tuple(key for key in _keys(log, layout.snapshots_folder, through) if key not in snapshots),
-        tombstones=tuple(
-            key
-            for key in _keys(log, layout.tombstones_folder, through)
-            if not (key in needed_tombstones or (new_tombstones and key.startswith(new_tombstones)))
-        ),
+        tombstones=unneeded(layout.tombstones_folder),
+        ledger=unneeded(layout.ledger_folder),
         quarantine=orphaned_quarantine(log, head, through),
         staging=_keys(log, layout.staging_folder, through),
         copies=tuple(

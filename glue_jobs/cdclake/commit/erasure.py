@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from cdclake.commit.clean_up import DELETE_BATCH_KEYS, orphaned_quarantine
 from cdclake.commit.iceberg.tables import list_iceberg
+from cdclake.commit.ledger import entries
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.errors import CommitConflictError
 from cdclake.model.change.books import Books
 from cdclake.model.change.record import ChangeKind, ChangeRecord, RawFileRows, StagedFile
-from cdclake.model.due_files import remember_applied
 from cdclake.model.layout import CHANGE_DIGITS, is_in_iceberg
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.versions import history_table
@@ -102,7 +102,7 @@ def commit_erasure(
     Args:
         before: The table after its newest change.
         raw_files: Relative keys of the raw files to rewrite or delete.
-        known_raw_files: The change files among them that the lake contains.
+        known_raw_files: The change files among them that the lake contains. The next change learns their identities.
         erased: `Snapshot.erased` after the change.
         reason: Why the rows are erased, as free text.
         made_by: The operator who asked for it.
@@ -112,7 +112,9 @@ def commit_erasure(
         LeaseLostError: Another run took over the table.
     """
     after = replace(replacement.apply_to(before), change=before.change + 1, erased=tuple(erased))
-    after = remember_applied(after, known_raw_files)
+    known = entries(log, before.ledger, known_raw_files)
+    unidentified = {name: entry._replace(identity="") for name, entry in known.items()}
+    after = replace(after, ledger=after.ledger.with_entries(unidentified))
     live = {file.path for file in before.all_files}
     # New files of the past were never live. Recording them as retired lets a later clean-up delete them.
     new = [file for old, file in replacement.files.items() if file and file.path != old]
@@ -195,7 +197,7 @@ def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_le
     layouts = [one for one, _ in iceberg]
     for record, snapshot in retained_snapshots(log, head):
         needed.add(record.snapshot_key)
-        needed.update(file.key for file in snapshot.tombstones)
+        needed.update(snapshot.part_keys)
         paths.update(file.path for file in snapshot.all_files)
         needed.update(snapshot.manifest_keys)
         if record.change == head:
@@ -215,13 +217,14 @@ def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_le
     folders = (
         layout.retired_folder,
         layout.tombstones_folder,
+        layout.ledger_folder,
         layout.snapshots_folder,
         layout.as_of_folder,
         layout.staging_folder,
     )
-    entries = [entry for folder in folders for entry in store.list(folder)]
-    entries += [entry for _, objects in iceberg for entry in objects]
-    unneeded = [entry.key for entry in entries if not is_protected(entry.key)]
+    found = [entry for folder in folders for entry in store.list(folder)]
+    found += [entry for _, objects in iceberg for entry in objects]
+    unneeded = [entry.key for entry in found if not is_protected(entry.key)]
     unneeded += orphaned_quarantine(log, head, head)
     for start in range(0, len(unneeded), DELETE_BATCH_KEYS):
         store.delete(unneeded[start : start + DELETE_BATCH_KEYS])
@@ -254,7 +257,13 @@ def _change_of(layouts: Sequence[LakeLayout], key: str) -> int:
         if key.startswith(one.iceberg_prefix):
             return one.iceberg_change(key) or 0
     layout = layouts[0]
-    folders = (layout.tombstones_folder, layout.snapshots_folder, layout.staging_folder, layout.quarantine_folder)
+    folders = (
+        layout.tombstones_folder,
+        layout.ledger_folder,
+        layout.snapshots_folder,
+        layout.staging_folder,
+        layout.quarantine_folder,
+    )
     folder = next((folder for folder in folders if key.startswith(folder)), "")
     name = key[len(folder) :] if folder else key.rpartition("/")[2]
     number = name[:CHANGE_DIGITS]

@@ -71,7 +71,7 @@ class ChangeLog:
         if newest and newest.change == change:
             return newest
         key = self.layout.change_key(change)
-        record = ChangeRecord.from_bytes(self._read(key), key)
+        record = ChangeRecord.from_bytes(self.read(key), key)
         if newest is None or change > newest.change:
             self._newest_read = record
         return record
@@ -115,7 +115,7 @@ class ChangeLog:
         data = self.store.get(key)
         if data is None:
             self.require_retained(change)
-        return Snapshot.from_bytes(data if data is not None else self._read(key), key)
+        return Snapshot.from_bytes(data if data is not None else self.read(key), key)
 
     def require_retained(self, change: int) -> None:
         """Check that a change is retained.
@@ -237,7 +237,12 @@ class ChangeLog:
         data = self.store.get(key)
         return int(data) if data else default
 
-    def _read(self, key: str) -> bytes:
+    def read(self, key: str) -> bytes:
+        """Read an object that the change log names.
+
+        Raises:
+            IntegrityError: It is missing.
+        """
         data = self.store.get(key)
         if data is None:
             message = f"An object of the change log of {self.layout.name} is missing"

@@ -24,7 +24,6 @@ class ChangeSummary:
         rows: Rows of the table after the change.
         superseded: Rows read that have an equal or later row of the same key.
         quarantined: Bad rows quarantined.
-        too_late_files: Raw files left out because they arrived after the late window.
         files_rewritten: Data files replaced.
         files_before: Data files of the table and its history before the change.
         files_added: Data files written.
@@ -48,7 +47,6 @@ class ChangeSummary:
     deleted: int
     superseded: int
     quarantined: int
-    too_late_files: int
     files_rewritten: int
     files_before: int
     files_added: int
@@ -87,7 +85,6 @@ def change_summaries(log: ChangeLog, after: int, through: int | None = None) -> 
             deleted=books.deleted,
             superseded=books.superseded,
             quarantined=books.quarantined,
-            too_late_files=len(record.too_late),
             files_rewritten=len(record.retired),
             files_before=len(log.snapshot(number - 1).all_files),
             files_added=len(record.added),

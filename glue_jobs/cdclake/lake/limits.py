@@ -95,6 +95,8 @@ class EngineLimits:
     manifest_files: int = 256
     """Data files that a manifest lists. A changed file costs copying so many entries, 0.05 ms each. A reader requests
     each manifest."""
+    ledger_segment_files: int = 1024
+    """About so many change files are in a segment of a table's ledger, and up to twice as many in its snapshot."""
     adopted_key_bytes: int = 256 << 20
     """In memory, of the keys of adopted files that are compared at once."""
     adopted_key_step: int = 10_000

@@ -1,9 +1,8 @@
 """Finds due change files: those after the watermark (the checkpoint), and late ones before it, never applied.
 
-A change file is late if its name sorts before an applied file. Within the late window, a snapshot lists every applied
-file. This distinguishes a late file from one that is delivered again. Before the window it lists neither files nor
-deletes, and a file that arrives there is too late. A longer window does not restore what was dropped, so a snapshot
-keeps its horizon: files and deletes before this time were dropped.
+A change file is late if its name sorts before an applied file. The ledger tells it from one that was applied. Before
+the late window, a table remembers no deletes, and a file that arrives there is too late. A longer window does not
+restore what was dropped, so a snapshot keeps its horizon: deletes before this time were dropped.
 """
 
 from __future__ import annotations
@@ -14,25 +13,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.errors import UnreadableFileError
 from cdclake.model.raw.files import INVALID_TIME_REMEDY, file_order, stamp_time
+from cdclake.model.raw.ledger import Ledger
 from cdclake.model.table.state import TableState
 from cdclake.model.times import iso_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-    from datetime import datetime
+    from collections.abc import Sequence
 
     from cdclake.model.raw.files import RawFile
+    from cdclake.model.raw.ledger import Recorded
     from cdclake.model.snapshot import Snapshot
 
 
 class Pending(NamedTuple):
-    """Change files that a lake table lacks.
+    """Change files of which a lake table lacks the content that they have now, each in the order of `RawFile.order`.
 
     Attributes:
-        due: Files to apply, late ones included, in the order of `RawFile.order`.
-        too_late: Files to leave out, as they are before the late window, in the same order.
-        overwritten: Files of the late window whose content has changed since they were applied or covered by a full
-            load, in the same order.
+        due: Files to apply, late ones included.
+        too_late: Files to leave out: before the late window, or up to the floor and new since the full load.
+        overwritten: Files whose content has changed since they were applied or covered by a full load.
     """
 
     due: list[RawFile]
@@ -41,16 +40,15 @@ class Pending(NamedTuple):
 
 
 def pending_changes(
-    snapshot: Snapshot, files: Sequence[RawFile], late_window_hours: int, modified_after: datetime | None = None
+    snapshot: Snapshot, files: Sequence[RawFile], late_window_hours: int, recorded: Recorded
 ) -> Pending:
     """Find the change files that a lake table lacks.
 
     Args:
-        snapshot: The lake table. Without applied change files and without a floor, it lacks all of them.
+        snapshot: The lake table. With an empty ledger, and without a watermark and a floor, it lacks all files.
         files: Change files, any order.
         late_window_hours: How much older than the watermark a late file may be, by the times in their names.
-        modified_after: Files before the window count as too late only if they were written at this time or later. Only
-            this distinguishes them from files applied long ago. None: no file counts as too late.
+        recorded: Those of the files that the table's ledger contains.
 
     Raises:
         UnreadableFileError: A due file is stamped more than a day later than it was written. Once it is applied, all
@@ -58,17 +56,19 @@ def pending_changes(
     """
     watermark, floor = file_order(snapshot.watermark), file_order(snapshot.floor)
     horizon = window_begin(snapshot, late_window_hours)
-    applied = {snapshot.watermark, *snapshot.applied_files}
     pending = Pending([], [], [])
     for file in sorted(files, key=lambda file: file.order):
         if file.order > watermark:
             pending.due.append(file)
-        elif file.order <= floor or file.relative in applied:
-            if snapshot.identities.get(file.relative, file.identity) != file.identity:
+        elif file.relative in recorded.names:
+            if file.relative in recorded.overwritten:
                 pending.overwritten.append(file)
+        elif file.order <= floor:
+            if snapshot.ledger.covers_floor:
+                pending.too_late.append(file)
         elif file.order >= horizon:
             pending.due.append(file)
-        elif modified_after is not None and file.modified_utc >= modified_after.replace(microsecond=0):
+        else:
             pending.too_late.append(file)
     for file in pending.due:
         if file.stamped_ahead:
@@ -97,48 +97,53 @@ def first_batch(files: Sequence[RawFile], max_files: int, max_bytes: int) -> Seq
 
 
 def mark_applied(snapshot: Snapshot, files: Sequence[RawFile], late_window_hours: int) -> Snapshot:
-    """The snapshot with these change files marked as applied, and without those before the late window.
+    """The snapshot with these change files marked as applied by the next change.
 
     Args:
-        snapshot: The lake table before the change, or the one in preparation.
+        snapshot: The lake table before the change.
         files: Change files, any order.
         late_window_hours: As for `pending_changes`.
 
     Returns:
-        The snapshot with new `watermark`, `applied_files`, `horizon` and `identities`; nothing else changes.
+        The snapshot with new `watermark`, `horizon` and `ledger`; nothing else changes.
     """
-    names = {*snapshot.applied_files, *(file.relative for file in files)}
-    orders = {name: file_order(name) for name in {snapshot.watermark, *names}}  # parses thousands of names, once each
-    after = replace(snapshot, watermark=max(orders, key=orders.__getitem__))
-    horizon = window_begin(after, late_window_hours)
-    kept = sorted((name for name in names if orders[name] >= horizon), key=orders.__getitem__)
-    return with_identities(replace(after, applied_files=tuple(kept), horizon=horizon), files)
+    watermark = max([snapshot.watermark, *(file.relative for file in files)], key=file_order)
+    after = replace(snapshot, watermark=watermark, ledger=snapshot.ledger.with_files(files, snapshot.change + 1))
+    return replace(after, horizon=window_begin(after, late_window_hours))
 
 
-def with_identities(snapshot: Snapshot, files: Iterable[RawFile]) -> Snapshot:
-    """The snapshot with the identities of these files, and without identities of files that it no longer lists.
+def mark_loaded(
+    snapshot: Snapshot, full_load_files: Sequence[RawFile], change_files: Sequence[RawFile], covered_to: str
+) -> Snapshot:
+    """The snapshot of a table that the next change loads.
 
     Args:
-        files: Raw files that were just applied, loaded or covered by a full load.
+        snapshot: The lake table before the change.
+        full_load_files: All files of the full load, by name; at least one.
+        change_files: All change files, any order.
+        covered_to: Relative key of the last of them that the full load contains; empty if it contains none.
     """
-    listed = {*snapshot.applied_files, *snapshot.full_load_files}
-    known = {**snapshot.identities, **{file.relative: file.identity for file in files if file.identity}}
-    begin, floor = max(snapshot.horizon, "0"), file_order(snapshot.floor)
-    kept = (name for name in sorted(known) if name in listed or begin <= file_order(name) <= floor)
-    return replace(snapshot, identities={name: known[name] for name in kept})
+    end = file_order(covered_to)
+    ledger = Ledger({file.relative: file.identity for file in full_load_files}, covers_floor=True)
+    covered = ledger.with_files((file for file in change_files if file.order <= end), snapshot.change + 1)
+    newest = max(file.modified_utc for file in full_load_files).strftime(TableState.DATE_FORMAT)
+    return replace(begin_after(snapshot, covered_to), full_load_utc=newest, ledger=covered)
 
 
-def remember_applied(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
-    """The snapshot with these change files among the applied ones, even before the late window, until the next change.
-
-    Without this, files that cdclake itself rewrites would count as arriving too late, or as overwritten by others.
+def mark_seen(snapshot: Snapshot, change_files: Sequence[RawFile], recorded: Recorded) -> Snapshot:
+    """The snapshot with a ledger of all files up to the floor, if it lacks them, and of new identities.
 
     Args:
-        names: Relative keys of the change files.
+        snapshot: The lake table.
+        change_files: All change files, any order.
+        recorded: Those of them that its ledger contains.
     """
-    applied = {*snapshot.applied_files, *names}
-    identities = {name: identity for name, identity in snapshot.identities.items() if name not in names}
-    return replace(snapshot, applied_files=tuple(sorted(applied, key=file_order)), identities=identities)
+    if snapshot.ledger.covers_floor:
+        return snapshot
+    floor = file_order(snapshot.floor)
+    there = (file for file in change_files if file.order <= floor and file.relative not in recorded.names)
+    ledger = snapshot.ledger.with_files(there, snapshot.change)
+    return replace(snapshot, ledger=replace(ledger, covers_floor=True))
 
 
 def begin_after(snapshot: Snapshot, relative: str) -> Snapshot:
@@ -148,7 +153,7 @@ def begin_after(snapshot: Snapshot, relative: str) -> Snapshot:
         snapshot: The lake table before the change, or the one in preparation.
         relative: Relative key of the file; empty if the table contains no change file.
     """
-    return replace(snapshot, watermark=relative, floor=relative, applied_files=(), horizon="", forgotten="", added={})
+    return replace(snapshot, watermark=relative, floor=relative, ledger=Ledger(), horizon="", forgotten="", added={})
 
 
 def covered_by_full_load(full_load_files: Sequence[RawFile], change_files: Sequence[RawFile]) -> str:
@@ -170,29 +175,18 @@ def covered_by_full_load(full_load_files: Sequence[RawFile], change_files: Seque
     return max((file.relative for file in covered), key=file_order, default="")
 
 
-def full_load_facts(files: Sequence[RawFile]) -> tuple[tuple[str, ...], str]:
-    """The fields of a snapshot for its full load: `full_load_files` and `full_load_utc`.
-
-    Args:
-        files: All files of the full load; at least one.
-    """
-    newest = max(file.modified_utc for file in files)
-    return tuple(file.relative for file in files), newest.strftime(TableState.DATE_FORMAT)
-
-
 def is_loaded(snapshot: Snapshot, files: Sequence[RawFile]) -> bool:
     """Whether a lake table was last loaded from exactly these files, by their identities if they are known.
 
     Args:
         files: All full-load files, by name; at least one.
     """
-    names, newest = full_load_facts(files)
-    if names != snapshot.full_load_files:
+    loads = snapshot.ledger.loads
+    if [file.relative for file in files] != list(loads):
         return False
-    known = snapshot.identities
-    return all(
-        known[f.relative] == f.identity if f.relative in known else newest == snapshot.full_load_utc for f in files
-    )
+    newest = max(file.modified_utc for file in files).strftime(TableState.DATE_FORMAT)
+    same_time = newest == snapshot.full_load_utc
+    return all(loads[file.relative] == file.identity if loads[file.relative] else same_time for file in files)
 
 
 def window_begin(snapshot: Snapshot, late_window_hours: int) -> str:

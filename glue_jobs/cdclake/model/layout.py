@@ -179,7 +179,7 @@ class LakeLayout:
 
     @property
     def snapshots_folder(self) -> str:
-        """Folder of the snapshots. In this and the next four folders, names begin with the change number."""
+        """Folder of the snapshots. In this and the next five folders, names begin with the change number."""
         return self.control_prefix + "snapshots/"
 
     @property
@@ -196,6 +196,23 @@ class LakeLayout:
     def tombstones_folder(self) -> str:
         """Folder of the remembered deletes."""
         return self.control_prefix + "tombstones/"
+
+    @property
+    def ledger_folder(self) -> str:
+        """Folder of the segments of the ledger."""
+        return self.control_prefix + "ledger/"
+
+    def ledger_key(self, change: int, run_id: str, number: int) -> str:
+        """Key of a segment of the ledger that a change wrote.
+
+        Args:
+            number: From 1.
+        """
+        return f"{self.ledger_prefix(change, run_id)}{number:05d}.json.gz"
+
+    def ledger_prefix(self, change: int, run_id: str) -> str:
+        """What the keys of all segments of a change begin with."""
+        return f"{self.ledger_folder}{change:0{CHANGE_DIGITS}d}-{run_id}-"
 
     @property
     def quarantine_folder(self) -> str:

@@ -19,6 +19,7 @@ from cdclake.model.iceberg.field_ids import NO_FIELD_IDS, FieldIds
 from cdclake.model.iceberg.table import IcebergFiles
 from cdclake.model.names import Sentinel
 from cdclake.model.raw.files import RawKind, file_order
+from cdclake.model.raw.ledger import Ledger
 from cdclake.model.schema import Column, Schema
 from cdclake.model.stored_json import FORMAT, check_fields, from_fields, parse_stored, reading
 from cdclake.model.table.attributes import Attribute
@@ -238,18 +239,14 @@ class Snapshot:
         ordering: What orders the change rows since the full load, see `cdclake.lake.raw.reader.Inspection`. Empty if
             there are none.
         watermark: Relative key of the last applied change file in order; empty if none.
-        applied_files: Relative keys of the applied change files of the late window, in order. After an erasure in older
-            files, those too.
         floor: Relative key; the full load contains all change files up to it, so they are never late. Empty if none.
-        horizon: `yyyymmdd-HHMMSS`; applied files and tombstones of earlier change files were dropped, so these files
-            are too late permanently. Empty if nothing was dropped.
+        horizon: `yyyymmdd-HHMMSS`; tombstones of earlier change files were dropped, so these files are too late
+            permanently. Empty if nothing was dropped.
         tombstones: Deletes within the late window, or more.
         forgotten: Greatest position of a tombstone that was dropped since the full load; empty if none was.
         load_in_quarantine: Whether rows of the full load are in quarantine, from where they may still be released.
-        identities: `RawFile.identity` by relative key, for the files in `applied_files` and `full_load_files`, and for
-            files of the late window up to the floor. Rewritten files are missing.
-        full_load_files: Relative keys of the files of the last full load.
-        full_load_utc: When the newest of them was written, `yyyy-mm-dd HH:MM:SS`; empty if none.
+        full_load_utc: When the newest file of the last full load was written, `yyyy-mm-dd HH:MM:SS`; empty if none.
+        ledger: The raw files that the table contains.
         files: The live data files.
         history: The history; None if the table never had one.
         source: Columns of the newest raw file applied; None if unknown, as after an adoption.
@@ -270,18 +267,16 @@ class Snapshot:
     order_type: str = ""
     ordering: str = ""
     watermark: str = ""
-    applied_files: tuple[str, ...] = ()
     floor: str = ""
     horizon: str = ""
     tombstones: tuple[TombstoneFile, ...] = ()
     forgotten: str = ""
     load_in_quarantine: bool = False
-    full_load_files: tuple[str, ...] = ()
     full_load_utc: str = ""
+    ledger: Ledger = field(default_factory=Ledger)
     files: tuple[DataFile, ...] = ()
     history: History | None = None
     source: Schema | None = None
-    identities: Mapping[str, str] = field(default_factory=dict, hash=False)
     added: Mapping[str, str] = field(default_factory=dict, hash=False)
     field_ids: FieldIds = NO_FIELD_IDS
     iceberg: IcebergFiles | None = None
@@ -302,6 +297,11 @@ class Snapshot:
         """Keys of the manifests and manifest lists of the table and of its history."""
         history = self.history.iceberg if self.history else None
         return tuple(key for iceberg in (self.iceberg, history) if iceberg for key in iceberg.keys)
+
+    @property
+    def part_keys(self) -> tuple[str, ...]:
+        """Keys of its tombstones and of the segments of its ledger."""
+        return (*(file.key for file in self.tombstones), *(segment.key for segment in self.ledger.segments))
 
     @property
     def rows(self) -> int:
@@ -367,7 +367,8 @@ class Snapshot:
         read["iceberg"] = IcebergFiles.from_json(read["iceberg"]) if read["iceberg"] else None
         read["erased"] = tuple(ErasedKeys.from_json(one) for one in read["erased"])
         read["history"] = History.from_json(read["history"]) if read["history"] else None
-        for name in ("primary_key", "partition_key", "applied_files", "full_load_files"):
+        read["ledger"] = Ledger.from_json(read["ledger"])
+        for name in ("primary_key", "partition_key"):
             read[name] = tuple(read[name])
         return cls(**read)
 

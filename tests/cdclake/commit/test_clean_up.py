@@ -96,6 +96,7 @@ def test_a_plan_changes_nothing(lake: LakeBuilder) -> None:
         "data_files": 3,
         "snapshots": 3,
         "tombstones": 3,
+        "ledger": 0,
         "quarantine": 0,
         "staging": 0,
         "copies": 0,

@@ -24,10 +24,10 @@ from cdclake.model.due_files import (
     begin_after,
     covered_by_full_load,
     first_batch,
-    full_load_facts,
     mark_applied,
+    mark_loaded,
+    mark_seen,
     pending_changes,
-    with_identities,
 )
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument
@@ -38,7 +38,7 @@ from cdclake.model.table.state import TableState
 from cdclake.ports import Clock, JobRun, JobState, ObjectStore
 from cdclake.raw_listing import list_raw_files
 from cdclake_devkit.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
-from tests.builders import SCHEMA, change_record, ended
+from tests.builders import SCHEMA, change_record, ended, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -291,21 +291,20 @@ class World:
         hours = state.settings.late_window_hours
         if job == JOB_LOAD_INITIAL:
             kind = ChangeKind.FULL_LOAD
-            names, written = full_load_facts(loads)
-            after = begin_after(before, covered_by_full_load(loads, changes) if before.exists else "")
-            covered = [file for file in changes if file.order <= file_order(after.floor)]
-            after = replace(after, full_load_files=names, full_load_utc=written, identities={})
-            after = with_identities(after, [*loads, *covered])
+            covered_to = covered_by_full_load(loads, changes) if before.exists else ""
+            after = mark_loaded(before, loads, changes, covered_to)
         else:
             kind = ChangeKind.INCREMENTAL
             start = before if before.exists else begin_after(before, state.watermark)
             end = file_order(state.with_attributes(LastIncrementalFile=new_file).watermark)
-            due = [file for file in pending_changes(start, changes, hours).due if not new_file or file.order <= end]
+            seen = recorded(start, changes)
+            pending = pending_changes(start, changes, hours, seen).due
+            due = [file for file in pending if not new_file or file.order <= end]
             due = list(first_batch(due, state.settings.max_files_per_run, state.settings.max_bytes_per_run))
             if not due:
                 return
             self.applied += [file.relative for file in due]
-            after = mark_applied(start, due, hours)
+            after = mark_applied(mark_seen(start, changes, seen), due, hours)
         number = before.change + 1
         staged, retired, files_after = self.rewrite(log, before)
         key = log.write_snapshot(

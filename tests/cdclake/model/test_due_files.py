@@ -10,16 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.errors import UnreadableFileError
-from cdclake.model.due_files import begin_after, covered_by_full_load, mark_applied, pending_changes
+from cdclake.model.due_files import (
+    Pending,
+    begin_after,
+    covered_by_full_load,
+    mark_applied,
+    mark_loaded,
+    mark_seen,
+    pending_changes,
+)
 from cdclake.model.raw.files import ListedObject, RawFile, raw_files
 from cdclake.model.snapshot import Snapshot
+from tests.builders import recorded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 T0 = datetime(2024, 3, 5, tzinfo=timezone.utc)
 HOURS = 72
-LONG_AGO = datetime(2000, 1, 1, tzinfo=timezone.utc)
 LATER = T0 + timedelta(hours=400)
 """After the names of all files, which are never stamped in the future."""
 
@@ -33,7 +41,11 @@ def written(*relatives: str, at: datetime = LATER) -> Sequence[RawFile]:
 
 
 def due(snapshot: Snapshot, *relatives: str, hours: int = HOURS) -> list[str]:
-    return [file.relative for file in pending_changes(snapshot, written(*relatives), hours).due]
+    return [file.relative for file in pending(snapshot, written(*relatives), hours).due]
+
+
+def pending(snapshot: Snapshot, files: Sequence[RawFile], hours: int = HOURS) -> Pending:
+    return pending_changes(snapshot, files, hours, recorded(snapshot, files))
 
 
 def applied(*relatives: str, to: Snapshot | None = None, hours: int = HOURS) -> Snapshot:
@@ -62,7 +74,7 @@ def test_a_late_file_is_due_and_one_delivered_again_is_not() -> None:
 def test_a_late_file_leaves_the_watermark_where_it_is() -> None:
     snapshot = applied(name(2), to=applied(name(1), name(3)))
     assert snapshot.watermark == name(3)
-    assert snapshot.applied_files == (name(1), name(2), name(3))
+    assert list(snapshot.ledger.recent) == [name(1), name(3), name(2)]
 
 
 def test_the_window_includes_its_first_second() -> None:
@@ -77,12 +89,7 @@ def test_files_in_other_folders_and_with_longer_stamps_are_compared_by_time() ->
     assert due(snapshot, fine, name(1, "05032024/"), name(-80, "09032024/")) == [fine]
 
 
-def test_only_files_within_the_window_are_kept() -> None:
-    snapshot = applied(name(100), to=applied(name(0), name(50)))
-    assert snapshot.applied_files == (name(50), name(100))
-
-
-def test_dropped_files_are_not_due_again_when_the_window_becomes_longer() -> None:
+def test_files_behind_the_window_are_not_due_again_when_the_window_becomes_longer() -> None:
     snapshot = applied(name(0), name(100), hours=72)
     assert due(snapshot, name(0), name(10), hours=1000) == []
     longer = applied(name(101), to=snapshot, hours=1000)
@@ -130,45 +137,40 @@ def test_a_reload_covers_the_change_files_written_before_it() -> None:
     assert covered_by_full_load(loads, since) == ""
 
 
-def test_a_file_before_the_window_is_too_late_if_it_arrived_since_a_given_time() -> None:
-    snapshot = applied(name(0), name(100))
-    old, came_now = written(name(0), at=LONG_AGO), written(name(10), name(99))
-    pending = pending_changes(snapshot, [*old, *came_now], HOURS, modified_after=LATER)
-    assert [file.relative for file in pending.too_late] == [name(10)]
-    assert [file.relative for file in pending.due] == [name(99)]
+def test_a_file_before_the_window_is_too_late_unless_it_was_applied() -> None:
+    left = pending(applied(name(0), name(100)), written(name(0), name(10), name(99)))
+    assert [file.relative for file in left.too_late] == [name(10)]
+    assert [file.relative for file in left.due] == [name(99)]
 
 
-@pytest.mark.parametrize(
-    ("since", "count"), [(LATER, 1), (LATER.replace(microsecond=9), 1), (LATER + timedelta(seconds=1), 0)]
-)
-def test_the_time_since_which_files_count_as_too_late_is_compared_by_the_second(since: datetime, count: int) -> None:
-    snapshot = applied(name(100))
-    assert len(pending_changes(snapshot, written(name(10)), HOURS, modified_after=since).too_late) == count
+def test_a_file_that_appears_after_a_full_load_in_the_time_that_it_covers_is_too_late() -> None:
+    there = written(name(1), name(3), name(5))
+    snapshot = mark_loaded(applied(name(1)), _loads(4), there, name(3))
+    left = pending(snapshot, written(name(1), name(2), name(3), name(5)))
+    assert [file.relative for file in left.too_late] == [name(2)]
+    assert [file.relative for file in left.due] == [name(5)]
 
 
-def test_without_a_time_no_file_counts_as_too_late() -> None:
-    assert pending_changes(applied(name(100)), written(name(10)), HOURS).too_late == []
-
-
-def test_a_file_that_a_full_load_covers_is_not_too_late() -> None:
-    snapshot = applied(name(100), to=begin_after(Snapshot(), name(20)))
-    too_late = pending_changes(snapshot, written(name(10), name(21)), HOURS, modified_after=LATER).too_late
-    assert [file.relative for file in too_late] == [name(21)]
+def test_a_table_that_was_adopted_contains_all_files_up_to_its_beginning_that_its_first_change_sees() -> None:
+    snapshot, there = begin_after(Snapshot(), name(20)), written(name(10), name(30))
+    assert pending(snapshot, there).too_late == []
+    snapshot = applied(name(30), to=mark_seen(snapshot, there, recorded(snapshot, there)))
+    assert [file.relative for file in pending(snapshot, written(name(10), name(11))).too_late] == [name(11)]
 
 
 @pytest.mark.parametrize(("hours", "ahead"), [(24, False), (24.01, True)])
 def test_a_file_stamped_more_than_a_day_later_than_it_was_written_is_refused(hours: float, ahead: bool) -> None:
     files = written(name(hours), at=T0)
     if not ahead:
-        assert pending_changes(Snapshot(), files, HOURS).due == files
+        assert pending(Snapshot(), files).due == files
         return
     with pytest.raises(UnreadableFileError, match="stamped more than a day later") as caught:
-        pending_changes(Snapshot(), files, HOURS)
+        pending(Snapshot(), files)
     assert caught.value.details == {"file": f"s/t/{name(hours)}"}
 
 
 def test_a_file_stamped_in_the_future_is_refused_once_it_is_due() -> None:
-    assert pending_changes(applied(name(30)), written(name(30), at=T0), HOURS).due == []
+    assert pending(applied(name(30)), written(name(30), at=T0)).due == []
     assert covered_by_full_load(_loads(1), written(name(0), name(30), at=T0)) == name(0)
 
 
@@ -197,7 +199,7 @@ def test_any_order_within_the_window_and_any_split_into_runs_applies_every_file_
     snapshot, there, done = Snapshot(), list[str](), list[str]()
     for run in runs:
         there += [name(hour) for hour in run]
-        todo = pending_changes(snapshot, written(*there), HOURS).due
+        todo = pending(snapshot, written(*there)).due
         assert todo == sorted(todo, key=lambda file: file.order)
         snapshot = mark_applied(snapshot, todo, HOURS)
         done += [file.relative for file in todo]

@@ -17,6 +17,7 @@ from cdclake.model.change.record import ChangeRecord, StagedFile
 from cdclake.model.drift import ColumnDrift
 from cdclake.model.iceberg.field_ids import FieldIds
 from cdclake.model.iceberg.table import IcebergFiles, Manifest
+from cdclake.model.raw.ledger import Entry, Ledger, Segment
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile, ErasedKeys, History, Snapshot, TombstoneFile
 from tests.builders import change_record
@@ -30,11 +31,15 @@ SNAPSHOT = Snapshot(
     primary_key=("id",),
     partition_key=("v",),
     watermark="20240305-101500123.csv",
-    applied_files=("20240305-101500123.csv",),
     horizon="20240303-101500",
     tombstones=(TombstoneFile("t", 2, "20240305-101500123.csv", 1, 5, ("int",), "a position"),),
-    full_load_files=("LOAD00000001.csv",),
     full_load_utc="2024-03-05 10:00:00",
+    ledger=Ledger(
+        {"LOAD00000001.csv": "9-abc"},
+        {"20240305-101500123.csv": Entry("8-def", 7)},
+        (Segment("segment", "20240304-101500123.csv", "20240304-101500123.csv", 1, "digest"),),
+        covers_floor=True,
+    ),
     files=(DataFile("v=a/1.parquet", 3, 9, ("a",), 1, 9, 1),),
     history=History(Schema((Column("id", "int"),)), ("id",), loads=(1,), since=1),
     field_ids=FieldIds({"id": 1, "v": 2}, 2),

@@ -100,8 +100,6 @@ def test_show_prints_a_change_in_full(cdclake, store):
         "run-2",
         "Raw files read (1)",
         "20240302-000000000.parquet",
-        "too late to apply (1)",
-        "20240101-000000000.parquet",
         "s3://cdclake-lake/_cdclake/shop/store/quarantine/000000000002-run-2/rows.jsonl",
         "000000000002-00001.parquet",
         "rewrite",

@@ -70,7 +70,7 @@ def test_demo_reports_the_figures_of_each_round(demo):
 
 
 def change(number, **figures):
-    start = ChangeSummary(number, "incremental", 1, 10, 100, 1, 2, 3, 0, 0, 0, 4, 9, 5, 900, 800, 0.5, {})
+    start = ChangeSummary(number, "incremental", 1, 10, 100, 1, 2, 3, 0, 0, 4, 9, 5, 900, 800, 0.5, {})
     return replace(start, **figures)
 
 

@@ -16,7 +16,7 @@ READER = CountReport("cdclake.shop_product", 48, 3, 0, 0, "")
 
 
 def step(table, name, started_by, *differences):
-    change = ChangeSummary(1, "incremental", 1, 10, 301_265, 1, 2, 3, 0, 0, 0, 4, 9, 5, 900, 800, 0.5, {})
+    change = ChangeSummary(1, "incremental", 1, 10, 301_265, 1, 2, 3, 0, 0, 4, 9, 5, 900, 800, 0.5, {})
     proof = ChecksumComparison(301_265, 301_265, "a" * 32, "b" * 32 if differences else "a" * 32, differences)
     return TableStep(table, name, started_by, (change,), proof)
 

@@ -1,8 +1,8 @@
 """Knows what a table leaves out although it works: unread, late and overwritten files. Pure.
 
-The lake forgets files behind the late window, and a run that applies nothing commits nothing. So each run stores in the
-table's item what it left out. That stays a finding as long as the files are there unchanged, no full load covers them,
-and no operator accepts them, with `IgnoreFiles` or an acknowledgement.
+Only a run knows what the lake contains, and a plan lists a part of the files. So each run stores in the table's item
+what it left out. That stays a finding as long as the files are there unchanged, no full load covers them, and no
+operator accepts them, with `IgnoreFiles` or an acknowledgement.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from cdclake.model.raw.files import RawFile, RawFiles
+    from cdclake.model.due_files import Pending
+    from cdclake.model.raw.files import RawFiles
     from cdclake.model.table.name import TableName
 
 MAX_NAMES = 3
@@ -61,14 +62,6 @@ class LeftOut(NamedTuple):
         """Whether something is left out that no operator has accepted."""
         return any(self[:3])
 
-    def without(self, known: Mapping[str, str]) -> LeftOut:
-        """The same, without overwritten files that the lake contains as they are now.
-
-        Args:
-            known: `Snapshot.identities`.
-        """
-        return self._replace(overwritten=_without(self.overwritten, known))
-
     def acknowledged(self) -> LeftOut:
         """The same, with the late and overwritten files accepted."""
         return LeftOut(self.unread, accepted={**self.accepted, **self.too_late, **self.overwritten})
@@ -77,31 +70,20 @@ class LeftOut(NamedTuple):
         """Whether stored text must be written again: there is something else to report than before."""
         return [bool(files) for files in self[:3]] != [bool(files) for files in now[:3]]
 
-    def updated(
-        self,
-        files: RawFiles,
-        accounted: Collection[str] = (),
-        too_late: Sequence[RawFile] = (),
-        overwritten: Sequence[RawFile] = (),
-    ) -> LeftOut:
+    def updated(self, files: RawFiles, pending: Pending | None = None) -> LeftOut:
         """What is left out now.
 
         Args:
             files: What is in the raw folder.
-            accounted: Relative keys of the change files that are due, applied or covered by a full load.
-            too_late: Change files that were found to be too late now.
-            overwritten: Change files that were found to be overwritten now.
+            pending: What the lake lacks of it. None: unknown, so what was left out still is, if it is still there.
         """
-        there = {file.relative: file for file in files.changes if file.relative not in accounted}
-
-        def remaining(stored: dict[str, str], found: Sequence[RawFile] = ()) -> dict[str, str]:
-            kept = {name: identity for name, identity in stored.items() if _is_same(there.get(name), identity)}
-            return {**kept, **{file.relative: file.identity for file in found}}
-
-        accepted = remaining(self.accepted)
-        changed = _without(remaining(self.overwritten, overwritten), accepted)
-        late = _without(remaining(self.too_late, too_late), {**accepted, **changed})
-        return LeftOut(files.unread, late, changed, accepted)
+        there = {file.relative: file.identity for file in files.changes}
+        if pending:
+            late, changed = ({file.relative: file.identity for file in found} for found in pending[1:])
+        else:
+            late, changed = (_with(stored, there) for stored in (self.too_late, self.overwritten))
+        accepted = _with(self.accepted, {**late, **changed} if pending else there)
+        return LeftOut(files.unread, _without(late, accepted), _without(changed, accepted), accepted)
 
     def findings(self, table: TableName) -> tuple[str, ...]:
         """One text for each kind of file, with the remedy."""
@@ -136,9 +118,9 @@ def counted(names: Sequence[str], what: str) -> str:
     return f"{len(names)} {what}{'' if len(names) == 1 else 's'} ({first})"
 
 
-def _is_same(file: RawFile | None, identity: str) -> bool:
-    return file is not None and file.identity == identity
+def _with(files: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
+    return {name: identity for name, identity in files.items() if others.get(name) == identity}
 
 
-def _without(files: dict[str, str], others: Mapping[str, str]) -> dict[str, str]:
+def _without(files: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
     return {name: identity for name, identity in files.items() if others.get(name) != identity}

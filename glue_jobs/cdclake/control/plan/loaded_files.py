@@ -40,8 +40,7 @@ class LoadedFiles(NamedTuple):
     @classmethod
     def of_snapshot(cls, snapshot: Snapshot) -> LoadedFiles:
         """The files of a lake table's last full load; none if the snapshot does not know their identities."""
-        known = snapshot.identities
-        return cls._of({name: known[name] for name in snapshot.full_load_files if name in known})
+        return cls._of({name: identity for name, identity in snapshot.ledger.loads.items() if identity})
 
     @classmethod
     def _of(cls, identities: Mapping[str, str]) -> LoadedFiles:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.full_load_gate import (
     due_loads,
-    is_same_load,
     is_written_again,
     newest_load_utc,
     partial_reload,
@@ -21,17 +20,18 @@ from cdclake.control.plan.known_files import KnownFiles
 from cdclake.control.plan.left_out import MAX_NAMES, LeftOut, counted
 from cdclake.control.plan.lost_files import count_vanished, pending_note
 from cdclake.control.plan.open_findings import OpenFindings
-from cdclake.errors import ConfigurationError, IntegrityError, RawFilesLostError
+from cdclake.errors import ConfigurationError, IntegrityError
 from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, pending_changes, window_begin
 from cdclake.model.names import RunState, Sentinel
 from cdclake.model.raw.files import MAX_STAMP_AHEAD, file_order, stamp_time
+from cdclake.model.raw.ledger import Recorded
 from cdclake.model.snapshot import LakeKeys, Snapshot, check_declared_types
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE, display_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from cdclake.model.due_files import Pending
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 NO_CHANGE_EXPECTED = timedelta(days=1)
 """How long after its full load a table may be without changes until that is a finding."""
+_NOTHING = Recorded()
 
 
 def plan_table(
@@ -48,23 +49,24 @@ def plan_table(
     lake: Snapshot | None = None,
     dms_state: str | None = None,
     *,
+    recorded: Recorded = _NOTHING,
     complete: bool = True,
 ) -> Decision:
     """Decide what is due for a table, and add the open findings of its item; see `_plan_files`.
 
     Args:
+        recorded: Those of the change files that the lake's ledger contains.
         complete: Whether these are all files of the table. Without the lake, a part is enough, see `RawScan`.
 
     Raises:
         ConfigurationError: An attribute of the state is invalid; names it.
         UnreadableFileError: A due change file is stamped in the future.
         IntegrityError: Such a file was applied.
-        RawFilesLostError: A LOAD file arrived late, and change files to apply again after it are gone.
     """
     listed_utc = state.last_listed_utc
     if listed_utc and listed_utc > now + MAX_CLOCK_DIFFERENCE:  # nobody knows what was listed
         state = state.with_attributes(**{Attribute.LAST_LISTED_UTC: Sentinel.NONE})
-    decision = _plan_files(state, files, now, lake, dms_state)
+    decision = _plan_files(state, files, now, lake, dms_state, recorded)
     if not lake:
         decision = _with_known_files(state, decision, files, complete=complete)
         decision = _with_lease(state, _with_clean_up(state, _with_catalog(state, decision), now), now)
@@ -89,14 +91,20 @@ def _without_transactions(state: TableState, files: RawFiles, now: datetime) -> 
 
 
 def _plan_files(
-    state: TableState, files: RawFiles, now: datetime, lake: Snapshot | None, dms_state: str | None
+    state: TableState,
+    files: RawFiles,
+    now: datetime,
+    lake: Snapshot | None,
+    dms_state: str | None,
+    recorded: Recorded,
 ) -> Decision:
     """Decide what is due for a table.
 
     A full load is due when a LOAD file was written after the last full load. It is taken when it has arrived
     completely; until then the changes wait too. An incremental is due when the lake lacks a change file, see
-    `cdclake.model.due_files`. It takes the oldest files first, as many as one change may take. When a loaded table is
-    loaded again, change files older than the new LOAD files are not applied, as the full load contains their changes.
+    `cdclake.model.due_files`. It takes the oldest files first, as many as one change may take. When a loaded
+    table is loaded again, change files older than the new LOAD files are not applied, as the full load contains their
+    changes.
 
     Args:
         files: What is in the raw folder.
@@ -106,12 +114,12 @@ def _plan_files(
             the watermark was written since the last listing, or the files up to the watermark differ from the last
             run's, if an expired lease was not released, or if the last run or update of the catalog failed.
         dms_state: The result of `full_load_gate.dms_table_state`.
+        recorded: See `plan_table`.
 
     Raises:
         ConfigurationError: An attribute of the state is invalid, or not the one that the lake table was created with.
         UnreadableFileError: A due change file is stamped in the future.
         IntegrityError: Such a file was applied.
-        RawFilesLostError: A LOAD file arrived late, and change files to apply again after it are gone.
     """
     if not state.active:
         reason = f"{Attribute.ACTIVE_FLAG} is not '{Sentinel.ACTIVE}'"
@@ -133,10 +141,8 @@ def _plan_files(
             keys.check(state.settings, state.name)
     if lake:
         check_declared_types(lake, state.settings, state.name, reloads=bool(loads))
-    work = _due_files(state, known, loads, files.changes, lake)
-    if lake and is_same_load(state, loads):
-        _check_applied_files(state, lake, work.base, files)
-    left_out = stored.updated(files, work.accounted, work.too_late, work.overwritten)
+    work = _due_files(state, known, loads, files.changes, lake, recorded)
+    left_out = stored.updated(files, work.left_out)
     note = state.item.get(Attribute.LAST_PENDING, "")
     ignored = [file for file in files.ignored if file.order > file_order(work.base.watermark)]
     lost = 0 if loads else count_vanished(note, work.base.watermark, [*work.changes, *ignored])
@@ -157,7 +163,7 @@ def _plan_files(
     if lost and is_written_again(state, files.full_load):
         # A reload ends it, also one of the same rows. Otherwise files with the same content count as copies.
         unknown = state.with_attributes(**{Attribute.LAST_FULL_LOAD_FILES: ""})
-        return _plan_files(unknown, files, now, lake, dms_state)
+        return _plan_files(unknown, files, now, lake, dms_state, recorded)
     if lost:
         decision = _frozen(state, decision, lost)
     elif not lake:
@@ -196,36 +202,6 @@ def _check_watermark_by_hand(state: TableState, applied: str, lake: Snapshot | N
         f" {reload_command(state)}"
     )
     raise ConfigurationError(message, remedy=remedy, table=state.name)
-
-
-def _check_applied_files(state: TableState, lake: Snapshot, base: Snapshot, files: RawFiles) -> None:
-    """Refuse to load a table again from the LOAD files that it has, and a late one, without changes applied since.
-
-    The change files after the first LOAD file are applied again, so they must be there. A new full load contains them.
-
-    Args:
-        lake: The lake table now.
-        base: The same as the full load leaves it.
-    """
-    there, end = {file.relative for file in (*files.changes, *files.ignored)}, file_order(base.watermark)
-    gone = [name for name in lake.applied_files if name not in there and file_order(name) > end]
-    what = counted(gone, "change file") if gone else ""
-    if not gone and lake.horizon:  # the lake forgot the names of earlier ones
-        known = KnownFiles.parse(state.item.get(Attribute.LAST_KNOWN_FILES, ""))
-        vanished = known.vanished(files.changes) if known and known.after == lake.watermark else 0
-        what = f"{vanished} behind the late window" if vanished else ""
-    if not what or state.settings.accept_lost_changes == lake.change:
-        return
-    message = (
-        "A LOAD file arrived after the full load, so the table must be loaded again. But change files that were applied"
-        f" since are gone from the raw bucket: {what}"
-    )
-    remedy = (
-        "Nothing was applied. Put the change files back, or have DMS reload the table. To load the files as they are,"
-        f" without these changes: cdclake tables set {state.name.typed}"
-        f" --set '{Attribute.ACCEPT_LOST_CHANGES}={lake.change}'"
-    )
-    raise RawFilesLostError(message, remedy=remedy, table=state.name)
 
 
 def to_activate(state: TableState) -> str:
@@ -286,7 +262,7 @@ def _with_known_files(state: TableState, decision: Decision, files: RawFiles, *,
     if decision.kind is not DecisionKind.NOTHING_NEW or known is None or known.after != state.checked_watermark:
         return decision
     now = KnownFiles.of(state, files.changes)
-    if now.tail == known.tail and (now.cells == known.cells or not complete):
+    if now.tail == known.tail and (now.names == known.names or not complete):
         return decision
     reason = f"change files up to {known.after} appeared or vanished since the last run"
     return replace(decision, kind=DecisionKind.RESCAN, reason=reason)
@@ -350,9 +326,7 @@ class _DueFiles(NamedTuple):
         batch: The oldest of both, as many as one change may take.
         maybe_late: Change files up to the watermark that were written since the last run, if it is unknown what was
             applied.
-        too_late: Change files that arrived since the last run, outside the late window.
-        overwritten: Applied change files whose content has changed.
-        accounted: Relative keys of the change files that are due, applied or covered by a full load.
+        left_out: What change files are due, too late and overwritten; None if it is unknown what was applied.
     """
 
     base: Snapshot
@@ -362,9 +336,7 @@ class _DueFiles(NamedTuple):
     late: list[RawFile]
     batch: Sequence[RawFile]
     maybe_late: list[RawFile]
-    too_late: list[RawFile]
-    overwritten: list[RawFile]
-    accounted: Collection[str]
+    left_out: Pending | None
 
     @property
     def changes_in_batch(self) -> Sequence[RawFile]:
@@ -388,7 +360,12 @@ class _DueFiles(NamedTuple):
 
 
 def _due_files(
-    state: TableState, known: Snapshot, loads: list[RawFile], change_files: Sequence[RawFile], lake: Snapshot | None
+    state: TableState,
+    known: Snapshot,
+    loads: list[RawFile],
+    change_files: Sequence[RawFile],
+    lake: Snapshot | None,
+    recorded: Recorded,
 ) -> _DueFiles:
     settings = state.settings
     # The first full load covers no change file, as none is known to be older than the data that it reads.
@@ -400,31 +377,16 @@ def _due_files(
         if loads
         else known
     )
-    pending = pending_changes(base, change_files, settings.late_window_hours, state.last_listed_utc)
+    pending = pending_changes(base, change_files, settings.late_window_hours, _NOTHING if loads else recorded)
     watermark = file_order(base.watermark)
     changes = [file for file in pending.due if file.order > watermark]
     late = pending.due[: len(pending.due) - len(changes)]
     if lake is None:
         late, maybe_late = [], _maybe_late(state, base, change_files)
         batch = first_batch(changes, settings.max_files_per_run, settings.max_bytes_per_run)
-        return _DueFiles(base, load_begin, loads, changes, late, batch, maybe_late, [], [], ())
+        return _DueFiles(base, load_begin, loads, changes, late, batch, maybe_late, None)
     batch = first_batch([*late, *changes], settings.max_files_per_run, settings.max_bytes_per_run)
-    in_load = (file.relative for file in change_files if file.order <= file_order(base.floor))
-    accounted = {*in_load, *base.applied_files, *(file.relative for file in pending.due)}
-    too_late = [*pending.too_late, *_unknown_files(state, base, pending, change_files, accounted)]
-    return _DueFiles(base, load_begin, loads, changes, late, batch, [], too_late, pending.overwritten, accounted)
-
-
-def _unknown_files(
-    state: TableState, base: Snapshot, pending: Pending, change_files: Sequence[RawFile], accounted: Collection[str]
-) -> list[RawFile]:
-    """Change files behind the late window that the last run did not see, whatever their time."""
-    known = KnownFiles.parse(state.item.get(Attribute.LAST_KNOWN_FILES, ""))
-    if known is None or known.after != base.watermark:
-        return []
-    new = {file.relative for file in (*pending.due, *pending.too_late)}
-    added = known.added([file for file in change_files if file.relative not in new])
-    return [file for file in added if file.relative not in accounted]
+    return _DueFiles(base, load_begin, loads, changes, late, batch, [], pending)
 
 
 def _load_begin(state: TableState, loads: Sequence[RawFile], change_files: Sequence[RawFile]) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from cdclake.commit.log import ways_back
 from cdclake.commit.quarantine import quarantined_files
-from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.loaded_files import LoadedFiles
 from cdclake.control.plan.open_findings import OpenFindings, can_empty_quarantine
 from cdclake.errors import IntegrityError
@@ -87,7 +86,6 @@ def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool, loa
     files = str(LoadedFiles.of_snapshot(snapshot))
     if not files and recorded[Attribute.LAST_FULL_LOAD_DATE] == state.recorded.get(Attribute.LAST_FULL_LOAD_DATE):
         files = state.item.get(Attribute.LAST_FULL_LOAD_FILES, "")
-    left_out = LeftOut.parse(state.left_out).without(snapshot.identities).stored
     by_hand = set() if loaded or emptied else _set_by_hand(state)
     return {
         Attribute.LAST_CHANGE_ID: str(snapshot.change),
@@ -95,7 +93,6 @@ def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool, loa
         **{name: value for name, value in recorded.items() if name not in by_hand},
         Attribute.LAST_RECORDED: json.dumps(recorded),
         Attribute.LAST_FULL_LOAD_FILES: files,
-        **({Attribute.LAST_LEFT_OUT: left_out} if state.left_out else {}),
     }
 
 

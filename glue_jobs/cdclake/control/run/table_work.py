@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from cdclake import logs
 from cdclake.commit.clean_up import clean_up, plan_clean_up, retired_since
+from cdclake.commit.ledger import recorded
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.control.catalog.sync import sync_catalog
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from cdclake.control.run.lease import Lease
     from cdclake.control.run.spark_runs import Death
     from cdclake.model.layout import LakeLayout
+    from cdclake.model.raw.ledger import Recorded
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table.state import TableState
     from cdclake.ports import Catalog, Clock, JobRun, JobRunner, MetricSink, ObjectStore, StateStore, TaskStatistics
@@ -167,10 +169,14 @@ class _RoundState(NamedTuple):
     lake: Snapshot
     decision: Decision
 
-    def after(self, state: TableState, lake: Snapshot) -> _RoundState:
-        """The state after a job has ended: the lake shows which change files it holds."""
+    def after(self, state: TableState, lake: Snapshot, seen: Recorded) -> _RoundState:
+        """The state after a job has ended: the lake shows which change files it holds.
+
+        Args:
+            seen: Those of the listed change files that the lake's ledger contains.
+        """
         state = state.with_attributes(**{Attribute.LAST_LEFT_OUT: self.decision.left_out})
-        decision = plan_table(state, self.files, self.listed_utc, lake, self.dms_state)
+        decision = plan_table(state, self.files, self.listed_utc, lake, self.dms_state, recorded=seen)
         return self._replace(state=state, lake=lake, decision=decision)
 
 
@@ -229,7 +235,8 @@ class TableWork:
         raw = self._ports.open_bucket(state.bucket)
         files = list_raw_files(raw, state.raw_prefix, state.settings)
         dms_state = dms_table_state(self._ports.statistics, state, files.full_load)
-        decision = plan_table(state, files, listed_utc, lake, dms_state)
+        seen = recorded(self._changes, lake.ledger, files.changes)
+        decision = plan_table(state, files, listed_utc, lake, dms_state, recorded=seen)
         self.report.rounds.append(Round(decision))
         self._ports.metrics.put(metrics.lag_metrics(self.report.table, decision, listed_utc))
         self._log.info(decision.kind.value, extra={"reason": decision.reason})
@@ -347,7 +354,7 @@ class TableWork:
         state = self._sync_catalog(state, lake)
         if state.deaths:
             state = state.with_attributes(**{Attribute.LAST_DEATHS: ""})
-        self._round = self._round.after(state, lake)
+        self._round = self._round.after(state, lake, recorded(self._changes, lake.ledger, self._round.files.changes))
         left = self._round.decision
         reload_requested = left.full_load and state.full_load_date_by_hand  # while the job worked
         undone = left.full_load if job == JOB_LOAD_INITIAL else left.repeats(before)
@@ -481,16 +488,11 @@ class TableWork:
         raise ConfigurationError(message, remedy=remedy)
 
     def _store_note(self, state: TableState, decision: Decision) -> TableState:
-        """Store which files are pending before any of them is applied, see `cdclake.control.plan.lost_files`.
-
-        A full load makes change files due again, so the files that the last run saw are unknown from then on.
-        """
-        attributes = {Attribute.LAST_PENDING: decision.note}
-        if decision.full_load:
-            attributes[Attribute.LAST_KNOWN_FILES] = ""
-        changed = {name: value for name, value in attributes.items() if state.item.get(name, "") != value}
-        if changed:
-            self._states.record_run(self.path, changed)
+        """Store which files are pending before any of them is applied, see `cdclake.control.plan.lost_files`."""
+        if state.item.get(Attribute.LAST_PENDING, "") == decision.note:
+            return state
+        changed = {Attribute.LAST_PENDING: decision.note}
+        self._states.record_run(self.path, changed)
         return state.with_attributes(**changed)
 
     def _keep_alive(self) -> None:

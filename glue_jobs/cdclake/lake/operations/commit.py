@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from cdclake.commit.ledger import seal
 from cdclake.commit.publish import publish
 from cdclake.commit.storable import require_storable
 from cdclake.errors import InputError
@@ -72,7 +73,6 @@ def commit(
     result: Result,
     kind: ChangeKind,
     raw: Sequence[RawFile],
-    too_late: Sequence[RawFile] = (),
     *,
     reason: str = "",
     made_by: str = "",
@@ -88,7 +88,6 @@ def commit(
         shape: Columns and keys after it.
         result: The staged change.
         raw: The raw files that were read.
-        too_late: Change files that were left out because they arrived behind the late window.
         reason: Why, if a user requested the change.
         made_by: Who requested it, if a user did.
         drift: Columns that changed at the source.
@@ -115,7 +114,9 @@ def commit(
         after = _with_manifests(run, before, after, paths.added)
     remaining = {file.path for file in after.all_files}
     replaced = [file for file in before.all_files if file.path not in remaining]
-    left_out, full_load = tuple(file.relative for file in too_late), kind is ChangeKind.FULL_LOAD
+    full_load = kind is ChangeKind.FULL_LOAD
+    ledger = seal(run.log, after.ledger, after.change, run.run_id, run.limits.ledger_segment_files)
+    after = replace(after, ledger=ledger)
     record = ChangeRecord(
         change=after.change,
         kind=kind,
@@ -132,7 +133,6 @@ def commit(
         snapshot_key=run.log.write_snapshot(after, run.run_id),
         reason=reason,
         made_by=made_by,
-        too_late=left_out,
         quarantine=result.quarantine_keys,
         drift=drift,
         missing_columns=missing_columns,
@@ -149,7 +149,6 @@ def commit(
         "change": record.change,
         "kind": kind.value,
         "raw_files": len(raw),
-        "too_late": list(left_out),
         "drift": [str(one) for one in drift],
         "missing_columns": list(missing_columns),
         "unknown_keys": unknown_keys,

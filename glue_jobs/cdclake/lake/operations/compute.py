@@ -292,7 +292,7 @@ def require_known_keys(run: TableRun, before: Snapshot, change: ChangeFiles, res
     """
     policy = run.settings.unknown_keys
     if policy is None:
-        policy = UnknownKeyPolicy.WARN if before.full_load_files else UnknownKeyPolicy.INSERT
+        policy = UnknownKeyPolicy.WARN if before.ledger.loads else UnknownKeyPolicy.INSERT
     found = result.resolution.unknown
     if policy is UnknownKeyPolicy.INSERT or not found.by_file:
         return 0

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cdclake.commit.ancestry import ancestry
+from cdclake.commit.ledger import identified, recorded
 from cdclake.concurrency import CALLS_AT_ONCE, executor, in_parallel
 from cdclake.errors import InputError, RawFilesLostError, UnsettledKeyError
 from cdclake.lake.operations.commit import commit
@@ -34,12 +33,11 @@ from cdclake.model.due_files import (
     begin_after,
     covered_by_full_load,
     first_batch,
-    full_load_facts,
     is_loaded,
     mark_applied,
+    mark_loaded,
+    mark_seen,
     pending_changes,
-    window_begin,
-    with_identities,
 )
 from cdclake.model.raw.files import file_order, missing_loads
 from cdclake.model.schema import Schema
@@ -81,7 +79,6 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
     if missing:
         remedy = "Wait until the DMS task has loaded the table, or make it reload the table"
         raise InputError("A full-load file is missing, but a later one exists", remedy=remedy, file=missing[0])
-    names, newest = full_load_facts(full_load)
     same = is_loaded(before, full_load)
     if same if base_change is None else before.change != base_change:
         return _no_change(run, before, "this full load is in the lake already")
@@ -99,12 +96,9 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
     loaded_utc = min(file.modified_utc for file in full_load)
     parts = [part for inspection in inspections for part in inspection.parts]
     result = compute(run, backend, before, shape, parts, started=started, loaded_utc=loaded_utc)
-    facts = begin_after(before, begin or (covered_by_full_load(full_load, changes) if before.exists else ""))
-    facts = replace(facts, full_load_files=names, full_load_utc=newest, source=drift.source, ordering="")
-    facts = replace(facts, load_in_quarantine=bool(result.quarantine_keys))
-    window = window_begin(facts, run.settings.late_window_hours)
-    covered = [file for file in changes if window <= file.order <= file_order(facts.floor)]
-    facts = with_identities(replace(facts, identities={}), [*full_load, *covered])
+    covered_to = begin or (covered_by_full_load(full_load, changes) if before.exists else "")
+    facts = mark_loaded(before, full_load, changes, covered_to)
+    facts = replace(facts, source=drift.source, ordering="", load_in_quarantine=bool(result.quarantine_keys))
     return commit(run, before, facts, shape, result, ChangeKind.FULL_LOAD, full_load, drift=drift.changes)
 
 
@@ -126,8 +120,8 @@ def load_incremental(
     """Apply the change files that the lake table lacks, late ones included, up to `new_file`.
 
     The lake's own snapshot records which files are applied; `last_file` is used only if there is no lake table yet. If
-    more files are due than one change may apply, the oldest are applied; see `cdclake.model.due_files.first_batch`.
-    Otherwise a second call with the same arguments does nothing.
+    more files are due than one change may apply, the oldest are applied; see
+    `cdclake.model.due_files.first_batch`. Otherwise a second call with the same arguments does nothing.
 
     Args:
         last_file: Watermark of the state table, relative to the table's raw folder; empty for none.
@@ -147,9 +141,9 @@ def load_incremental(
     base = before if before.exists else begin_after(before, last_file)
     end = file_order(new_file)
     changes = raw.changes
-    last_applied, rewritten = _last_applied(run, before)
-    due, too_late, _ = pending_changes(base, changes, run.settings.late_window_hours, last_applied)
-    too_late = [file for file in too_late if file.relative not in rewritten]
+    seen = recorded(run.log, base.ledger, changes)
+    due, too_late, _ = pending_changes(base, changes, run.settings.late_window_hours, seen)
+    left_out = {"too_late": [file.relative for file in too_late]}
     listed = [file for file in due if not end or file.order <= end]
     if listed and len(listed) < listed_files:
         message = f"Only {len(listed)} of {listed_files} change files to apply are still in the raw bucket"
@@ -157,14 +151,14 @@ def load_incremental(
         raise RawFilesLostError(message, remedy=remedy, table=run.layout.name)
     batch = first_batch(listed, run.settings.max_files_per_run, run.settings.max_bytes_per_run)
     if not batch:
-        summary = _no_change(run, before, "every change file is in the lake already")
-        return {**summary, "too_late": [file.relative for file in too_late]}
+        return {**_no_change(run, before, "every change file is in the lake already"), **left_out}
 
     change, drift, result = _compute_changes(run, backend, before, due, len(batch), started)
-    facts = with_identities(base, [file for file in changes if file.relative not in before.identities])
+    facts = mark_seen(base, changes, seen)
+    facts = replace(facts, ledger=identified(run.log, facts.ledger, changes, seen))
     facts = mark_applied(facts, change.files, run.settings.late_window_hours)
     facts = replace(facts, source=drift.source, ordering=change.ordering)
-    return commit(
+    summary = commit(
         run,
         before,
         facts,
@@ -172,11 +166,11 @@ def load_incremental(
         result,
         ChangeKind.INCREMENTAL,
         change.files,
-        too_late,
         drift=drift.changes,
         missing_columns=change.missing_columns,
         unknown_keys=require_known_keys(run, before, change, result),
     )
+    return {**summary, **left_out}
 
 
 class _Computed(NamedTuple):
@@ -212,21 +206,6 @@ def _compute_changes(
             raise
         return _compute_changes(run, backend, before, due, 2 * count, started)
     return _Computed(change, drift, result)
-
-
-def _last_applied(run: TableRun, before: Snapshot) -> tuple[datetime | None, frozenset[str]]:
-    """When raw files were last applied to the table (None if never), and the raw files that were rewritten since.
-
-    Takeovers, rollbacks, direct changes and releases do not count, because they did not look for new raw files. Files
-    that an erasure rewrote look new, but did not arrive late.
-    """
-    rewritten = set[str]()
-    for record in ancestry(run.log, before.change):
-        if record.kind is ChangeKind.ERASURE:
-            rewritten.update(record.raw_names)
-        elif record.kind not in (ChangeKind.DIRECT, ChangeKind.RELEASE):
-            return datetime.fromisoformat(record.created_utc), frozenset(rewritten)
-    return None, frozenset(rewritten)
 
 
 def _no_change(run: TableRun, before: Snapshot, reason: str) -> dict[str, Any]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from cdclake.commit.ancestry import ancestry
+from cdclake.commit.ledger import all_entries
 from cdclake.errors import RawFilesLostError
 from cdclake.lake.operations.history import last_full_load_utc
-from cdclake.model.change.record import ChangeKind
 from cdclake.model.raw.files import file_order, stamp_time
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.times import display_utc
@@ -44,10 +42,9 @@ def require_applied_changes(run: TableRun, before: Snapshot, raw: RawFiles, begi
     if not loaded_utc or accepted or first_utc.replace(microsecond=0) > loaded_utc:
         return
     there = {file.relative for file in (*raw.changes, *raw.ignored)}
-    since_load = takewhile(lambda one: one.kind is not ChangeKind.FULL_LOAD, ancestry(run.log, before.change))
-    applied = {name for record in since_load if record.kind is ChangeKind.INCREMENTAL for name in record.raw_names}
-    orders = {file_order(name): name for name in applied - there}
-    gone = [name for order, name in sorted(orders.items()) if _is_needed(order, first_utc, file_order(begin))]
+    begin_order = max(file_order(begin), file_order(before.floor))
+    orders = {file_order(name): name for name in all_entries(run.log, before.ledger).keys() - there}
+    gone = [name for order, name in sorted(orders.items()) if _is_needed(order, first_utc, begin_order)]
     if not gone:
         return
     name, ends = run.layout.name.typed, gone[0] if len(gone) == 1 else f"{gone[0]} to {gone[-1]}"

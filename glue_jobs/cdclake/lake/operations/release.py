@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from cdclake.commit.ledger import recorded
 from cdclake.commit.quarantine import quarantined_files
 from cdclake.errors import InputError
 from cdclake.lake.operations.commit import commit
@@ -16,7 +17,6 @@ from cdclake.lake.operations.history import last_full_load_utc
 from cdclake.lake.raw.rows import Slice
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.change.record import ChangeKind
-from cdclake.model.due_files import with_identities
 from cdclake.model.raw.files import file_order
 from cdclake.raw_listing import list_raw_files
 
@@ -68,8 +68,13 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     files = _raw_files(run, before, raw, bad_rows)
     _require_same_numbers(run, before, quarantined_by)
     change = inspect_changes(run, before, files)
+    loads = before.ledger.loads
+    overwritten = {
+        *recorded(run.log, before.ledger, [file for file in files if not _is_load(file.relative)]).overwritten,
+        *(file.relative for file in files if loads.get(file.relative) and loads[file.relative] != file.identity),
+    }
     for file, inspection in zip(files, change.inspections, strict=True):
-        if before.identities.get(file.relative, file.identity) != file.identity:
+        if file.relative in overwritten:
             require_corrected(run, inspection.parts, bad_rows[file.relative])
     parts = [Slice(file, file.size_bytes, only_rows=frozenset(bad_rows[file.relative])) for file in files]
     released_utc = _loaded_utc(before, raw)
@@ -81,7 +86,7 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     load_in_quarantine = load_rows_remain or bool(result.quarantine_keys)
     facts = replace(before, ordering=change.ordering, load_in_quarantine=load_in_quarantine)
     # The other rows of an edited file are not compared: a change file stays overwritten, a LOAD file is not reloaded.
-    facts = with_identities(facts, [file for file in files if _is_load(file.relative)])
+    facts = replace(facts, ledger=facts.ledger.with_loads(files))
     unknown_keys = require_known_keys(run, before, change, result)
     return commit(
         run,
@@ -122,7 +127,7 @@ def _raw_files(run: TableRun, before: Snapshot, raw: RawFiles, names: Collection
 def _loaded_utc(before: Snapshot, raw: RawFiles) -> datetime | None:
     """When the first file of the last full load was written, as far as none was written again; None if never loaded."""
     newest = last_full_load_utc(before)
-    written = [file.modified_utc for file in raw.full_load if file.relative in before.full_load_files]
+    written = [file.modified_utc for file in raw.full_load if file.relative in before.ledger.loads]
     return min([newest, *written]) if newest else None
 
 

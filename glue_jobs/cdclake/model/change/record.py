@@ -94,7 +94,6 @@ class ChangeRecord:
         reason: Why it was made, if the kind does not show it; for people.
         made_by: The operator who made it, if known; for people.
         snapshot_key: Key of its snapshot.
-        too_late: Relative keys of change files that were left out because they arrived after the late window.
         quarantine: Keys of the files with quarantined rows.
         drift: Columns that changed at the source, as the raw files read show it.
         missing_columns: Columns of the table that some of its change files lacked.
@@ -125,7 +124,6 @@ class ChangeRecord:
     as_of: int | None = None
     reason: str = ""
     made_by: str = ""
-    too_late: tuple[str, ...] = ()
     quarantine: tuple[str, ...] = ()
     drift: tuple[ColumnDrift, ...] = ()
     missing_columns: tuple[str, ...] = ()
@@ -214,6 +212,6 @@ class ChangeRecord:
             read["added"] = tuple(from_fields(StagedFile, file) for file in read["added"])
             read["drift"] = tuple(from_fields(ColumnDrift, one) for one in read["drift"])
             read["raw_files"] = tuple(from_fields(RawFileRows, file) for file in read["raw_files"])
-            for name in ("retired", "restored", "too_late", "quarantine", "missing_columns"):
+            for name in ("retired", "restored", "quarantine", "missing_columns"):
                 read[name] = tuple(read[name])
             return cls(**read)

@@ -307,8 +307,8 @@ class Attribute:
     LAST_KEYS = _by_jobs("LastKeys", of_lake=True)
     """`PrimaryKey`, `PartitionKey` and `OrderColumn` that the lake table was created with, as a JSON list."""
     LAST_KNOWN_FILES = _by_jobs("LastKnownFiles", of_lake=True, more="operations.md#files-that-are-left-out")
-    """Digest and counts of the change files up to the watermark that the last good run saw, as JSON. If others are
-    there, a run checks them; absent until a run wrote it."""
+    """Digests of the change files up to the watermark that the last good run saw, as JSON. If others are there, a run
+    checks them; absent until a run wrote it."""
     LAST_LOOK_FROM = _by_jobs("LastLookFrom", of_lake=True, more="operations.md#many-tables")
     """Time in the name of the 800th change file before the watermark, `yyyymmdd-HHMMSS`; empty if there are fewer.
     The Controller lists new files from there at the earliest."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.control.plan.decision import DecisionKind
-from cdclake.control.plan.known_files import CELLS, KnownFiles
+from cdclake.control.plan.known_files import KnownFiles
 from cdclake.control.plan.raw_scan import PAGE_OBJECTS, scan_raw
 from cdclake.model.raw.files import ListedObject, RawFile, raw_files
 from cdclake.model.table.attributes import Attribute
@@ -37,32 +37,12 @@ def files(names: list[str], size_bytes: int = 10, seconds: int = 0) -> list[RawF
 def test_stored_text_is_small_and_round_trips():
     known = KnownFiles.of(table(), files(NAMES))
     assert KnownFiles.parse(str(known)) == known
-    assert len(str(known)) < 500
-    assert sum(cell.files for cell in known.cells) == len(NAMES)
+    assert len(str(known)) < 200
 
 
-@pytest.mark.parametrize("text", ["", "null", "{}", '{"after": "", "tail": "", "cells": "AAAA"}', "[1]"])
+@pytest.mark.parametrize("text", ["", "null", "{}", '{"after": "", "tail": ""}', "[1]"])
 def test_other_text_means_that_the_files_are_unknown(text: str):
     assert KnownFiles.parse(text) is None
-
-
-@given(st.integers(0, len(NAMES) - 1), st.sets(st.integers(0, len(NAMES) - 1), max_size=5))
-def test_a_new_file_is_named_whatever_its_time_unless_files_of_its_cell_vanished(new: int, gone: set[int]):
-    known = KnownFiles.of(table(), files([name for name in NAMES if name != NAMES[new]]))
-    now = files([name for number, name in enumerate(NAMES) if number == new or number not in gone])
-    added = [file.relative for file in known.added(now)]
-    cells = {number: KnownFiles.of(table(), files([NAMES[number]])).cells for number in {new, *gone}}
-    if any(cells[number][cell].files for number in gone - {new} for cell in range(CELLS) if cells[new][cell].files):
-        assert added in ([], [NAMES[new]])
-    else:
-        assert added == [NAMES[new]]
-
-
-def test_of_several_new_files_in_a_cell_the_number_is_known():
-    many = [f"20240304-{number:09d}.csv" for number in range(100)]
-    known = KnownFiles.of(table(), files(NAMES))
-    added = known.added(sorted([*files(NAMES), *files(many, seconds=60)], key=lambda file: file.order))
-    assert [file.relative for file in added] == many
 
 
 def test_the_digest_changes_with_names_and_sizes_but_not_with_files_after_the_watermark():
@@ -92,7 +72,7 @@ def test_the_tail_is_the_same_in_every_scan(count: int, minutes: int, folder: st
     scan = scan_raw(bucket, state, datetime(2024, 3, 6, tzinfo=timezone.utc))
     found = KnownFiles.of(state, scan.files.changes)
     assert found.tail == expected.tail
-    assert not scan.complete or found.cells == expected.cells
+    assert not scan.complete or found.names == expected.names
 
 
 def applied(world: World, *names: str, **attributes: str) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from cdclake.control.plan.left_out import MAX_STORED, LeftOut
+from cdclake.model.due_files import Pending
 from cdclake.model.raw.files import ListedObject, RawFiles, raw_files
 from cdclake.model.table.name import TableName
 
@@ -48,21 +49,19 @@ def test_stored_text_is_limited_and_keeps_that_something_is_unread():
 def test_a_file_is_left_out_until_it_is_gone_changed_or_accounted_for():
     before = LeftOut(too_late={A: "1-a", B: "1-b", C: "1-c"})
     assert before.updated(listed(**{A: "a", B: "other"})).too_late == {A: "1-a"}
-    assert before.updated(listed(**{A: "a", B: "b"}), accounted=[A]).too_late == {B: "1-b"}
-
-
-def test_a_file_that_was_overwritten_is_not_too_late_as_well():
-    files = listed(**{A: "a"})
-    now = LeftOut(overwritten={A: "1-a"}).updated(files, too_late=files.changes)
-    assert (now.too_late, now.overwritten) == ({}, {A: "1-a"})
+    files = listed(**{A: "a", B: "b"})
+    assert before.updated(files, Pending([], [*files.changes[1:]], [])).too_late == {B: "1-b"}
 
 
 def test_an_acknowledged_file_is_no_finding_until_it_changes():
     seen = LeftOut(too_late={A: "1-a"}, overwritten={B: "1-b"}).acknowledged()
-    again = seen.updated(listed(**{A: "a", B: "b"}), overwritten=listed(**{B: "b"}).changes)
-    assert (again.accepted, again.unaccepted) == ({A: "1-a", B: "1-b"}, False)
+    files = listed(**{A: "a", B: "b"})
+    for pending in (None, Pending([], [*files.changes[:1]], [*files.changes[1:]])):
+        again = seen.updated(files, pending)
+        assert (again.accepted, again.unaccepted) == ({A: "1-a", B: "1-b"}, False)
     files = listed(**{B: "other"})
-    assert seen.updated(files, overwritten=files.changes).overwritten == {B: "1-other"}
+    assert seen.updated(files, Pending([], [], [*files.changes])).overwritten == {B: "1-other"}
+    assert not any(seen.updated(files, Pending([*files.changes], [], [])))
 
 
 def test_stored_text_is_outdated_once_a_kind_of_file_appears_or_goes():

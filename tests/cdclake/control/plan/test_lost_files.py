@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cdclake.control.admin.change_settings import change_settings
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.lost_files import PendingNote, count_vanished, pending_note
 from cdclake.control.run import metrics
-from cdclake.errors import ConfigurationError, JobRunError, RawFilesLostError
+from cdclake.errors import JobRunError, RawFilesLostError
 from cdclake.model.metrics import Measure
 from cdclake.model.raw.files import raw_files
 from cdclake.model.table.attributes import Attribute
@@ -46,56 +45,6 @@ def test_applied_raw_files_may_vanish(world: World, gone: list[str]):
     assert world.decision().kind is DecisionKind.NOTHING_NEW
     assert world.state().item["LastChangeId"] == before
     assert world.log().snapshot(world.log().head()).exists
-
-
-def late_load_file(world: World, **attributes: str) -> None:
-    """A table whose applied change files are gone when a second LOAD file arrives."""
-    world.add_table(LOAD, **attributes)
-    world.clock.advance(60)
-    world.put(*CHANGES[:2])
-    world.process()
-    world.process()  # it saw them
-    vanish(world, CHANGES[0])
-    world.clock.advance(600)
-    world.put(LOAD.replace("1", "2"))
-
-
-@pytest.mark.parametrize("hours", ["72", "0"])
-def test_a_late_load_file_does_not_load_the_table_without_applied_changes(world: World, hours: str):
-    late_load_file(world, LateWindowHours=hours)
-    before = world.state().item["LastChangeId"]
-    with pytest.raises(RawFilesLostError, match="change files that were applied since are gone") as caught:
-        world.process()
-    assert f"AcceptLostChanges={before}'" in caught.value.remedy
-    assert world.state().item["LastChangeId"] == before
-
-
-def test_the_table_is_loaded_again_once_the_applied_changes_are_back_or_not_wanted(world: World):
-    late_load_file(world)
-    with pytest.raises(RawFilesLostError):
-        world.process()
-    world.put(CHANGES[0])
-    assert not world.process().error
-    assert world.applied == [*CHANGES[:2], *CHANGES[:2]]
-    world.clock.advance(60)
-    vanish(world, CHANGES[0])
-    world.put(LOAD.replace("1", "3"))
-    with pytest.raises(RawFilesLostError):
-        world.process()
-    item = world.state().item
-    with pytest.raises(ConfigurationError, match="refused no reload"):
-        change_settings(world.states, world.state(), {"AcceptLostChanges": item["LastChangeId"] + "0"})
-    with pytest.raises(ConfigurationError, match="AcceptLostChanges is 'true'"):
-        change_settings(world.states, world.state(), {"AcceptLostChanges": "true"})
-    change_settings(world.states, world.state(), {"AcceptLostChanges": item["LastChangeId"]})
-    assert not world.process().error
-    assert world.applied[4:] == CHANGES[1:2]
-
-
-def test_a_new_full_load_needs_no_applied_changes(world: World):
-    late_load_file(world)
-    world.put(LOAD, LOAD.replace("1", "2"))
-    assert not world.process().error
 
 
 def test_new_changes_are_applied_after_applied_files_vanished(world: World):

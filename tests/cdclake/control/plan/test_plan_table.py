@@ -12,7 +12,7 @@ from cdclake.model.raw.files import ListedObject, raw_files
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
-from tests.builders import SCHEMA
+from tests.builders import SCHEMA, recorded
 
 T0 = datetime(2024, 3, 5, 10, 0, 0, tzinfo=timezone.utc)
 NOW = T0 + timedelta(hours=1)
@@ -28,7 +28,8 @@ def table(**attributes: str) -> TableState:
 def planned(state: TableState, lake: Snapshot | None = None, /, **written: float) -> Decision:
     """Plan with files written the given number of seconds after T0."""
     listing = [ListedObject(PREFIX + name, 10, T0 + timedelta(seconds=at)) for name, at in written.items()]
-    return plan_table(state, raw_files(listing, PREFIX), NOW, lake)
+    files = raw_files(listing, PREFIX)
+    return plan_table(state, files, NOW, lake, recorded=recorded(lake or Snapshot(), files.changes))
 
 
 def test_a_new_table_with_load_files_and_change_files_gets_a_full_load_then_an_incremental():

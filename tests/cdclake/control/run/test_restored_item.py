@@ -95,9 +95,10 @@ LIVED, ITEMS = lived()
 
 
 def facts(world: World) -> Snapshot:
-    """The lake table, but for the number of its change."""
+    """The lake table, but for the numbers of its changes."""
     lake = world.log().snapshot(world.log().head())
-    return replace(lake, change=0)
+    recent = {name: entry._replace(change=0) for name, entry in lake.ledger.recent.items()}
+    return replace(lake, change=0, ledger=replace(lake.ledger, recent=recent))
 
 
 def status(world: World) -> tuple[Health, str]:

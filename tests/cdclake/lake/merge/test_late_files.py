@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from cdclake.commit.ledger import recorded
 from cdclake.errors import RawFilesLostError
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.storage.tombstones import plan_tombstones
 from cdclake.model.snapshot import TombstoneFile
 from tests.cdclake.lake.table import Table
@@ -77,6 +79,31 @@ def test_a_file_behind_the_late_window_is_reported_and_not_applied(table: Table)
     summary = table.load_incremental()
     assert (summary["change"], summary["too_late"]) == (None, [stale])
     assert table.live("name") == {1: "newest"}
+
+
+def test_a_file_that_appears_in_the_time_of_a_reload_is_reported_and_not_applied(table: Table) -> None:
+    change(table, 5, 12, "U", "at noon")
+    table.reload([{"id": 1, "name": "reloaded"}])
+    missed = write(table, 5, 9, "U", "nobody knows whether the reload has it")
+    assert table.load_incremental()["too_late"] == [missed]
+    assert change(table, 6, 9, "I", "new", number=2)["too_late"] == [missed]
+    assert table.live("name") == {1: "reloaded", 2: "new"}
+
+
+def test_files_stay_known_when_their_ledger_is_in_segments(table: Table) -> None:
+    table.limits = EngineLimits(ledger_segment_files=1)
+    table.item["LateWindowHours"] = "1000"
+    for day in (3, 7, 5, 1, 9, 8):
+        assert change(table, day, 9, "U", f"day {day}")["change"]
+    ledger = table.log.snapshot(table.log.head()).ledger
+    assert [segment.first[:8] for segment in ledger.segments] == ["20240301", "20240303", "20240305", "20240307"]
+    assert table.load_incremental()["change"] is None
+    assert change(table, 4, 9, "I", "late", number=2)["books"]["inserted"] == 1
+    assert change(table, 4, 9, "I", "late", number=2)["change"] is None
+    write(table, 5, 9, "U", "other content, of another size, much later")
+    seen = recorded(table.log, table.log.snapshot(8).ledger, [table.raw_file("20240305-090000000.parquet")])
+    assert seen.overwritten
+    assert table.live("name") == {1: "day 9", 2: "late"}
 
 
 def test_the_late_window_is_a_setting(table: Table) -> None:

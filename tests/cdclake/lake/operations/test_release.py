@@ -145,8 +145,8 @@ def test_a_row_is_released_from_an_edited_file_if_only_its_bad_cells_changed(tab
     edit(table, "U,1,11.00", "I,4,44.00", "I,5,5.00", 'U,3,"3.25,6"')
     assert release_files(table, EDITED)["books"]["quarantined"] == 1  # 3.25,6 is no number: still bad
     assert prices(table) == {1: "11.00", 3: "3.50", 4: "44.00", 5: "5.00"}
-    identities = table.log.snapshot(table.log.head()).identities
-    assert identities == table.log.snapshot(2).identities  # the other rows are not compared, so it stays overwritten
+    ledger = table.log.snapshot(table.log.head()).ledger
+    assert ledger == table.log.snapshot(2).ledger  # the other rows are not compared, so it stays overwritten
 
 
 @pytest.mark.parametrize(

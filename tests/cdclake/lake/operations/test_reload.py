@@ -14,6 +14,7 @@ from cdclake.lake.operations import load
 from cdclake.lake.operations.compute import compute
 from cdclake.model.due_files import pending_changes
 from cdclake.raw_listing import list_raw_files
+from tests.builders import recorded
 from tests.cdclake.lake.table import Table
 
 if TYPE_CHECKING:
@@ -112,4 +113,5 @@ def test_a_change_file_that_is_overwritten_while_it_is_applied_is_not_the_applie
     change(table, 2, "U", {"id": 1, "name": "old"})
     assert table.load_incremental()["change"] == 2
     files = list_raw_files(table.run().raw, table.run().raw_prefix, table.run().settings).changes
-    assert pending_changes(table.log.snapshot(2), files, 24).overwritten == files
+    lake = table.log.snapshot(2)
+    assert pending_changes(lake, files, 24, recorded(lake, files)).overwritten == files

@@ -24,6 +24,7 @@ from cdclake.lake.storage.shape import TableShape
 from cdclake.model.due_files import begin_after, pending_changes
 from cdclake.model.names import Sentinel
 from cdclake.model.partition_folder import partition_folder
+from cdclake.model.raw.ledger import Recorded
 from cdclake.model.schema import UNTYPED, Column, Schema
 from cdclake.model.snapshot import DataFile, Snapshot
 from cdclake.model.table.attributes import Attribute
@@ -142,7 +143,7 @@ def plan_adoption(source: AdoptionSource, on_progress: Callable[[str], None] = l
         files=tuple(replace(file, key_min=low, key_max=high) for file, (low, high) in zip(files, bounds, strict=True)),
     )
     table = begin_after(table, state.checked_watermark)
-    due = pending_changes(table, raw.changes, settings.late_window_hours).due
+    due = pending_changes(table, raw.changes, settings.late_window_hours, Recorded()).due
     return Adoption(table, len(due), (*warnings, *_warnings(table, len(due))))
 
 

@@ -311,7 +311,7 @@ class _Found:
 def _search(erasure: Erasure, lake: Snapshot) -> _Found:
     log, keys, raw, unread_too = erasure.log, erasure.keys, None, erasure.unread_rows_too
     if erasure.raw:
-        raw = raw_files.search(erasure.raw, lake, keys, erasure.progress, unread_too=unread_too)
+        raw = raw_files.search(erasure.raw, log, lake, keys, erasure.progress, unread_too=unread_too)
     found = _Found(
         data_files.search(erasure.location, log, lake.change, keys, erasure.progress),
         quarantine.search(log, lake, keys, unread_too=unread_too),

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from cdclake.adapters.filesystem import FetchedFile
 from cdclake.commit.erasure import overtaken, replace_object
+from cdclake.commit.ledger import recorded
 from cdclake.errors import InputError
 from cdclake.lake.operations.erase.quarantine import has_key
 from cdclake.lake.raw.formats import format_of
@@ -39,11 +40,12 @@ from cdclake.model.raw.files import (
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Collection, Container, Sequence
 
     from pyarrow.fs import FileSystem
 
     from cdclake.adapters.filesystem import FileSystemSpec
+    from cdclake.commit.log import ChangeLog
     from cdclake.lake.operations.erase.progress import Progress
     from cdclake.lake.read.key_filter import RowKeys
     from cdclake.model.snapshot import Snapshot
@@ -61,7 +63,6 @@ class RawLocation:
         fs: The raw bucket for pyarrow.
         prefix: Key prefix of the table's folder, with a trailing slash.
         table: The source table.
-        last_listed_utc: See `TableState.last_listed_utc`.
     """
 
     store: ObjectStore
@@ -69,7 +70,6 @@ class RawLocation:
     prefix: str
     table: TableName
     settings: TableSettings
-    last_listed_utc: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,7 @@ class RawMatches:
         full_load: All files of the full load if at least one of them contains a row; else empty.
         full_load_rows: Number of rows to erase in them.
         changes: Change files that contain rows.
-        left_out: Relative keys of all change files that are not in the lake and will not be: they arrived behind the
-            late window since the last run, or `IgnoreFiles` covers them.
+        in_lake: Relative keys of the change files, of all, that are in the lake.
         pending: Relative keys of files that contain a row and are not in the lake yet.
         renamed: Number of rows that stay because they change the key of a row to another one.
         unread_rows: Number of rows that stay although their key cannot be read, by relative key of the file.
@@ -106,7 +105,7 @@ class RawMatches:
     full_load: list[RawFile] = field(default_factory=list)
     full_load_rows: int = 0
     changes: list[MatchedRawFile] = field(default_factory=list)
-    left_out: frozenset[str] = frozenset()
+    in_lake: Collection[str] = frozenset()
     pending: list[str] = field(default_factory=list)
     renamed: int = 0
     unread_rows: Counter[str] = field(default_factory=Counter)
@@ -123,7 +122,7 @@ class RawMatches:
     @property
     def applied(self) -> tuple[str, ...]:
         """Relative keys of the change files to rewrite that are in the lake."""
-        return tuple(match.file.relative for match in self.changes if match.file.relative not in self.left_out)
+        return tuple(match.file.relative for match in self.changes if match.file.relative in self.in_lake)
 
 
 class _FileMatches(NamedTuple):
@@ -134,23 +133,25 @@ class _FileMatches(NamedTuple):
     unread: int
 
 
-def search(raw: RawLocation, lake: Snapshot, keys: RowKeys, progress: Progress, *, unread_too: bool) -> RawMatches:
+def search(
+    raw: RawLocation, log: ChangeLog, lake: Snapshot, keys: RowKeys, progress: Progress, *, unread_too: bool
+) -> RawMatches:
     """Search all raw files of the table, and their earlier versions.
 
     Args:
-        lake: The table's newest snapshot.
+        log: The table's change log.
+        lake: Its newest snapshot.
         unread_too: Whether to erase rows whose key cannot be read.
     """
     files = list_raw_files(raw.store, raw.prefix, raw.settings)
     full_load = [*files.full_load, *(file for file in files.ignored if file.kind is RawKind.FULL_LOAD)]
-    ignored = [file for file in files.ignored if file.kind is RawKind.CHANGE]
-    changes = [*files.changes, *ignored]
-    due, too_late, _ = pending_changes(lake, files.changes, raw.settings.late_window_hours, raw.last_listed_utc)
+    changes = [*files.changes, *(file for file in files.ignored if file.kind is RawKind.CHANGE)]
+    seen = recorded(log, lake.ledger, changes)
+    due = pending_changes(lake, files.changes, raw.settings.late_window_hours, seen).due
     not_in_lake = {file.relative for file in due}
     if files.full_load and not is_loaded(lake, files.full_load):
         not_in_lake.update(file.relative for file in full_load)
-    left_out = frozenset(file.relative for file in (*too_late, *ignored)) - {lake.watermark, *lake.applied_files}
-    matches, fs = RawMatches(left_out=left_out), raw.fs.open()
+    matches, fs = RawMatches(in_lake=seen.names), raw.fs.open()
     find = partial(_matching_rows, raw, lake, keys, unread_too=unread_too)
     progress.expect("Searching raw files", len(full_load) + len(changes))
     for file in (*full_load, *changes):

@@ -33,7 +33,6 @@ from tests.cdclake.lake.table import NAME, RAW_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from datetime import datetime
     from pathlib import Path
 
     import pytest
@@ -71,22 +70,15 @@ def disable_compression(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class ErasableTable(TableOverTime):
-    """A table whose rows can be erased.
-
-    Attributes:
-        last_listed_utc: See `TableState.last_listed_utc`.
-    """
+    """A table whose rows can be erased."""
 
     item: dict[str, str] = field(default_factory=lambda: {"PrimaryKey": "id", "History": "true"})
-    last_listed_utc: datetime | None = None
 
     def erasure(self, *keys: str, raw: bool = False, reason: str = "request 17") -> Erasure:
         run = self.run()
         lake = run.log.snapshot(run.log.head())
         settings, raw_fs = TableSettings.from_item(self.item), lake_filesystem(self.raw.as_uri())
-        raw_location = RawLocation(
-            open_store(self.raw.as_uri()), raw_fs, RAW_PREFIX, NAME, settings, self.last_listed_utc
-        )
+        raw_location = RawLocation(open_store(self.raw.as_uri()), raw_fs, RAW_PREFIX, NAME, settings)
         return Erasure(
             location=TableLocation.at(self.location, TABLE),
             log=run.log,

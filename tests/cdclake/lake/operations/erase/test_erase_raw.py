@@ -26,6 +26,7 @@ from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
 from cdclake.model.table.state import TableState
 from cdclake.model.times import iso_utc
+from tests.builders import recorded
 from tests.cdclake.lake.operations.erase.erasable_table import (
     COLUMNS,
     SECRET_ID,
@@ -285,22 +286,22 @@ def test_rewritten_files_behind_the_late_window_do_not_count_as_late(table: Eras
     table.apply(("U", row(1, "Ulm")))
     for minute in (1, 2):
         set_time(table, f"20240305-100{minute}00000.parquet", minute)
-    table.last_listed_utc = START + timedelta(minutes=10)
     table.write_changes("20240305-100030000.parquet", [("I", secret("Rom")), ("I", row(9))])  # never applied
     table.erase(KEY, raw=True)
     assert not is_in_raw(table)
     state = TableState.new("raw", "shop/", "orders/").with_attributes(
-        **table.item, ActiveFlag="true", LastListedUtc=iso_utc(table.last_listed_utc)
+        **table.item, ActiveFlag="true", LastListedUtc=iso_utc(START + timedelta(minutes=10))
     )
     files = [table.raw_file(name) for name in raw_names(table) if name.startswith("2024")]
     now = START + timedelta(minutes=20)
     files = [file if "1002" in file.relative else replace(file, modified_utc=now) for file in files]
     lake = table.log.snapshot(table.log.head())
-    decision = plan_table(state, RawFiles(changes=files), now, lake)
+    decision = plan_table(state, RawFiles(changes=files), now, lake, recorded=recorded(lake, files))
     assert (decision.kind, decision.too_late) == (DecisionKind.NOTHING_NEW, 1)
     assert "1 change file (20240305-100030000.parquet) too late, so not applied" in decision.findings[0]
+    assert lake.ledger.recent["20240305-100100000.parquet"].identity == ""
     table.apply(("U", row(1, "Kiel")))
-    assert "20240305-100100000.parquet" not in table.log.snapshot(table.log.head()).applied_files
+    assert table.log.snapshot(table.log.head()).ledger.recent["20240305-100100000.parquet"].identity
 
 
 @pytest.mark.parametrize("content", [b"PAR1 and no more", ABORTS_PYARROW.read_bytes()])

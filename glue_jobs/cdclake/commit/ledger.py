@@ -1,0 +1,86 @@
+"""Reads and writes the segments of tables' ledgers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cdclake.concurrency import in_parallel
+from cdclake.model.raw.ledger import Segment, pieces, read_segment, segment_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from cdclake.commit.log import ChangeLog
+    from cdclake.model.raw.files import RawFile
+    from cdclake.model.raw.ledger import Entry, Ledger, Recorded
+
+
+def recorded(log: ChangeLog, ledger: Ledger, files: Iterable[RawFile]) -> Recorded:
+    """Which of some change files a table contains, see `Ledger.recorded`."""
+    return ledger.recorded(files, partial(_read, log))
+
+
+def entries(log: ChangeLog, ledger: Ledger, names: Collection[str]) -> dict[str, Entry]:
+    """The entries of those of some change files that a table contains.
+
+    Args:
+        names: Relative keys.
+    """
+    return ledger.entries(names, partial(_read, log))
+
+
+def identified(log: ChangeLog, ledger: Ledger, files: Iterable[RawFile], seen: Recorded) -> Ledger:
+    """The ledger with the identities that change files of unknown identity have now.
+
+    Args:
+        files: The files of a listing.
+        seen: Those of them that it contains.
+    """
+    if not seen.unidentified:
+        return ledger
+    now = {file.relative: file.identity for file in files if file.relative in seen.unidentified}
+    found = entries(log, ledger, now)
+    return ledger.with_entries({name: entry._replace(identity=now[name]) for name, entry in found.items()})
+
+
+def all_entries(log: ChangeLog, ledger: Ledger) -> dict[str, Entry]:
+    """All change files that a table contains. Reads all segments."""
+    return ledger.all_entries(partial(_read, log))
+
+
+def seal(log: ChangeLog, ledger: Ledger, change: int, run_id: str, files: int) -> Ledger:
+    """Move the oldest files into segments if there are too many for the snapshot.
+
+    Args:
+        ledger: Of the table after a change that is not committed yet.
+        change: Number of that change.
+        files: See `Ledger.to_seal`.
+    """
+    rest, moved = ledger.to_seal(files)
+    outdated = [segment for segment, _ in moved if segment]
+    before = dict(zip(outdated, _read(log, outdated)))
+    added = [
+        piece for segment, newer in moved for piece in pieces({**(before[segment] if segment else {}), **newer}, files)
+    ]
+    keys = [log.layout.ledger_key(change, run_id, number) for number in range(1, len(added) + 1)]
+    in_parallel(
+        lambda one: log.store.put(one[0], segment_bytes(one[1])), list(zip(keys, added)), log.store.calls_at_once
+    )
+    kept = (segment for segment in ledger.segments if segment not in before)
+    segments = sorted([*kept, *map(Segment.of, keys, added)], key=lambda segment: segment.first)
+    return replace(rest, segments=tuple(segments))
+
+
+def _read(log: ChangeLog, segments: Sequence[Segment]) -> list[dict[str, Entry]]:
+    """The entries of each segment.
+
+    Raises:
+        IntegrityError: A segment is missing.
+    """
+
+    def read(segment: Segment) -> dict[str, Entry]:
+        return read_segment(log.read(segment.key), segment.key)
+
+    return in_parallel(read, segments, log.store.calls_at_once)
