@@ -35,7 +35,7 @@ LAYERS = {
         ["lake"],
         ["lake_table"],
     ],
-    "cdclake.control": [["jobs"], ["catalog", "plan"], ["run"], ["admin", "controller", "status"]],
+    "cdclake.control": [["jobs"], ["catalog", "plan"], ["run"], ["admin", "controller", "raw_fates", "status"]],
     "cdclake.lake": [
         ["counts", "limits", "memory_errors"],
         ["storage"],
@@ -67,6 +67,7 @@ NOT_IN = {
         "cdclake.control.catalog",
         "cdclake.control.controller",
         "cdclake.control.plan",
+        "cdclake.control.raw_fates",
         "cdclake.control.status",
     ),
     "cdclake_cli.dms": ("cdclake.control", "cdclake.commit"),

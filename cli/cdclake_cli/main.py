@@ -23,6 +23,7 @@ from cdclake_cli.verbs import (
     doctor,
     erase,
     export,
+    files,
     history,
     plan,
     quarantine,
@@ -84,6 +85,7 @@ app.command(rich_help_panel=_HISTORY)(rollback.rollback)
 app.command(rich_help_panel=_HISTORY)(reapply.reapply)
 
 app.command(rich_help_panel=_FIX)(doctor.doctor)
+app.command(rich_help_panel=_FIX)(files.files)
 app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_FIX)
 app.command(rich_help_panel=_FIX)(repair.repair)
 app.command("clean-up", rich_help_panel=_FIX)(clean_up.clean_up)

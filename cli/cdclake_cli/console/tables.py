@@ -11,7 +11,9 @@ from cdclake.commit.ancestry import next_to_reapply
 from cdclake.commit.report import newest_changes
 from cdclake.control import controller
 from cdclake.control.admin.change_settings import set_active
+from cdclake.control.plan.fates import Fate
 from cdclake.control.plan.planned_table import Action
+from cdclake.control.raw_fates import raw_fates, rows_read
 from cdclake.control.status import Health, table_statuses
 from cdclake.errors import UnknownTableError
 from cdclake.model.names import Sentinel
@@ -98,6 +100,30 @@ def table(name: str) -> str:
         charts=change_charts(report.entries),
         reapplicable=next_to_reapply(log, report.head) if row and row.state and report.head else None,
         done=log.record(done) if 0 < done <= report.head else None,
+    )
+
+
+@pages.get("/tables/<table:name>/files")
+def files(name: str) -> str:
+    """The fates of a table's raw files, the last first; `fate` filters them, and `from` is the first to show."""
+    console = current_console()
+    lake, table = console.lake, table_of(name)
+    inputs, log = lake.plan_inputs, lake.log(table)
+    state = lake.installation.find_table(inputs.states, table)
+    found = raw_fates(inputs.raw, state, log, console.clock(), inputs.statistics)
+    counts = Counter(one.fate for one in found)
+    fate = request.args.get("fate", "")
+    matching = [one for one in reversed(found) if fate == one.fate.value or (not fate and one.fate is not Fate.GONE)]
+    window = Window(len(matching), console.rows_per_page, whole_number("from", 0))
+    shown = matching[window.slice]
+    return render_template(
+        "files.html",
+        name=table,
+        files=shown,
+        rows=rows_read(log, shown),
+        window=window,
+        counts=[(one, counts[one]) for one in Fate if counts[one]],
+        fate=fate,
     )
 
 

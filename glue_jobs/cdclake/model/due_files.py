@@ -54,6 +54,17 @@ def pending_changes(
         UnreadableFileError: A due file is stamped more than a day later than it was written. Once it is applied, all
             files before its stamp would be late.
     """
+    pending = sorted_out(snapshot, files, late_window_hours, recorded)
+    for file in pending.due:
+        if file.stamped_ahead:
+            written = iso_utc(file.modified_utc)
+            message = f"A change file is stamped more than a day later than it was written ({written})"
+            raise UnreadableFileError(message, remedy=INVALID_TIME_REMEDY, file=file.key)
+    return pending
+
+
+def sorted_out(snapshot: Snapshot, files: Sequence[RawFile], late_window_hours: int, recorded: Recorded) -> Pending:
+    """The same as `pending_changes`, without its check."""
     watermark, floor = file_order(snapshot.watermark), file_order(snapshot.floor)
     horizon = window_begin(snapshot, late_window_hours)
     pending = Pending([], [], [])
@@ -70,11 +81,6 @@ def pending_changes(
             pending.due.append(file)
         else:
             pending.too_late.append(file)
-    for file in pending.due:
-        if file.stamped_ahead:
-            written = iso_utc(file.modified_utc)
-            message = f"A change file is stamped more than a day later than it was written ({written})"
-            raise UnreadableFileError(message, remedy=INVALID_TIME_REMEDY, file=file.key)
     return pending
 
 
@@ -124,8 +130,9 @@ def mark_loaded(
         covered_to: Relative key of the last of them that the full load contains; empty if it contains none.
     """
     end = file_order(covered_to)
-    ledger = Ledger({file.relative: file.identity for file in full_load_files}, covers_floor=True)
-    covered = ledger.with_files((file for file in change_files if file.order <= end), snapshot.change + 1)
+    change = snapshot.change + 1
+    ledger = Ledger({file.relative: file.identity for file in full_load_files}, change, covers_floor=True)
+    covered = ledger.with_files((file for file in change_files if file.order <= end), change)
     newest = max(file.modified_utc for file in full_load_files).strftime(TableState.DATE_FORMAT)
     return replace(begin_after(snapshot, covered_to), full_load_utc=newest, ledger=covered)
 

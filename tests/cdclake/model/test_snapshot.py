@@ -36,6 +36,7 @@ SNAPSHOT = Snapshot(
     full_load_utc="2024-03-05 10:00:00",
     ledger=Ledger(
         {"LOAD00000001.csv": "9-abc"},
+        1,
         {"20240305-101500123.csv": Entry("8-def", 7)},
         (Segment("segment", "20240304-101500123.csv", "20240304-101500123.csv", 1, "digest"),),
         covers_floor=True,

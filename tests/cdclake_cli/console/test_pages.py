@@ -170,6 +170,21 @@ def test_bad_rows_are_split_by_page_and_change(console: Console) -> None:
     assert "No change of this table has bad rows" in browser.text("/tables/shop.store/quarantine")
 
 
+def test_the_page_of_raw_files_shows_their_fates(console: Console, lake: MemoryLake) -> None:
+    browser = browser_of(console, rows_per_page=2)
+    lake.raw.put("shop/orders/20990305-180233117.csv", b"I,1\n")
+    lake.raw.put("shop/orders/a\u202eb.csv", b"I,1\n")
+    text = browser.text("/tables/shop.orders/files")
+    assert "1 to 2 of 3" in text
+    assert r"a\u202eb.csv unread" in text
+    assert "20990305-180233117.csv waiting" in text
+    assert "is stamped more than a day later than it was written" in text
+    assert "LOAD00000001.csv loaded" in browser.text("/tables/shop.orders/files?from=2")
+    assert "1 to 1 of 1" in browser.text("/tables/shop.orders/files?fate=unread")
+    assert "No raw file has this fate" in browser.text("/tables/shop.orders/files?fate=nope")
+    assert 'href="/tables/shop.orders/files"' in browser.get("/tables/shop.orders").text
+
+
 def test_only_the_page_of_bad_rows_shows_row_content(browser: Browser) -> None:
     pages = ["/", "/tables/shop.orders", "/tables/shop.orders/changes/9", "/tables/shop.orders/rollback"]
     assert not [page for page in pages if "80412" in browser.get(page).text]
@@ -184,6 +199,7 @@ def test_only_the_page_of_bad_rows_shows_row_content(browser: Browser) -> None:
         ("/tables/shop.orders/changes/0", 404, "has no change 0"),
         ("/tables/shop.product/changes/1", 404, "Wait for its first change"),
         ("/tables/shop.orders/quarantine?change=99", 404, "has no change 99"),
+        ("/tables/shop.nope/files", 404, "shop.nope"),
         ("/tables/shop.orders?through=-1", 400, "must be a whole number"),
         ("/tables/shop.orders/changes/9/nothing", 404, "Not found"),
     ],
@@ -224,7 +240,7 @@ def test_each_link_leads_to_its_own_table(browser: Browser, lake: MemoryLake, al
     links = {name.replace("<wbr>", ""): link for link, name in rows_of_list}
     for rows, name in enumerate(ALIKE, 101):
         link = links[str(name)]
-        for page in (link, f"{link}/changes/1", f"{link}/quarantine", f"{link}/rollback"):
+        for page in (link, f"{link}/changes/1", f"{link}/quarantine", f"{link}/files", f"{link}/rollback"):
             assert str(name) in browser.text(page)
         assert f" {rows} " in browser.text(f"{link}/changes/1")
 
@@ -259,7 +275,7 @@ def test_a_name_hides_nothing_on_a_page(browser: Browser, lake: MemoryLake) -> N
         assert [char for char in shown if not char.isprintable() and char != "\n"] == []
 
 
-@pytest.mark.parametrize("page", ["", "/changes/1", "/quarantine", "/rollback", "/reapply"])
+@pytest.mark.parametrize("page", ["", "/changes/1", "/quarantine", "/files", "/rollback", "/reapply"])
 @pytest.mark.parametrize("part", ["x" * 300, "x" * 3000, "ä" * 700])
 def test_a_name_that_is_too_long_is_that_of_no_table(browser: Browser, page: str, part: str) -> None:
     assert browser.get(f"/tables/shop.{part}{page}").status_code == 404

@@ -19,6 +19,7 @@ PAGES = [
     "/tables/shop.orders",
     "/tables/shop.orders/changes/9",
     "/tables/shop.orders/quarantine",
+    "/tables/shop.orders/files",
     "/tables/shop.orders/rollback",
 ]
 ACTIONS = ["/tables/shop.orders/active", "/tables/shop.orders/rollback", "/tables/shop.orders/reapply"]

@@ -97,6 +97,7 @@ class Ledger:
 
     Attributes:
         loads: The files of the last full load, by name: `RawFile.identity` by relative key, empty if unknown.
+        loaded_by: Number of the change that loaded them; 0 if none did.
         recent: The newest change files, and those whose entry in a segment is outdated, by relative key.
         segments: The other change files, in order.
         covers_floor: Whether it has all change files up to `Snapshot.floor` that were there at the full load. Otherwise
@@ -104,6 +105,7 @@ class Ledger:
     """
 
     loads: Mapping[str, str] = field(default_factory=dict, hash=False)
+    loaded_by: int = 0
     recent: Mapping[str, Entry] = field(default_factory=dict, hash=False)
     segments: tuple[Segment, ...] = ()
     covers_floor: bool = False
@@ -113,7 +115,7 @@ class Ledger:
         """Inverse of `vars`."""
         check_fields(data, cls)
         segments = tuple(from_fields(Segment, one) for one in data["segments"])
-        return cls(data["loads"], _entries(data["recent"]), segments, data["covers_floor"])
+        return cls(data["loads"], data["loaded_by"], _entries(data["recent"]), segments, data["covers_floor"])
 
     def with_entries(self, entries: Mapping[str, Entry]) -> Ledger:
         """The same and these entries, which replace those of the same files."""

@@ -5,9 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdclake.commit.ledger import all_entries
 from cdclake.control.plan.decision import Decision, DecisionKind
+from cdclake.control.plan.fates import Fate, FileFate, fates
 from cdclake.model.raw.files import file_order
+from cdclake.raw_listing import list_raw_files
 from cdclake_devkit.memory import ManualClock
+from tests.builders import recorded
 from tests.cdclake.control.world import World
 from tests.examples import examples
 
@@ -51,6 +55,21 @@ class Model:
         self.known.update({name: self.stored[name] for name in due})
         return due
 
+    def fates(self) -> dict[str, Fate]:
+        """The fate of each raw file."""
+        found = dict.fromkeys(self.known, Fate.GONE)
+        for name, content in self.stored.items():
+            in_load = file_order(name) <= self.floor
+            if name == LOAD:
+                found[name] = Fate.LOADED if content == self.loaded else Fate.DUE
+            elif name not in self.known:
+                found[name] = Fate.LATE if in_load else Fate.DUE
+            elif self.known[name] != content:
+                found[name] = Fate.OVERWRITTEN
+            else:
+                found[name] = Fate.COVERED if in_load else Fate.APPLIED
+        return found
+
     @property
     def overwritten(self) -> list[str]:
         return sorted(name for name, then in self.known.items() if self.stored.get(name, then) != then)
@@ -76,6 +95,14 @@ def test_each_file_is_applied_once_and_overwritten_ones_are_reported(steps: list
                 world.process()
             assert sorted(world.applied[applied:]) == sorted(model.run())
             check(world.decision(), model.overwritten)
+        assert {one.file: one.fate for one in fates_of(world)} == model.fates()
+
+
+def fates_of(world: World) -> list[FileFate]:
+    state, log = world.state(), world.log()
+    lake = log.snapshot(log.head())
+    listed = list_raw_files(world.raw, state.raw_prefix, state.settings)
+    return fates(state, listed, lake, all_entries(log, lake.ledger), recorded(lake, listed.changes))
 
 
 def check(decision: Decision, overwritten: list[str]) -> None:

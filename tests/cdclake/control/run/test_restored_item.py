@@ -98,7 +98,7 @@ def facts(world: World) -> Snapshot:
     """The lake table, but for the numbers of its changes."""
     lake = world.log().snapshot(world.log().head())
     recent = {name: entry._replace(change=0) for name, entry in lake.ledger.recent.items()}
-    return replace(lake, change=0, ledger=replace(lake.ledger, recent=recent))
+    return replace(lake, change=0, ledger=replace(lake.ledger, recent=recent, loaded_by=0))
 
 
 def status(world: World) -> tuple[Health, str]:

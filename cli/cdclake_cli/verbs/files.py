@@ -1,0 +1,100 @@
+"""`cdclake files`: show the fate of each raw file of a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cdclake.control.plan.fates import Fate
+from cdclake.errors import ConfigurationError
+from cdclake.model.table.name import TableName
+from cdclake_cli.options import TableArgument, with_target
+from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake_cli.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cdclake.control.plan.fates import FileFate
+    from cdclake.model.change.record import RawFileRows
+
+_DEFAULT_LIMIT = 50
+_COLUMNS = (
+    OutputColumn("file", "Raw file"),
+    OutputColumn("fate", "Fate"),
+    OutputColumn("change", "Change", number=True),
+    OutputColumn("rows", "Rows read", number=True),
+    OutputColumn("quarantined", "Bad rows", number=True),
+    OutputColumn("written", "Written", time=True),
+    OutputColumn("reason", "Reason"),
+)
+
+
+@with_target
+def files(
+    table: TableArgument,
+    file: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="Only this file: its key in the table's folder, or its name.")
+    ] = None,
+    *,
+    fate: Annotated[list[Fate] | None, typer.Option(help="Only files with this fate. Repeatable.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only files written at this time (ISO 8601, UTC) or later.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most this many files, the last ones.")] = _DEFAULT_LIMIT,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Show what became of each raw file of a table: applied, due, waiting, late or unread, and why.
+
+    Files that are no longer in the raw bucket are shown only with --fate gone, or by name.
+
+    Example: cdclake files shop.orders --fate late
+    """
+    from cdclake.control.raw_fates import raw_fates, rows_read  # slow to import, and --help does not need it
+    from cdclake.lake.read.as_of import parse_time
+    from cdclake_cli.aws.services import connect
+
+    services, out, name = connect(target), output_for(output), TableName.parse(table)
+    begin = parse_time(since) if since else None
+    log = services.log(name)
+    state = services.installation.find_table(services.state, name)
+    with progress(f"Listing the raw files of {name}"):
+        found = raw_fates(services.raw, state, log, services.clock(), services.statistics)
+    if file is not None:
+        shown = [one for one in found if file in (one.file, one.file.rpartition("/")[2])]
+        if not shown:
+            message = f"{name} has no raw file {file}: it is not in the raw bucket, and the table does not contain it"
+            raise ConfigurationError(message, remedy=f"cdclake files {name.typed} lists the files")
+    else:
+        shown = [one for one in found if one.fate in (fate or set(Fate) - {Fate.GONE})]
+    if begin:
+        shown = [one for one in shown if one.modified_utc and one.modified_utc >= begin]
+    last = shown[-limit:]
+    rows = rows_read(log, last)
+    out.records(f"Raw files of {name}", _COLUMNS, [_record(name, one, rows) for one in last])
+    if len(shown) > len(last):
+        out.remark(f"Files not shown: {len(shown) - len(last):,}; --limit shows more")
+    out.remark(_summary(found))
+
+
+def _record(table: TableName, file: FileFate, rows: Mapping[str, RawFileRows]) -> dict[str, Any]:
+    read = rows.get(file.file)
+    return {
+        "table": str(table),
+        "file": file.file,
+        "fate": file.fate.value,
+        "change": file.change,
+        "rows": read.rows if read else None,
+        "quarantined": read.quarantined if read else None,
+        "bytes": file.size_bytes,
+        "written": file.written or None,
+        "reason": file.reason,
+    }
+
+
+def _summary(found: Sequence[FileFate]) -> str:
+    counts = Counter(one.fate for one in found)
+    return f"Files: {len(found):,}" + "".join(f", {fate.value}: {counts[fate]:,}" for fate in Fate if counts[fate])
