@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdclake.control.plan.fates import Fate
+from cdclake.control.plan.fates import Fate, FileFate
 from cdclake.errors import ConfigurationError
 from cdclake.model.table.name import TableName
 from cdclake_cli.options import TableArgument, with_target
@@ -17,7 +18,6 @@ from cdclake_cli.target import Target
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cdclake.control.plan.fates import FileFate
     from cdclake.model.change.record import RawFileRows
 
 _DEFAULT_LIMIT = 50
@@ -31,6 +31,8 @@ _COLUMNS = (
     OutputColumn("reason", "Reason"),
 )
 
+_ROWS_FOUND = OutputColumn("rows_found", "Rows")
+
 
 @with_target
 def files(
@@ -40,6 +42,13 @@ def files(
     ] = None,
     *,
     fate: Annotated[list[Fate] | None, typer.Option(help="Only files with this fate. Repeatable.")] = None,
+    row: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="VALUE|JSON",
+            help="Only the files whose changes made the rows with this key, as for cdclake history. Repeatable.",
+        ),
+    ] = None,
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only files written at this time (ISO 8601, UTC) or later.")
     ] = None,
@@ -49,7 +58,8 @@ def files(
 ) -> None:
     """Show what became of each raw file of a table: applied, due, waiting, late or unread, and why.
 
-    Files that are no longer in the raw bucket are shown only with --fate gone, or by name.
+    Files that are no longer in the raw bucket are shown only with --fate gone, by name, or with --row. With --row, a
+    column names the rows; values that a row's last change did not send come from earlier files.
 
     Example: cdclake files shop.orders --fate late
     """
@@ -63,7 +73,17 @@ def files(
     state = services.installation.find_table(services.state, name)
     with progress(f"Listing the raw files of {name}"):
         found = raw_fates(services.raw, state, log, services.clock(), services.statistics)
-    if file is not None:
+    rows_of = _rows_by_file(target, table, row) if row else {}
+    if row:
+        shown = [one for one in found if one.file in rows_of]
+        loaded = len(rows_of.pop("", ()))
+        if loaded:
+            out.remark(f"Rows that are as the full load had them: {loaded:,}")
+        elif not rows_of:
+            out.remark("The table has no such row.")
+        missing = rows_of.keys() - {one.file for one in shown}
+        shown += [FileFate(name, Fate.GONE) for name in sorted(missing)]
+    elif file is not None:
         shown = [one for one in found if file in (one.file, one.file.rpartition("/")[2])]
         if not shown:
             message = f"{name} has no raw file {file}: it is not in the raw bucket, and the table does not contain it"
@@ -74,10 +94,27 @@ def files(
         shown = [one for one in shown if one.modified_utc and one.modified_utc >= begin]
     last = shown[-limit:]
     rows = rows_read(log, last)
-    out.records(f"Raw files of {name}", _COLUMNS, [_record(name, one, rows) for one in last])
+    records = [{**_record(name, one, rows), "rows_found": rows_of.get(one.file)} for one in last]
+    columns = (*_COLUMNS, _ROWS_FOUND) if row else _COLUMNS
+    out.records(f"Raw files of {name}", columns, records)
     if len(shown) > len(last):
         out.remark(f"Files not shown: {len(shown) - len(last):,}; --limit shows more")
     out.remark(_summary(found))
+
+
+def _rows_by_file(target: Target, table: str, keys: list[str]) -> dict[str, list[str]]:
+    """The rows with some keys, as texts, by the raw file of their last change."""
+    from cdclake.lake.read.as_of import TableLocation
+    from cdclake.lake.read.row_origin import row_origins
+    from cdclake_cli.aws.environment import aws_environment
+
+    with aws_environment(target), progress(f"Looking for rows of {table}"):
+        origins = row_origins(TableLocation.at(target.lake_bucket, table, target.lake_prefix), keys)
+    by_file: dict[str, list[str]] = {}
+    for origin in origins:
+        number = "" if origin.row is None else f" (row {origin.row + 1})"
+        by_file.setdefault(origin.file, []).append(f"{json.dumps(origin.key)}{number}")
+    return by_file
 
 
 def _record(table: TableName, file: FileFate, rows: Mapping[str, RawFileRows]) -> dict[str, Any]:

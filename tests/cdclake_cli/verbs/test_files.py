@@ -33,7 +33,7 @@ def table(cdclake: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.Monke
         item = {"PrimaryKey": "id", "Schema": "id bigint, name string", "MaxQuarantinedRows": "5"}
         item["IgnoreFiles"] = IGNORED
         table = TableOverTime(tmp_path, COLUMNS, item, bucket=LAKE)
-        table.load_file(LOAD, b"1,one\n2,two\n")
+        table.load_file(LOAD, b"1,one\n2,two\n5,five\n")
         for name, rows in ((GONE, b"I,3,three\n"), (APPLIED, b"U,1,changed\nD,2,two\nU,x,bad\n")):
             table.put(name, rows)
             assert table.load_incremental()["change"]
@@ -53,7 +53,7 @@ def table(cdclake: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.Monke
 def test_each_file_has_a_fate_a_change_and_a_reason(table: TableOverTime, cdclake: Any) -> None:
     found = {one["file"]: one for one in cdclake.records("files", TABLE)}
     assert {name: (one["fate"], one["change"], one["rows"], one["quarantined"]) for name, one in found.items()} == {
-        LOAD: ("loaded", 1, 2, 0),
+        LOAD: ("loaded", 1, 3, 0),
         APPLIED: ("applied", 3, 3, 1),
         DUE: ("due", None, None, None),
         LATE: ("late", None, None, None),
@@ -67,6 +67,15 @@ def test_each_file_has_a_fate_a_change_and_a_reason(table: TableOverTime, cdclak
     assert LATE in text
     assert GONE in text
     assert APPLIED not in text.replace(found[LATE]["reason"], "")
+
+
+def test_the_file_of_a_row_is_found(table: TableOverTime, cdclake: Any) -> None:
+    (one,) = cdclake.records("files", TABLE, "--row", "1", "--row", "99")
+    assert (one["file"], one["fate"], one["rows_found"]) == (APPLIED, "applied", ['{"id": 1} (row 1)'])
+    (gone,) = cdclake.records("files", TABLE, "--row", "3")
+    assert (gone["file"], gone["fate"], gone["change"]) == (GONE, "gone", 2)
+    assert "The table has no such row." in cdclake("files", TABLE, "--row", "2").output
+    assert "Rows that are as the full load had them: 1" in cdclake("files", TABLE, "--row", "5").output
 
 
 def test_what_stops_a_table_is_why_its_files_wait(table: TableOverTime, cdclake: Any) -> None:

@@ -73,7 +73,7 @@ def find_versions(location: TableLocation, texts: Sequence[str]) -> KeyVersions:
     versions.sort(key=itemgetter(*history.primary_key, VALIDITY_FLAG, VALID_FROM, POSITION))
     own = {*_FIRST_COLUMNS, YEAR, MONTH, POSITION}
     columns = (*_FIRST_COLUMNS, *(name for name in history.schema.names if name not in own))
-    return KeyVersions(columns, tuple({name: _printable(row[name]) for name in columns} for row in versions))
+    return KeyVersions(columns, tuple({name: printable_value(row[name]) for name in columns} for row in versions))
 
 
 def _with_short_floats(rows: pa.Table) -> pa.Table:
@@ -84,7 +84,7 @@ def _with_short_floats(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _printable(value: object) -> object:
+def printable_value(value: object) -> object:
     """Convert a value to the same form as `cdclake.lake.read.diff_report` does with Spark."""
     if isinstance(value, datetime):
         return f"{value.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
