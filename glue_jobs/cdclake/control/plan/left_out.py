@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from cdclake.model.due_files import Pending
-    from cdclake.model.raw.files import RawFiles
+    from cdclake.model.raw.files import RawFile, RawFiles
     from cdclake.model.table.name import TableName
 
 MAX_NAMES = 3
 """Number of files that a text names."""
 MAX_STORED = 500
 """Number of files of each kind that the item holds: at most a tenth of an item's 400 KB."""
+MAX_ACCEPTED = 2_000
+"""Number of acknowledged files that it holds. Others stay findings."""
 
 
 class LeftOut(NamedTuple):
@@ -31,7 +33,8 @@ class LeftOut(NamedTuple):
     Attributes:
         unread: Relative keys of data files that are neither LOAD nor change files. Of stored ones, only whether there
             were any is known.
-        too_late: Identities of the change files that arrived behind the late window, by relative key.
+        too_late: Identities of the change files that arrived behind the late window, or after a full load that covers
+            their time, by relative key.
         overwritten: Identities of the change files whose content changed after they were applied, by relative key.
         accepted: The late and overwritten files that an operator acknowledged.
     """
@@ -54,7 +57,8 @@ class LeftOut(NamedTuple):
     @property
     def stored(self) -> str:
         """The text that the item holds; empty if nothing is left out."""
-        files = {kind: dict(list(getattr(self, kind).items())[:MAX_STORED]) for kind in self._fields[1:]}
+        limits = {"too_late": MAX_STORED, "overwritten": MAX_STORED, "accepted": MAX_ACCEPTED}
+        files = {kind: dict(list(getattr(self, kind).items())[:limit]) for kind, limit in limits.items()}
         return json.dumps({"unread": bool(self.unread), **files}) if any(self) else ""
 
     @property
@@ -77,12 +81,11 @@ class LeftOut(NamedTuple):
             files: What is in the raw folder.
             pending: What the lake lacks of it. None: unknown, so what was left out still is, if it is still there.
         """
-        there = {file.relative: file.identity for file in files.changes}
-        if pending:
-            late, changed = ({file.relative: file.identity for file in found} for found in pending[1:])
-        else:
-            late, changed = (_with(stored, there) for stored in (self.too_late, self.overwritten))
-        accepted = _with(self.accepted, {**late, **changed} if pending else there)
+        if not pending:
+            late, changed = (_there(stored, files.changes) for stored in (self.too_late, self.overwritten))
+            return LeftOut(files.unread, late, changed, self.accepted)
+        late, changed = ({file.relative: file.identity for file in found} for found in pending[1:])
+        accepted = _with(self.accepted, {**late, **changed})
         return LeftOut(files.unread, _without(late, accepted), _without(changed, accepted), accepted)
 
     def findings(self, table: TableName) -> tuple[str, ...]:
@@ -116,6 +119,12 @@ def counted(names: Sequence[str], what: str) -> str:
     """
     first = ", ".join([*sorted(names)[:MAX_NAMES], *(["..."] if len(names) > MAX_NAMES else [])])
     return f"{len(names)} {what}{'' if len(names) == 1 else 's'} ({first})"
+
+
+def _there(stored: Mapping[str, str], files: Iterable[RawFile]) -> dict[str, str]:
+    """The stored files that are still there. Only these are identified, as in a folder that reads a file."""
+    there = {file.relative: file.identity for file in files if file.relative in stored}
+    return _with(stored, there)
 
 
 def _with(files: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:

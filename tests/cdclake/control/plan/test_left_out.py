@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from cdclake.control.plan.left_out import MAX_STORED, LeftOut
+from cdclake.control.plan.left_out import MAX_ACCEPTED, MAX_STORED, LeftOut
 from cdclake.model.due_files import Pending
 from cdclake.model.raw.files import ListedObject, RawFiles, raw_files
 from cdclake.model.table.name import TableName
@@ -44,6 +44,37 @@ def test_stored_text_is_limited_and_keeps_that_something_is_unread():
     assert len(stored) < 100_000
     assert LeftOut.parse(stored).unread
     assert len(LeftOut.parse(stored).too_late) == MAX_STORED
+
+
+def test_late_files_are_acknowledged_a_part_at_a_time_until_none_is_left():
+    files = listed(**{f"20240305-{number:09d}.csv": "a" for number in range(3 * MAX_STORED - 1)})
+    late = Pending([], [*files.changes], [])
+    now = LeftOut().updated(files, late)
+    for left in (2 * MAX_STORED - 1, MAX_STORED - 1, 0):
+        acknowledged = LeftOut.parse(now.stored).acknowledged()
+        now = LeftOut.parse(acknowledged.stored).updated(files, late)
+        assert len(now.too_late) == left
+
+
+def test_stored_text_with_many_acknowledged_files_fits_into_an_item():
+    many = {f"2024/03/05/20240305-{number:09d}.parquet": f"123456789-{number:012x}" for number in range(9999)}
+    stored = LeftOut((), many, many, many).stored
+    assert len(stored) < 220_000
+    assert len(LeftOut.parse(stored).accepted) == MAX_ACCEPTED
+
+
+def test_only_files_that_are_left_out_are_identified():
+    """In a folder, that reads a file."""
+
+    def etag() -> str:
+        raise AssertionError("it would read the file")
+
+    files = listed(**{A: "a", B: "b"})
+    others = raw_files([ListedObject(f"s/t/{C}", 1, NOW, etag)], "s/t/")
+    files = files._replace(changes=[*files.changes, *others.changes])
+    before = LeftOut(too_late={A: "1-a"}, accepted={B: "1-b"})
+    assert before.updated(files)[1:] == before[1:]
+    assert before.updated(files, Pending([], [*files.changes[:2]], []))[1:] == before[1:]
 
 
 def test_a_file_is_left_out_until_it_is_gone_changed_or_accounted_for():
