@@ -30,7 +30,7 @@ class Pending(NamedTuple):
 
     Attributes:
         due: Files to apply, late ones included.
-        too_late: Files to leave out: before the late window, or up to the floor and new since the full load.
+        too_late: Files to leave out: before the late window, or up to the floor and written after the full load.
         overwritten: Files whose content has changed since they were applied or covered by a full load.
     """
 
@@ -119,20 +119,29 @@ def mark_applied(snapshot: Snapshot, files: Sequence[RawFile], late_window_hours
 
 
 def mark_loaded(
-    snapshot: Snapshot, full_load_files: Sequence[RawFile], change_files: Sequence[RawFile], covered_to: str
+    snapshot: Snapshot,
+    full_load_files: Sequence[RawFile],
+    change_files: Sequence[RawFile],
+    covered_to: str,
+    *,
+    by_hand: bool = False,
 ) -> Snapshot:
     """The snapshot of a table that the next change loads.
+
+    A change file up to `covered_to` that was written after the full load began is not in the ledger, so it is too late.
 
     Args:
         snapshot: The lake table before the change.
         full_load_files: All files of the full load, by name; at least one.
         change_files: All change files, any order.
         covered_to: Relative key of the last of them that the full load contains; empty if it contains none.
+        by_hand: Whether an operator said that it contains all of them up to there.
     """
-    end = file_order(covered_to)
+    end, oldest = file_order(covered_to), min(file.modified_utc for file in full_load_files)
     change = snapshot.change + 1
     ledger = Ledger({file.relative: file.identity for file in full_load_files}, change, covers_floor=True)
-    covered = ledger.with_files((file for file in change_files if file.order <= end), change)
+    there = (file for file in change_files if file.order <= end and (by_hand or file.modified_utc < oldest))
+    covered = ledger.with_files(there, change)
     newest = max(file.modified_utc for file in full_load_files).strftime(TableState.DATE_FORMAT)
     return replace(begin_after(snapshot, covered_to), full_load_utc=newest, ledger=covered)
 
@@ -167,7 +176,8 @@ def covered_by_full_load(full_load_files: Sequence[RawFile], change_files: Seque
     """The last change file that a repeated full load covers, for `begin_after`.
 
     The full load contains every change file that was written before its own first file. A file written later may or may
-    not be contained, so it must be applied, even if that applies it twice. A file stamped more than a day later than it
+    not be contained, so it must be applied, even if that applies it twice; but not before a covered one, see
+    `mark_loaded`. A file stamped more than a day later than it
     was written is not covered, because it would cover all files before its stamp.
 
     Args:

@@ -134,7 +134,9 @@ def test_an_item_of_an_earlier_version_gets_the_known_files_in_its_next_run(worl
 
 def test_a_reload_applies_again_what_came_too_late(world: World):
     applied(world, NAMES[0], "20240401-000000000.csv")
-    put_with_old_time(world, NAMES[1])
+    world.clock.advance(60)
+    world.put(NAMES[1])
+    world.clock.advance(60)
     world.process()
     assert world.decision().too_late == 1
     world.states.set_attributes(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -88,6 +89,20 @@ def test_a_file_that_appears_in_the_time_of_a_reload_is_reported_and_not_applied
     assert table.load_incremental()["too_late"] == [missed]
     assert change(table, 6, 9, "I", "new", number=2)["too_late"] == [missed]
     assert table.live("name") == {1: "reloaded", 2: "new"}
+
+
+def test_a_file_that_appears_between_a_full_load_and_the_run_is_reported_if_the_load_covers_its_time(
+    table: Table,
+) -> None:
+    noon = write(table, 5, 12, "U", "at noon")
+    table.load_incremental()
+    loaded = datetime.now(timezone.utc) + timedelta(minutes=1)
+    missed = write(table, 5, 9, "U", "nobody knows whether the reload has it")
+    table.set_modified(missed, loaded + timedelta(minutes=1))
+    table.load([{"id": 1, "name": "reloaded"}], loaded)
+    assert table.log.snapshot(table.log.head()).floor == noon
+    assert table.load_incremental()["too_late"] == [missed]
+    assert table.live("name") == {1: "reloaded"}
 
 
 def test_files_stay_known_when_their_ledger_is_in_segments(table: Table) -> None:
