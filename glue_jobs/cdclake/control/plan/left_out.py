@@ -33,8 +33,8 @@ class LeftOut(NamedTuple):
     Attributes:
         unread: Relative keys of data files that are neither LOAD nor change files. Of stored ones, only whether there
             were any is known.
-        too_late: Identities of the change files that arrived behind the late window, or after a full load that covers
-            their time, by relative key.
+        too_late: Identities of the change files that arrived behind the late window, or after a full load or
+            adoption that covers their time, by relative key.
         overwritten: Identities of the change files whose content changed after they were applied, by relative key.
         accepted: The late and overwritten files that an operator acknowledged.
     """

@@ -32,8 +32,8 @@ class Entry(NamedTuple):
     Attributes:
         identity: `RawFile.identity` when it was applied or covered; empty if that is unknown, as of a file that an
             erasure has rewritten.
-        change: Number of the change that applied it, or whose full load covers it. Of a file from before an adoption or
-            before the table, the number of the change before the one that first listed it.
+        change: Number of the change that applied it, or whose full load covers it. Of a file from before the table, the
+            number of the change before the table's first.
     """
 
     identity: str
@@ -100,8 +100,8 @@ class Ledger:
         loaded_by: Number of the change that loaded them; 0 if none did.
         recent: The newest change files, and those whose entry in a segment is outdated, by relative key.
         segments: The other change files, in order.
-        covers_floor: Whether it has all change files up to `Snapshot.floor` that were there at the full load. Otherwise
-            all files up to there count as contained, as after an adoption.
+        covers_floor: Whether it has all change files up to `Snapshot.floor` that were there at the full load, or at the
+            adoption. Otherwise all files up to there count as contained, as before the table's first change.
     """
 
     loads: Mapping[str, str] = field(default_factory=dict, hash=False)

@@ -21,7 +21,7 @@ from cdclake.lake.operations.adopt.foreign_rows import ForeignRows
 from cdclake.lake.raw import reader
 from cdclake.lake.storage.partitions import partition_column, partition_text
 from cdclake.lake.storage.shape import TableShape
-from cdclake.model.due_files import begin_after, pending_changes
+from cdclake.model.due_files import begin_after, mark_seen, pending_changes
 from cdclake.model.names import Sentinel
 from cdclake.model.partition_folder import partition_folder
 from cdclake.model.raw.ledger import Recorded
@@ -142,7 +142,7 @@ def plan_adoption(source: AdoptionSource, on_progress: Callable[[str], None] = l
         full_load_utc=full_load_utc,
         files=tuple(replace(file, key_min=low, key_max=high) for file, (low, high) in zip(files, bounds, strict=True)),
     )
-    table = begin_after(table, state.checked_watermark)
+    table = mark_seen(begin_after(table, state.checked_watermark), raw.changes, Recorded())
     due = pending_changes(table, raw.changes, settings.late_window_hours, Recorded()).due
     return Adoption(table, len(due), (*warnings, *_warnings(table, len(due))))
 

@@ -544,3 +544,16 @@ class TestAfterAdoption:
         assert not retired.exists()
         assert (adoptee.folder / OTHER).exists()
         assert sorted(row.row["id"] for row in table.rows()) == [2, 11]
+
+
+def test_a_file_of_before_the_watermark_that_appears_after_the_adoption_is_too_late(adoptee: AdoptableTable) -> None:
+    adoptee.write("a.parquet", rows(1))
+    table, there, missed = adoptee.table, "20240305-070000000.parquet", "20240305-080000000.parquet"
+    table.write_changes(there, [("U", source_rows(1)[0])])
+    adoptee.adopt()
+    table.write_changes(missed, [("I", source_rows(8)[0])])
+    assert table.load_incremental()["too_late"] == [missed]
+    table.write_changes("20240305-100000000.parquet", [("I", source_rows(2)[0])])
+    assert table.load_incremental()["too_late"] == [missed]
+    adoptee.registered("undo").rollback()
+    assert table.load_incremental()["too_late"] == [missed]
