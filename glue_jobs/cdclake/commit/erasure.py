@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.commit.clean_up import DELETE_BATCH_KEYS, orphaned_quarantine
 from cdclake.commit.iceberg.tables import list_iceberg
-from cdclake.commit.ledger import entries
+from cdclake.commit.ledger import forgetting
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.errors import CommitConflictError
 from cdclake.model.change.books import Books
@@ -112,9 +112,7 @@ def commit_erasure(
         LeaseLostError: Another run took over the table.
     """
     after = replace(replacement.apply_to(before), change=before.change + 1, erased=tuple(erased))
-    known = entries(log, before.ledger, known_raw_files)
-    unidentified = {name: entry._replace(identity="") for name, entry in known.items()}
-    after = replace(after, ledger=after.ledger.with_entries(unidentified))
+    after = replace(after, ledger=forgetting(log, known_raw_files)(after.ledger))
     live = {file.path for file in before.all_files}
     # New files of the past were never live. Recording them as retired lets a later clean-up delete them.
     new = [file for old, file in replacement.files.items() if file and file.path != old]
@@ -141,8 +139,17 @@ def commit_erasure(
     return record
 
 
-def rewrite_snapshots(log: ChangeLog, head: int, replacement: Replacement, keep_alive: KeepAlive = no_lease) -> int:
+def rewrite_snapshots(
+    log: ChangeLog,
+    head: int,
+    replacement: Replacement,
+    raw_files: Collection[str] = (),
+    keep_alive: KeepAlive = no_lease,
+) -> int:
     """Replace the old files in the snapshots of all retained changes.
+
+    Args:
+        raw_files: Relative keys of the rewritten change files. After a rollback, they do not count as overwritten.
 
     Returns:
         Number of snapshots changed.
@@ -150,9 +157,9 @@ def rewrite_snapshots(log: ChangeLog, head: int, replacement: Replacement, keep_
     Raises:
         CommitConflictError: Another erasure changed them, while this run was paused past its lease.
     """
-    changed = 0
+    changed, forget = 0, forgetting(log, raw_files)
     for record, snapshot in retained_snapshots(log, head):
-        after = replacement.apply_to(snapshot)
+        after = replace(replacement.apply_to(snapshot), ledger=forget(snapshot.ledger))
         if after != snapshot:
             old = log.store.get(record.snapshot_key) or b""
             if Snapshot.from_bytes(old, record.snapshot_key) != snapshot:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING
+from functools import cache, partial
+from typing import TYPE_CHECKING, Callable
 
 from cdclake.concurrency import in_parallel
 from cdclake.model.raw.ledger import Segment, pieces, read_segment, segment_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from cdclake.commit.log import ChangeLog
     from cdclake.model.raw.files import RawFile
@@ -43,6 +43,29 @@ def identified(log: ChangeLog, ledger: Ledger, files: Iterable[RawFile], seen: R
     now = {file.relative: file.identity for file in files if file.relative in seen.unidentified}
     found = entries(log, ledger, now)
     return ledger.with_entries({name: entry._replace(identity=now[name]) for name, entry in found.items()})
+
+
+def forgetting(log: ChangeLog, names: Collection[str]) -> Callable[[Ledger], Ledger]:
+    """Makes ledgers forget the identities of some change files, which an erasure rewrites.
+
+    Args:
+        names: Relative keys; those that a ledger lacks do not matter.
+
+    Returns:
+        A function of a ledger. It reads each segment once, whatever the number of ledgers.
+    """
+    wanted = frozenset(names)
+
+    @cache
+    def found_in(segment: Segment) -> Mapping[str, Entry]:
+        (stored,) = _read(log, [segment])
+        return {name: entry for name, entry in stored.items() if name in wanted}
+
+    def forget(ledger: Ledger) -> Ledger:
+        found = ledger.entries(wanted, lambda segments: list(map(found_in, segments)))
+        return ledger.with_entries({name: entry._replace(identity="") for name, entry in found.items()})
+
+    return forget
 
 
 def all_entries(log: ChangeLog, ledger: Ledger) -> dict[str, Entry]:

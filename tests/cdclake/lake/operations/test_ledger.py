@@ -10,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 from cdclake.commit.clean_up import has_leftovers
+from cdclake.commit.ledger import recorded
 from cdclake.lake.limits import EngineLimits
+from cdclake.raw_listing import list_raw_files
 from tests.cdclake.lake.operations.erase.erasable_table import ErasableTable
 
 if TYPE_CHECKING:
@@ -83,3 +85,20 @@ def test_an_erasure_keeps_files_in_segments_known(table: ErasableTable) -> None:
     lake = table.log.snapshot(table.log.head())
     assert all(entry.identity for entry in lake.ledger.recent.values())
     assert replace(lake.ledger, recent={}).segments
+
+
+@pytest.mark.parametrize("files", [1, 1000])
+def test_after_a_rollback_of_an_erasure_its_rewritten_files_do_not_count_as_overwritten(
+    table: ErasableTable, files: int
+) -> None:
+    table.limits = EngineLimits(ledger_segment_files=files)
+    table.apply(("I", {"id": 20, "name": "of two"}), ("I", {"id": 21, "name": "rows"}))
+    for number in range(22, 26):
+        table.apply(("I", {"id": number, "name": "newer"}))
+    assert table.erase("20", raw=True).change
+    table.roll_back(to=11)
+    run, lake = table.run(), table.log.snapshot(table.log.head())
+    seen = recorded(table.log, lake.ledger, list_raw_files(run.raw, run.raw_prefix, run.settings).changes)
+    assert (seen.overwritten, seen.unidentified) == (frozenset(), {"20240305-100700000.parquet"})
+    assert table.load_incremental()["raw_files"] == 1
+    assert sorted(table.live("name")) == [*range(1, 8), *range(21, 26)]

@@ -221,7 +221,7 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
     )
     if raw and erasure.raw:  # after the commit, which makes releases stop using the old row numbers of these files
         raw_files.rewrite(erasure.raw, raw, erasure.progress)
-    snapshots = rewrite_snapshots(log, change, replacement)
+    snapshots = rewrite_snapshots(log, change, replacement, raw.applied if raw else ())
     quarantine.rewrite(log.store, found.bad_rows.files)
     foreign_files.rewrite(log.store, found.foreign)
     return _complete(erasure, replace(result, change=change, snapshots=snapshots), change, update_catalog)
