@@ -32,16 +32,14 @@ def entries(log: ChangeLog, ledger: Ledger, names: Collection[str]) -> dict[str,
 
 
 def identified(log: ChangeLog, ledger: Ledger, files: Iterable[RawFile], seen: Recorded) -> Ledger:
-    """The ledger with the identities that change files of unknown identity have now.
+    """The ledger with the identities that change files of unknown identity have now, if the store tells them.
 
     Args:
         files: The files of a listing.
         seen: Those of them that it contains.
     """
-    if not seen.unidentified:
-        return ledger
-    now = {file.relative: file.identity for file in files if file.relative in seen.unidentified}
-    found = entries(log, ledger, now)
+    now = {file.relative: file.identity for file in files if file.relative in seen.unidentified and file.identity}
+    found = entries(log, ledger, now) if now else {}
     return ledger.with_entries({name: entry._replace(identity=now[name]) for name, entry in found.items()})
 
 

@@ -118,6 +118,15 @@ def test_of_a_folder_only_sizes_of_old_files_are_compared() -> None:
     }
 
 
+def test_identities_that_the_store_does_not_tell_are_not_learned() -> None:
+    log = new_log()
+    ledger = seal(log, Ledger().with_files(listed(dict.fromkeys(range(10), "")), 1), 1, "run", 2)
+    there = listed(dict.fromkeys(range(3, 10), ""))
+    seen = recorded(log, ledger, there)
+    assert seen.unidentified
+    assert identified(log, ledger, there, seen) == ledger
+
+
 def test_a_segment_that_is_missing_or_damaged_is_named() -> None:
     log = new_log()
     ledger = sealed(log, range(10))

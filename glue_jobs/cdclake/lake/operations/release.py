@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from cdclake.commit.ledger import recorded
+from cdclake.commit.ledger import entries as ledger_entries
 from cdclake.commit.quarantine import quarantined_files
 from cdclake.errors import InputError
 from cdclake.lake.operations.commit import commit
@@ -68,13 +68,10 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     files = _raw_files(run, before, raw, bad_rows)
     _require_same_numbers(run, before, quarantined_by)
     change = inspect_changes(run, before, files)
-    loads = before.ledger.loads
-    overwritten = {
-        *recorded(run.log, before.ledger, [file for file in files if not _is_load(file.relative)]).overwritten,
-        *(file.relative for file in files if loads.get(file.relative) and loads[file.relative] != file.identity),
-    }
+    known = {name: entry.identity for name, entry in ledger_entries(run.log, before.ledger, bad_rows).items()}
+    known.update(before.ledger.loads)
     for file, inspection in zip(files, change.inspections, strict=True):
-        if file.relative in overwritten:
+        if (known.get(file.relative) or file.identity) != file.identity:
             require_corrected(run, inspection.parts, bad_rows[file.relative])
     parts = [Slice(file, file.size_bytes, only_rows=frozenset(bad_rows[file.relative])) for file in files]
     released_utc = _loaded_utc(before, raw)

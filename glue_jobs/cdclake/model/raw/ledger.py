@@ -178,9 +178,9 @@ class Ledger:
             read: Called at most once, with the segments in whose ranges files are.
         """
         in_segments = self._segments_of(file_order(name) for name in names if name not in self.recent)
-        found: dict[str, Entry] = {}
+        found, wanted = dict[str, Entry](), frozenset(names)
         for entries in read(list(dict.fromkeys(filter(None, in_segments)))):
-            found.update((name, entries[name]) for name in names if name in entries)
+            found.update((name, entries[name]) for name in entries.keys() & wanted)
         return {**found, **{name: self.recent[name] for name in names if name in self.recent}}
 
     def all_entries(self, read: ReadSegments) -> dict[str, Entry]:

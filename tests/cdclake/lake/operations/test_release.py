@@ -11,6 +11,7 @@ import pytest
 
 from cdclake.commit.quarantine import quarantined_files
 from cdclake.errors import BadRowError, InputError, UnsentValueError
+from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.release import release
 from cdclake.model.change.record import ChangeKind, RawFileRows
 from tests.cdclake.lake.over_time import START, TableOverTime
@@ -168,6 +169,17 @@ def test_a_row_that_is_not_evidently_the_corrected_one_is_not_released(
     with pytest.raises(InputError, match=rf"raw file that changed .* is not evidently .*row {row}\)"):
         release_files(table, EDITED)
     assert table.log.head() == 2
+
+
+def test_an_old_file_of_a_folder_that_was_edited_to_the_same_size_is_known_as_edited(table: TableOverTime) -> None:
+    table.limits = EngineLimits(ledger_segment_files=1)
+    change(table, EDITED, QUARANTINED)
+    for hour in (11, 12, 13):
+        change(table, f"20240305-{hour}0000000.csv", "U,1,1.00\n")
+    assert table.log.snapshot(table.log.head()).ledger.segments
+    edit(table, "U,1,1111.00", "I,five,5.00", "I,4,4444.00", "U,3,3.25,6")
+    with pytest.raises(InputError, match="is not evidently the quarantined row"):
+        release_files(table, EDITED)
 
 
 def versions_of(table: TableOverTime, key: int) -> list[tuple[Any, ...]]:
