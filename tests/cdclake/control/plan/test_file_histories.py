@@ -48,9 +48,9 @@ class Model:
         changes = self.stored.keys() - {LOAD}
         if self.stored[LOAD] != self.loaded:
             is_reload, self.loaded = bool(self.loaded), self.stored[LOAD]
-            covered = [file_order(name) for name in changes if self.written[name] < self.written[LOAD]]
-            self.floor = max(covered, default="") if is_reload else ""
-            self.known = {name: self.stored[name] for name in changes if file_order(name) <= self.floor}
+            covered = [name for name in changes if self.written[name] < self.written[LOAD]] if is_reload else []
+            self.floor = max(map(file_order, covered), default="")
+            self.known = {name: self.stored[name] for name in covered}
         due = {name for name in changes - self.known.keys() if file_order(name) > self.floor}
         self.known.update({name: self.stored[name] for name in due})
         return due
@@ -69,6 +69,11 @@ class Model:
             else:
                 found[name] = Fate.COVERED if in_load else Fate.APPLIED
         return found
+
+    @property
+    def too_late(self) -> list[str]:
+        new = self.stored.keys() - self.known.keys() - {LOAD}
+        return sorted(name for name in new if file_order(name) <= self.floor)
 
     @property
     def overwritten(self) -> list[str]:
@@ -94,7 +99,7 @@ def test_each_file_is_applied_once_and_overwritten_ones_are_reported(steps: list
             if world.decision().work:
                 world.process()
             assert sorted(world.applied[applied:]) == sorted(model.run())
-            check(world.decision(), model.overwritten)
+            check(world.decision(), {"overwritten": model.overwritten, "too late": model.too_late})
         assert {one.file: one.fate for one in fates_of(world)} == model.fates()
 
 
@@ -105,11 +110,12 @@ def fates_of(world: World) -> list[FileFate]:
     return fates(state, listed, lake, all_entries(log, lake.ledger), recorded(lake, listed.changes))
 
 
-def check(decision: Decision, overwritten: list[str]) -> None:
-    """The Controller's plan has no work, and reports exactly the overwritten files."""
+def check(decision: Decision, left_out: dict[str, list[str]]) -> None:
+    """The Controller's plan has no work, and reports exactly the files that are left out."""
     assert decision.kind is DecisionKind.NOTHING_NEW, decision.reason
-    texts = [text for text in decision.findings if "overwritten" in text]
-    assert len(texts) == bool(overwritten)
-    for text in texts:
-        assert text.startswith(f"{len(overwritten)} change file")
-        assert all(name in text for name in overwritten[:3])
+    for what, names in left_out.items():
+        texts = [text for text in decision.findings if what in text]
+        assert len(texts) == bool(names)
+        for text in texts:
+            assert text.startswith(f"{len(names)} change file")
+            assert all(name in text for name in names[:3])
