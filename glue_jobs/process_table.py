@@ -16,6 +16,7 @@ from cdclake.adapters.cloudwatch import cloudwatch_metrics
 from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
+from cdclake.adapters.lineage import open_lineage
 from cdclake.adapters.stores import open_store
 from cdclake.control.jobs.entry import job_run_id, run_job, stop_on_signals
 from cdclake.control.run.process_table import Ports, process_table, process_tables
@@ -37,6 +38,7 @@ def main() -> dict[str, object]:
         metrics=cloudwatch_metrics(arguments.table_metrics, arguments.name_prefix),
         statistics=DmsStatistics(lambda: client("dms")),
         catalog=open_catalog(arguments.catalog_database),
+        lineage=open_lineage(arguments.lineage_url),
     )
     lake = (arguments.out_bucket, arguments.out_prefix)
     if len(arguments.paths) == 1:

@@ -371,6 +371,14 @@ class MetricSink(Protocol):
         ...
 
 
+class LineageSink(Protocol):
+    """Accepts OpenLineage events."""
+
+    def send(self, events: Sequence[Mapping[str, object]]) -> bool:
+        """Send events, in order, and return whether all were taken. Never raises; logs what could not be sent."""
+        ...
+
+
 class Catalog(Protocol):
     """The tables of one catalog database, from which query engines learn where tables are and how to read them.
 

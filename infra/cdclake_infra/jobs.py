@@ -110,6 +110,7 @@ class Jobs(Construct):
                 Argument.TIMEOUT_MINUTES: str(timeout_minutes - PROCESS_TABLE_SHUTDOWN_MINUTES),
                 Argument.TABLE_METRICS: _flag(self._settings.table_metrics),
                 Argument.NAME_PREFIX: names.prefix,
+                Argument.LINEAGE_URL: settings.lineage_url,
             },
             permissions=[
                 statements.put_metrics(namespace(names.prefix)),

@@ -42,6 +42,8 @@ _TASK = re.compile(r"arn:aws[a-z-]*:dms:[a-z0-9-]+:\d{12}:task:[A-Za-z0-9-]+")
 _VPC, _SUBNET = re.compile(r"vpc-[0-9a-f]{8,17}"), re.compile(r"subnet-[0-9a-f]{8,17}")
 _ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+([a-z]|-[a-z0-9-]+)")
 _SCHEDULE = re.compile(r"cron\(\S+( \S+){5}\)")
+_URL = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[A-Za-z0-9._~/-]*)?")
+"""Nothing in which a password or a token is passed: settings are no place for secrets."""
 _FLAGS = {"true": True, "false": False}
 
 
@@ -77,6 +79,7 @@ class Settings:
         load_initial_timeout_minutes: When Glue stops a full load.
         load_incremental_timeout_minutes: When Glue stops an incremental load.
         table_metrics: Whether to publish metrics per table in addition to those over all tables.
+        lineage_url: Where runs send OpenLineage events; empty: they only log them.
         lag_alarm_minutes: How long a raw file may wait before an alarm; 0: no alarm.
         silence_alarm_hours: How long the Controller may be silent before an alarm; 0: no alarm.
         dms_task: ARN of the DMS task that new tables get as `DmsTask`; empty: the sample database's task, if any.
@@ -112,6 +115,7 @@ class Settings:
     load_initial_timeout_minutes: int = 480
     load_incremental_timeout_minutes: int = 120
     table_metrics: bool = True
+    lineage_url: str = ""
     lag_alarm_minutes: int = 180
     silence_alarm_hours: int = 3
     dms_task: str = ""
@@ -137,6 +141,7 @@ class Settings:
         for name in ("kms_key_arn", "bootstrap_kms_key_arn"):
             self._require(name, _KEY, "the ARN of a key, not of an alias", may_be_empty=True)
         self._require("dms_task", _TASK, "the ARN of a DMS task", may_be_empty=True)
+        self._require("lineage_url", _URL, "an http or https URL without user, query and fragment", may_be_empty=True)
         network = {"vpc_id": _VPC, "subnet_id": _SUBNET, "availability_zone": _ZONE}
         for name, pattern in network.items():
             meaning = f"set together with the others of {', '.join(network)}: vpc-..., subnet-..., eu-central-1a"

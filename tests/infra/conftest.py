@@ -42,6 +42,7 @@ TAILORED = {
     "cdclake:load_initial_timeout_minutes": 600,
     "cdclake:load_incremental_timeout_minutes": 90,
     "cdclake:table_metrics": False,
+    "cdclake:lineage_url": "http://marquez.internal:5000/api/v1/lineage",
     "cdclake:lag_alarm_minutes": 0,
     "cdclake:silence_alarm_hours": 24,
 }

@@ -104,7 +104,7 @@ def test_a_job_installs_only_uploaded_files_that_its_role_may_read(default: Stac
             assert deployed.uploaded(url.removeprefix(f"s3://{CODE_BUCKET}/")).is_file()
         may_read = deployed.role_of(deployed.one("AWS::Glue::Job", Name=name))["ReadCode"]
         assert set(may_read["Resource"]) == {url.replace("s3://", "arn:aws:s3:::") for url in urls}
-        others = " ".join(value for key, value in arguments.items() if key not in INSTALLS)
+        others = " ".join(value for key, value in arguments.items() if key not in {*INSTALLS, "--lineage_url"})
         assert not re.search(r"==|https?:|pypi|index-url|s3://", others)
 
 
@@ -191,6 +191,7 @@ def test_the_jobs_get_their_default_arguments(default: Stacks, tailored: Stacks)
         "--catalog_database": "acme_lake",
         "--state_table": STATE_TABLE,
         "--table_metrics": "false",
+        "--lineage_url": "http://marquez.internal:5000/api/v1/lineage",
         "--timeout_minutes": "735",
     }
     for name in SPARK:  # ProcessTable passes all of theirs

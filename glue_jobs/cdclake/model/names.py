@@ -85,6 +85,8 @@ class Argument:
     """ProcessTable only: after how long the run ends by itself; shorter than the timeout of the Glue job."""
     CATALOG_DATABASE = "catalog_database"
     """ProcessTable only: database of the Glue Data Catalog for the lake tables; empty for none."""
+    LINEAGE_URL = "lineage_url"
+    """ProcessTable only: where to send OpenLineage events; empty: they are only logged."""
     TABLES = "tables"
     """Controller only: names of tables to limit the run to, separated by commas, or as a JSON list."""
     NAME_PREFIX = "name_prefix"

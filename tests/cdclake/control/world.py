@@ -35,7 +35,7 @@ from cdclake.model.raw.files import ListedObject, file_order
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
-from cdclake.ports import Clock, JobRun, JobState, ObjectStore
+from cdclake.ports import Clock, JobRun, JobState, LineageSink, ObjectStore
 from cdclake.raw_listing import list_raw_files
 from cdclake_devkit.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
 from tests.builders import SCHEMA, change_record, ended, recorded
@@ -103,6 +103,7 @@ class World:
         during_job: Called while a Spark job runs.
         after_job: Called when a Spark job has listed and committed.
         rewrite: Stages the files of a change.
+        lineage: Takes lineage besides the log, if it is set.
         states_of_job: State of a Spark job at each poll.
         applied: Change files in the order in which the Spark jobs applied them, with repetitions.
     """
@@ -125,6 +126,7 @@ class World:
         self.after_job: Callable[[], None] = lambda: None
         self.states_of_job: list[JobState] = [JobState.SUCCEEDED]
         self.statistics = Statistics()
+        self.lineage: LineageSink | None = None
         self.rewrite: Callable[[ChangeLog, Snapshot], Rewritten] = lambda _log, before: ([], [], before.files)
 
     def copy(self) -> World:
@@ -163,7 +165,7 @@ class World:
     @property
     def ports(self) -> Ports:
         clients = (self.states, self.jobs, self.open_bucket, self.clock, self.sleep)
-        return Ports(*clients, self.metrics, self.statistics, self.random)
+        return Ports(*clients, self.metrics, self.statistics, self.random, lineage=self.lineage)
 
     def open_bucket(self, bucket: str) -> ObjectStore:
         return self.raw if bucket == RAW else self.lake

@@ -139,7 +139,7 @@ def _of_changes(
         if file in pending:
             yield _not_yet(file, stopped_by)
         elif file in late and file.order <= floor:
-            yield _listed(file, Fate.LATE, None, f"came after the full load that covers its time{seen}")
+            yield _listed(file, Fate.LATE, None, f"the full load covers its time, but may lack its changes{seen}")
         elif file in late:
             reason = f"came after {known.watermark}, and is more than {hours} hours older{seen}"
             yield _listed(file, Fate.LATE, None, reason)

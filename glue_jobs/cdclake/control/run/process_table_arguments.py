@@ -28,6 +28,7 @@ class ProcessTableArguments(NamedTuple):
         timeout_seconds: The run's time.
         catalog_database: Catalog database for the lake tables; empty for none.
         name_prefix: Prefix of the names of jobs and metrics.
+        lineage_url: Where to send OpenLineage events; empty for nowhere.
     """
 
     paths: Sequence[str]
@@ -38,6 +39,7 @@ class ProcessTableArguments(NamedTuple):
     timeout_seconds: int
     catalog_database: str
     name_prefix: str
+    lineage_url: str
 
     @classmethod
     def parse(cls, argv: Sequence[str]) -> ProcessTableArguments:
@@ -53,9 +55,10 @@ class ProcessTableArguments(NamedTuple):
             Argument.TABLE_METRICS: Sentinel.ACTIVE,
             Argument.CATALOG_DATABASE: "",
             Argument.NAME_PREFIX: "",
+            Argument.LINEAGE_URL: "",
             Argument.TIMEOUT_MINUTES: str(DEFAULT_TIMEOUT_SECONDS // _SECONDS),
         }
-        may_be_empty = [Argument.OUT_PREFIX, Argument.CATALOG_DATABASE, Argument.NAME_PREFIX]
+        may_be_empty = [Argument.OUT_PREFIX, Argument.CATALOG_DATABASE, Argument.NAME_PREFIX, Argument.LINEAGE_URL]
         values = parse_arguments(argv, [Argument.OUT_BUCKET], optional, may_be_empty)
         if values[Argument.PATHS]:
             paths = parse_paths(values[Argument.PATHS])
@@ -74,4 +77,5 @@ class ProcessTableArguments(NamedTuple):
             timeout_seconds=int(minutes) * _SECONDS,
             catalog_database=values[Argument.CATALOG_DATABASE].strip(),
             name_prefix=values[Argument.NAME_PREFIX],
+            lineage_url=values[Argument.LINEAGE_URL],
         )

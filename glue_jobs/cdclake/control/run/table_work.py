@@ -30,6 +30,7 @@ from cdclake.control.run.item_sync import (
     unknown_rollback,
     was_loaded,
 )
+from cdclake.control.run.lineage import lineage_events
 from cdclake.errors import (
     CdclakeError,
     ConfigurationError,
@@ -56,11 +57,21 @@ if TYPE_CHECKING:
     from cdclake.model.raw.ledger import Recorded
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table.state import TableState
-    from cdclake.ports import Catalog, Clock, JobRun, JobRunner, MetricSink, ObjectStore, StateStore, TaskStatistics
+    from cdclake.ports import (
+        Catalog,
+        Clock,
+        JobRun,
+        JobRunner,
+        LineageSink,
+        MetricSink,
+        ObjectStore,
+        StateStore,
+        TaskStatistics,
+    )
 
 _SET_BY_HAND = attributes_that(lambda declared: declared.resettable)
 MAX_CHANGES_MEASURED = 20
-"""A rebuilt item knows no change, and metrics of old changes are useless."""
+"""A rebuilt item knows no change, and metrics of old changes are useless. Nor is their lineage told again."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,7 @@ class Ports:
         statistics: Reads table states of DMS tasks; None: only the files decide whether a full load is complete.
         random: Returns numbers from 0 to 1.
         catalog: Catalog database for the lake tables; None for none.
+        lineage: Takes the lineage of changes, besides the log; None: only the log.
     """
 
     states: StateStore
@@ -85,6 +97,7 @@ class Ports:
     statistics: TaskStatistics | None = None
     random: Callable[[], float] = random_number
     catalog: Catalog | None = None
+    lineage: LineageSink | None = None
 
 
 @dataclass
@@ -509,6 +522,7 @@ class TableWork:
         edited = {name: item[name] for name in _SET_BY_HAND if name in item and item[name] != state.item.get(name)}
         if lake.change:
             attributes[Attribute.LAST_FINDINGS] = str(open_findings(state, self._changes, lake))
+            attributes[Attribute.LAST_LINEAGE_CHANGE] = str(self._tell_lineage(state, lake))
         changed = {
             name: value for name, value in attributes.items() if state.item.get(name) != value and name not in edited
         }
@@ -519,6 +533,25 @@ class TableWork:
             new = range(max(state.last_change, lake.change - MAX_CHANGES_MEASURED) + 1, lake.change + 1)
             self._ports.metrics.put(metrics.change_metrics(self.report.table, map(self._changes.record, new)))
         return state.with_attributes(**changed, **edited)
+
+    def _tell_lineage(self, state: TableState, lake: Snapshot) -> int:
+        """Log and send the lineage of changes that no run has told, also of those that operators made.
+
+        Returns:
+            The newest change that was told. If it could not be sent, the next run tells it again.
+        """
+        told = max(state.last_lineage_change, lake.change - MAX_CHANGES_MEASURED)
+        if told < lake.change - 1:
+            told = max(told, self._changes.first_retained() - 1)
+        for number in range(told + 1, lake.change + 1):
+            snapshot = lake if number == lake.change else self._changes.snapshot(number)
+            events = lineage_events(self._changes.record(number), snapshot, self._layout, state)
+            for event in events[-1:]:  # the start tells nothing that the end does not
+                self._log.info("lineage", extra={"openlineage": event})
+            if self._ports.lineage and not self._ports.lineage.send(events):
+                break
+            told = number
+        return min(told, lake.change)
 
     def _sync_catalog(self, state: TableState, lake: Snapshot) -> TableState:
         """Update the catalog from the lake table. A failure does not affect the rows."""

@@ -296,6 +296,8 @@ class Attribute:
     `cdclake tables pause` or `cdclake rollback --leave-off`."""
     LAST_CHANGE_ID = _by_jobs("LastChangeId")
     """Number of the lake table's newest change."""
+    LAST_LINEAGE_CHANGE = _by_jobs("LastLineageChange", passed=False, of_lake=True, more="monitoring.md#lineage")
+    """Number of the newest change whose lineage was logged and sent."""
     LAST_RETIRED_SINCE_UTC = _by_jobs("LastRetiredSinceUtc", of_lake=True, more="undo.md#what-is-kept-and-for-how-long")
     """When the oldest files were retired that no clean-up has deleted yet; empty: there are none."""
     LAST_PENDING = _by_jobs("LastPending", of_lake=True, more="operations.md#raw-files-that-vanish")

@@ -295,6 +295,12 @@ class TableState:
         return int(text) if text.isdecimal() else 0
 
     @property
+    def last_lineage_change(self) -> int:
+        """Number of the newest change whose lineage a run told; 0 if none."""
+        text = self.item.get(Attribute.LAST_LINEAGE_CHANGE, "")
+        return int(text) if text.isdecimal() else 0
+
+    @property
     def deaths(self) -> int:
         """Number of Spark runs that died at the table since a good run."""
         text = self.item.get(Attribute.LAST_DEATHS, "")

@@ -51,7 +51,9 @@ def test_formatted_arguments_are_read_back_whatever_their_values():
     assert parse_arguments(to_argv(arguments), list(arguments)) == arguments
 
 
-def test_without_a_database_there_is_no_catalog():
+def test_without_a_database_there_is_no_catalog_and_without_a_url_no_lineage_is_sent():
     item = item_json({"path": ORDERS})
+    assert parse(item=item).lineage_url == parse(item=item, lineage_url="").lineage_url == ""
+    assert parse(item=item, lineage_url="http://marquez:5000/").lineage_url == "http://marquez:5000/"
     assert parse(item=item).catalog_database == parse(item=item, catalog_database="").catalog_database == ""
     assert parse(item=item, catalog_database="cdclake").catalog_database == "cdclake"
