@@ -47,6 +47,7 @@ TABLE_VERBS: dict[str, tuple[str, ...]] = {
     "tables reset": ("{}", "--yes"),
     "changes list": ("{}",),
     "changes show": ("{}", "1"),
+    "files": ("{}",),
     "quarantine list": ("{}",),
     "quarantine show": ("{}",),
     "quarantine release": ("{}", "--yes"),
