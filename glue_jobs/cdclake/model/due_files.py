@@ -133,7 +133,7 @@ def mark_loaded(
     Args:
         snapshot: The lake table before the change.
         full_load_files: All files of the full load, by name; at least one.
-        change_files: All change files, any order.
+        change_files: All change files, any order, also those to leave out: the full load contains their changes.
         covered_to: Relative key of the last of them that the full load contains; empty if it contains none.
         by_hand: Whether an operator said that it contains all of them up to there.
     """
@@ -146,18 +146,17 @@ def mark_loaded(
     return replace(begin_after(snapshot, covered_to), full_load_utc=newest, ledger=covered)
 
 
-def mark_seen(snapshot: Snapshot, change_files: Sequence[RawFile], recorded: Recorded) -> Snapshot:
-    """The snapshot with a ledger of all files up to the floor, if it lacks them, and of new identities.
+def mark_seen(snapshot: Snapshot, change_files: Sequence[RawFile]) -> Snapshot:
+    """The snapshot with a ledger of all files up to the floor, if it lacks them.
 
     Args:
         snapshot: The lake table.
-        change_files: All change files, any order.
-        recorded: Those of them that its ledger contains.
+        change_files: All change files, any order, also those to leave out.
     """
     if snapshot.ledger.covers_floor:
         return snapshot
     floor = file_order(snapshot.floor)
-    there = (file for file in change_files if file.order <= floor and file.relative not in recorded.names)
+    there = (file for file in change_files if file.order <= floor)
     ledger = snapshot.ledger.with_files(there, snapshot.change)
     return replace(snapshot, ledger=replace(ledger, covers_floor=True))
 

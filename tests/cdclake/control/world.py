@@ -294,7 +294,7 @@ class World:
         if job == JOB_LOAD_INITIAL:
             kind = ChangeKind.FULL_LOAD
             covered_to = covered_by_full_load(loads, changes) if before.exists else ""
-            after = mark_loaded(before, loads, changes, covered_to)
+            after = mark_loaded(before, loads, files.all_changes, covered_to)
         else:
             kind = ChangeKind.INCREMENTAL
             start = before if before.exists else begin_after(before, state.watermark)
@@ -306,7 +306,7 @@ class World:
             if not due:
                 return
             self.applied += [file.relative for file in due]
-            after = mark_applied(mark_seen(start, changes, seen), due, hours)
+            after = mark_applied(mark_seen(start, files.all_changes), due, hours)
         number = before.change + 1
         staged, retired, files_after = self.rewrite(log, before)
         key = log.write_snapshot(

@@ -163,7 +163,7 @@ def test_a_file_written_after_a_full_load_in_the_time_that_it_covers_is_too_late
 def test_a_table_that_begins_after_a_file_contains_all_files_up_to_there_that_are_there_at_first() -> None:
     snapshot, there = begin_after(Snapshot(), name(20)), written(name(10), name(30))
     assert pending(snapshot, there).too_late == []
-    snapshot = applied(name(30), to=mark_seen(snapshot, there, recorded(snapshot, there)))
+    snapshot = applied(name(30), to=mark_seen(snapshot, there))
     assert [file.relative for file in pending(snapshot, written(name(10), name(11))).too_late] == [name(11)]
 
 

@@ -97,7 +97,7 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
     parts = [part for inspection in inspections for part in inspection.parts]
     result = compute(run, backend, before, shape, parts, started=started, loaded_utc=loaded_utc)
     covered_to = begin or (covered_by_full_load(full_load, changes) if before.exists else "")
-    facts = mark_loaded(before, full_load, changes, covered_to, by_hand=bool(begin))
+    facts = mark_loaded(before, full_load, raw.all_changes, covered_to, by_hand=bool(begin))
     facts = replace(facts, source=drift.source, ordering="", load_in_quarantine=bool(result.quarantine_keys))
     return commit(run, before, facts, shape, result, ChangeKind.FULL_LOAD, full_load, drift=drift.changes)
 
@@ -154,7 +154,7 @@ def load_incremental(
         return {**_no_change(run, before, "every change file is in the lake already"), **left_out}
 
     change, drift, result = _compute_changes(run, backend, before, due, len(batch), started)
-    facts = mark_seen(base, changes, seen)
+    facts = mark_seen(base, raw.all_changes)
     facts = replace(facts, ledger=identified(run.log, facts.ledger, changes, seen))
     facts = mark_applied(facts, change.files, run.settings.late_window_hours)
     facts = replace(facts, source=drift.source, ordering=change.ordering)

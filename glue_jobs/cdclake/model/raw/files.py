@@ -278,6 +278,11 @@ class RawFiles(NamedTuple):
     ignored: Sequence[RawFile] = ()
     no_transactions: bool = False
 
+    @property
+    def all_changes(self) -> list[RawFile]:
+        """Change files, also those that `IgnoreFiles` covers."""
+        return [*self.changes, *(file for file in self.ignored if file.kind is RawKind.CHANGE)]
+
 
 def raw_files(objects: Iterable[ListedObject], raw_prefix: str, ignore: Sequence[str] = ()) -> RawFiles:
     """Sort a listing of a table's raw folder, and of the transaction files' folder if there is one.

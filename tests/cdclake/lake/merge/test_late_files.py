@@ -105,6 +105,16 @@ def test_a_file_that_appears_between_a_full_load_and_the_run_is_reported_if_the_
     assert table.live("name") == {1: "reloaded"}
 
 
+def test_a_file_that_was_ignored_during_a_reload_is_part_of_it(table: Table) -> None:
+    change(table, 5, 9, "U", "at nine")
+    change(table, 5, 12, "U", "at noon")
+    table.item["IgnoreFiles"] = "20240305-09*"
+    table.reload([{"id": 1, "name": "reloaded"}])
+    del table.item["IgnoreFiles"]
+    assert table.load_incremental()["too_late"] == []
+    assert table.live("name") == {1: "reloaded"}
+
+
 def test_files_stay_known_when_their_ledger_is_in_segments(table: Table) -> None:
     table.limits = EngineLimits(ledger_segment_files=1)
     table.item["LateWindowHours"] = "1000"

@@ -142,7 +142,7 @@ def plan_adoption(source: AdoptionSource, on_progress: Callable[[str], None] = l
         full_load_utc=full_load_utc,
         files=tuple(replace(file, key_min=low, key_max=high) for file, (low, high) in zip(files, bounds, strict=True)),
     )
-    table = mark_seen(begin_after(table, state.checked_watermark), raw.changes, Recorded())
+    table = mark_seen(begin_after(table, state.checked_watermark), raw.all_changes)
     due = pending_changes(table, raw.changes, settings.late_window_hours, Recorded()).due
     return Adoption(table, len(due), (*warnings, *_warnings(table, len(due))))
 

@@ -145,7 +145,7 @@ def search(
     """
     files = list_raw_files(raw.store, raw.prefix, raw.settings)
     full_load = [*files.full_load, *(file for file in files.ignored if file.kind is RawKind.FULL_LOAD)]
-    changes = [*files.changes, *(file for file in files.ignored if file.kind is RawKind.CHANGE)]
+    changes = files.all_changes
     seen = recorded(log, lake.ledger, changes)
     due = pending_changes(lake, files.changes, raw.settings.late_window_hours, seen).due
     not_in_lake = {file.relative for file in due}
