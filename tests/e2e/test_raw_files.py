@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cdclake.control.admin.change_settings import change_settings
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.status import Health
+from cdclake.errors import ConfigurationError
 from tests.e2e.orders import PATH, Orders, after, change_name
 
 if TYPE_CHECKING:
@@ -249,6 +251,19 @@ def test_a_load_file_that_appears_late_with_an_earlier_time_is_loaded(loaded: Or
     loaded.put("LOAD00000004.csv", "5,five\n", after(minutes=-30))
     assert loaded.run().health is Health.UP_TO_DATE
     assert loaded.rows() == {1: "changed", 2: "two", 3: "three", 4: "four", 5: "five"}
+
+
+def test_a_late_load_file_is_refused_without_applied_changes_until_an_operator_accepts_that(loaded: Orders):
+    loaded.remove(change_name(after(minutes=10)))
+    loaded.put("LOAD00000004.csv", "5,five\n", after(seconds=-1))
+    assert "change files that were applied since are gone" in loaded.run().error
+    states, change = loaded.installation.states, str(loaded.snapshot.change)
+    for accepted, refused in ((change + "0", "refused no reload"), ("true", "AcceptLostChanges is 'true'")):
+        with pytest.raises(ConfigurationError, match=refused):
+            change_settings(states, loaded.installation.state(PATH), {"AcceptLostChanges": accepted})
+    change_settings(states, loaded.installation.state(PATH), {"AcceptLostChanges": change})
+    assert loaded.run().health is Health.UP_TO_DATE
+    assert loaded.rows() == {1: "one", 2: "two", 3: "three", 4: "four", 5: "five"}
 
 
 def test_a_reload_that_overwrites_the_load_files_one_by_one_waits_until_it_is_complete(loaded: Orders):

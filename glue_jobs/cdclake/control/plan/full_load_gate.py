@@ -73,11 +73,6 @@ def is_written_again(state: TableState, files: Sequence[RawFile]) -> bool:
     return bool(files) and all(file.modified_utc.replace(microsecond=0) > last for file in files)
 
 
-def is_same_load(state: TableState, files: Sequence[RawFile]) -> bool:
-    """Whether some LOAD files belong to the last full load, so that others, which are due, belong to it too."""
-    return bool(_loaded_before(state, files))
-
-
 def _loaded_before(state: TableState, files: Sequence[RawFile]) -> list[str]:
     """The LOAD files of the last full load that were not written again; none if an operator set its date."""
     loaded, last = _loaded(state), state.last_full_load_utc
