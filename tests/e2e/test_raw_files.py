@@ -185,6 +185,25 @@ def test_a_file_that_appears_in_the_time_of_a_reload_is_a_finding(orders: Orders
     assert orders.run().findings == ()
 
 
+def test_a_reload_of_copied_files_applies_the_changes_since_the_load_again(orders: Orders):
+    name = change_name(after(minutes=10))
+    orders.put(name, "U,1,changed\n")
+    orders.run()
+    orders.clock.advance(3600)
+    for copied in (name, "LOAD00000001.csv"):  # in the order of their keys, as a copy of a bucket
+        orders.touch(copied)
+        orders.clock.advance(5)
+    orders.set(LastFullLoadDate="1900-01-01 00:00:00")
+    assert orders.run().findings == ()
+    assert orders.rows() == {1: "changed", 2: "two"}
+    orders.remove(name)
+    orders.set(LastFullLoadDate="1900-01-01 00:00:00")
+    status = orders.run()
+    assert status.health is Health.FAILED
+    assert "A reload would take the table back in time" in status.error
+    assert orders.rows() == {1: "changed", 2: "two"}
+
+
 def test_a_change_file_overwritten_after_it_was_applied_is_a_finding_and_not_applied_again(orders: Orders):
     name = change_name(after(minutes=10))
     orders.put(name, "U,1,first\n")

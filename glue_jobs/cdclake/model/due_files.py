@@ -123,6 +123,7 @@ def mark_loaded(
     full_load_files: Sequence[RawFile],
     change_files: Sequence[RawFile],
     covered_to: str,
+    recorded: Recorded,
     *,
     by_hand: bool = False,
 ) -> Snapshot:
@@ -135,13 +136,18 @@ def mark_loaded(
         full_load_files: All files of the full load, by name; at least one.
         change_files: All change files, any order, also those to leave out: the full load contains their changes.
         covered_to: Relative key of the last of them that the full load contains; empty if it contains none.
+        recorded: Those of the change files that the table's ledger contains.
         by_hand: Whether an operator said that it contains all of them up to there.
     """
     end, oldest = file_order(covered_to), min(file.modified_utc for file in full_load_files)
+    is_copy = is_copied(snapshot, full_load_files)
+
+    def is_contained(file: RawFile) -> bool:
+        return by_hand or (file.relative in recorded.names if is_copy else file.modified_utc < oldest)
+
     change = snapshot.change + 1
     ledger = Ledger({file.relative: file.identity for file in full_load_files}, change, covers_floor=True)
-    there = (file for file in change_files if file.order <= end and (by_hand or file.modified_utc < oldest))
-    covered = ledger.with_files(there, change)
+    covered = ledger.with_files((file for file in change_files if file.order <= end and is_contained(file)), change)
     newest = max(file.modified_utc for file in full_load_files).strftime(TableState.DATE_FORMAT)
     return replace(begin_after(snapshot, covered_to), full_load_utc=newest, ledger=covered)
 
@@ -171,13 +177,23 @@ def begin_after(snapshot: Snapshot, relative: str) -> Snapshot:
     return replace(snapshot, watermark=relative, floor=relative, ledger=Ledger(), horizon="", forgotten="", added={})
 
 
+def covered_by_reload(snapshot: Snapshot, full_load_files: Sequence[RawFile], change_files: Sequence[RawFile]) -> str:
+    """The last change file that a full load covers which replaces a lake table, see `covered_by_full_load`.
+
+    Copies of the files that it was loaded from contain what they contained before, whatever the time of the copies.
+    """
+    if is_copied(snapshot, full_load_files):
+        return snapshot.floor
+    return covered_by_full_load(full_load_files, change_files)
+
+
 def covered_by_full_load(full_load_files: Sequence[RawFile], change_files: Sequence[RawFile]) -> str:
     """The last change file that a repeated full load covers, for `begin_after`.
 
     The full load contains every change file that was written before its own first file. A file written later may or may
     not be contained, so it must be applied, even if that applies it twice; but not before a covered one, see
-    `mark_loaded`. A file stamped more than a day later than it
-    was written is not covered, because it would cover all files before its stamp.
+    `mark_loaded`. A file stamped more than a day later than it was written is not covered, because it would cover all
+    files before its stamp.
 
     Args:
         full_load_files: All files of the full load; at least one.
@@ -203,6 +219,16 @@ def is_loaded(snapshot: Snapshot, files: Sequence[RawFile]) -> bool:
     newest = max(file.modified_utc for file in files).strftime(TableState.DATE_FORMAT)
     same_time = newest == snapshot.full_load_utc
     return all(loads[file.relative] == file.identity if loads[file.relative] else same_time for file in files)
+
+
+def is_copied(snapshot: Snapshot, files: Sequence[RawFile]) -> bool:
+    """Whether these are the files that a lake table was last loaded from, and all of them were written again since.
+
+    Args:
+        files: All full-load files, by name; at least one.
+    """
+    oldest = min(file.modified_utc for file in files).strftime(TableState.DATE_FORMAT)
+    return is_loaded(snapshot, files) and oldest > snapshot.full_load_utc
 
 
 def window_begin(snapshot: Snapshot, late_window_hours: int) -> str:

@@ -22,7 +22,7 @@ from cdclake.errors import CdclakeError
 from cdclake.model.change.record import ChangeKind, StagedFile
 from cdclake.model.due_files import (
     begin_after,
-    covered_by_full_load,
+    covered_by_reload,
     first_batch,
     mark_applied,
     mark_loaded,
@@ -293,8 +293,8 @@ class World:
         hours = state.settings.late_window_hours
         if job == JOB_LOAD_INITIAL:
             kind = ChangeKind.FULL_LOAD
-            covered_to = covered_by_full_load(loads, changes) if before.exists else ""
-            after = mark_loaded(before, loads, files.all_changes, covered_to)
+            covered_to = covered_by_reload(before, loads, changes) if before.exists else ""
+            after = mark_loaded(before, loads, files.all_changes, covered_to, recorded(before, files.all_changes))
         else:
             kind = ChangeKind.INCREMENTAL
             start = before if before.exists else begin_after(before, state.watermark)

@@ -20,6 +20,7 @@ from cdclake.model.due_files import (
     pending_changes,
 )
 from cdclake.model.raw.files import ListedObject, RawFile, raw_files
+from cdclake.model.raw.ledger import Recorded
 from cdclake.model.snapshot import Snapshot
 from tests.builders import recorded
 
@@ -145,7 +146,7 @@ def test_a_file_before_the_window_is_too_late_unless_it_was_applied() -> None:
 
 def test_a_file_that_appears_after_a_full_load_in_the_time_that_it_covers_is_too_late() -> None:
     there = [*written(name(1), name(3), at=T0), *written(name(5))]
-    snapshot = mark_loaded(applied(name(1)), _loads(4), there, name(3))
+    snapshot = mark_loaded(applied(name(1)), _loads(4), there, name(3), Recorded())
     left = pending(snapshot, written(name(1), name(2), name(3), name(5)))
     assert [file.relative for file in left.too_late] == [name(2)]
     assert [file.relative for file in left.due] == [name(5)]
@@ -154,7 +155,7 @@ def test_a_file_that_appears_after_a_full_load_in_the_time_that_it_covers_is_too
 def test_a_file_written_after_a_full_load_in_the_time_that_it_covers_is_too_late() -> None:
     there = [*written(name(1), name(3), at=T0), *written(name(2), name(5))]
     for by_hand, too_late in ((False, [name(2)]), (True, [])):  # an operator said what the full load contains
-        snapshot = mark_loaded(applied(name(1)), _loads(4), there, name(3), by_hand=by_hand)
+        snapshot = mark_loaded(applied(name(1)), _loads(4), there, name(3), Recorded(), by_hand=by_hand)
         left = pending(snapshot, there)
         assert [file.relative for file in left.too_late] == too_late
         assert [file.relative for file in left.due] == [name(5)]

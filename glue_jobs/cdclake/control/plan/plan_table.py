@@ -21,7 +21,14 @@ from cdclake.control.plan.left_out import MAX_NAMES, LeftOut, counted
 from cdclake.control.plan.lost_files import count_vanished, pending_note
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.errors import ConfigurationError, IntegrityError
-from cdclake.model.due_files import begin_after, covered_by_full_load, first_batch, pending_changes, window_begin
+from cdclake.model.due_files import (
+    begin_after,
+    covered_by_full_load,
+    covered_by_reload,
+    first_batch,
+    pending_changes,
+    window_begin,
+)
 from cdclake.model.names import RunState, Sentinel
 from cdclake.model.raw.files import MAX_STAMP_AHEAD, file_order, stamp_time
 from cdclake.model.raw.ledger import Recorded
@@ -373,7 +380,7 @@ def _due_files(
     load_begin = _load_begin(state, loads, change_files) if loads and (state.watermark_by_hand or not exists) else ""
     reload = bool(loads) and (exists or _was_loaded(state))
     base = (
-        begin_after(known, load_begin or (covered_by_full_load(loads, change_files) if reload else ""))
+        begin_after(known, load_begin or (covered_by_reload(known, loads, change_files) if reload else ""))
         if loads
         else known
     )

@@ -31,7 +31,7 @@ from cdclake.model.change.record import ChangeKind
 from cdclake.model.drift import incremental_drift, reload_drift
 from cdclake.model.due_files import (
     begin_after,
-    covered_by_full_load,
+    covered_by_reload,
     first_batch,
     is_loaded,
     mark_applied,
@@ -96,8 +96,9 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
     loaded_utc = min(file.modified_utc for file in full_load)
     parts = [part for inspection in inspections for part in inspection.parts]
     result = compute(run, backend, before, shape, parts, started=started, loaded_utc=loaded_utc)
-    covered_to = begin or (covered_by_full_load(full_load, changes) if before.exists else "")
-    facts = mark_loaded(before, full_load, raw.all_changes, covered_to, by_hand=bool(begin))
+    covered_to = begin or (covered_by_reload(before, full_load, changes) if before.exists else "")
+    seen = recorded(run.log, before.ledger, raw.all_changes)
+    facts = mark_loaded(before, full_load, raw.all_changes, covered_to, seen, by_hand=bool(begin))
     facts = replace(facts, source=drift.source, ordering="", load_in_quarantine=bool(result.quarantine_keys))
     return commit(run, before, facts, shape, result, ChangeKind.FULL_LOAD, full_load, drift=drift.changes)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cdclake.commit.ledger import all_entries
 from cdclake.errors import RawFilesLostError
 from cdclake.lake.operations.history import last_full_load_utc
+from cdclake.model.due_files import is_copied
 from cdclake.model.raw.files import file_order, stamp_time
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.times import display_utc
@@ -26,8 +27,8 @@ _ANY_ZONE = timedelta(days=1)
 def require_applied_changes(run: TableRun, before: Snapshot, raw: RawFiles, begin: str) -> None:
     """Refuse a reload that would take the table back in time, unless the operator accepts that.
 
-    LOAD files written after the last full load contain the changes until then. With older ones, all change files that
-    were applied since must be applied again.
+    LOAD files written after the last full load contain the changes until then. With older ones, and with copies of
+    those that the table was loaded from, all change files that were applied since must be applied again.
 
     Args:
         before: The table before the reload.
@@ -39,17 +40,20 @@ def require_applied_changes(run: TableRun, before: Snapshot, raw: RawFiles, begi
     """
     loaded_utc, first_utc = last_full_load_utc(before), min(file.modified_utc for file in raw.full_load)
     accepted = before.change and run.settings.accept_lost_changes == before.change
-    if not loaded_utc or accepted or first_utc.replace(microsecond=0) > loaded_utc:
+    if not loaded_utc or accepted:
         return
+    if first_utc.replace(microsecond=0) > loaded_utc and not is_copied(before, raw.full_load):
+        return
+    load_utc = min(first_utc, loaded_utc)
     there = {file.relative for file in (*raw.changes, *raw.ignored)}
     begin_order = max(file_order(begin), file_order(before.floor))
     orders = {file_order(name): name for name in all_entries(run.log, before.ledger).keys() - there}
-    gone = [name for order, name in sorted(orders.items()) if _is_needed(order, first_utc, begin_order)]
+    gone = [name for order, name in sorted(orders.items()) if _is_needed(order, load_utc, begin_order)]
     if not gone:
         return
     name, ends = run.layout.name.typed, gone[0] if len(gone) == 1 else f"{gone[0]} to {gone[-1]}"
     message = (
-        f"The LOAD files are of {display_utc(first_utc)}, and change files that were applied since are gone from the"
+        f"The LOAD files are of {display_utc(load_utc)}, and change files that were applied since are gone from the"
         f" raw bucket: {len(gone):,} ({ends}). A reload would take the table back in time"
     )
     remedy = (
