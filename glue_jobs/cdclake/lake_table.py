@@ -20,11 +20,13 @@ from pyspark.sql import functions as F
 from cdclake.adapters import aws
 from cdclake.adapters.caller import aws_caller_arn, configured_user, os_user
 from cdclake.adapters.catalog import GlueCatalog
+from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
-from cdclake.adapters.stores import S3, parse_location
+from cdclake.adapters.stores import S3, open_store, parse_location
 from cdclake.commit.report import newest_changes
 from cdclake.control.admin.installation import Installation
 from cdclake.control.admin.table_admin import RegisteredTable
+from cdclake.control.raw_fates import raw_fates, rows_read
 from cdclake.lake.operations.direct.apply import DirectChange, DirectResult, change_directly
 from cdclake.lake.operations.direct.input_tables import input_keys, input_rows, input_updates
 from cdclake.lake.operations.table_run import TableRun
@@ -46,8 +48,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from cdclake.control.plan.fates import FileFate
     from cdclake.lake.operations.direct.apply import ReadInput
-    from cdclake.model.change.record import ChangeRecord
+    from cdclake.model.change.record import ChangeRecord, RawFileRows
     from cdclake.model.snapshot import Snapshot
     from cdclake.ports import Catalog, Clock, StateStore
 
@@ -56,6 +59,11 @@ __all__ = ["DirectResult", "LakeTable", "UndoResult"]
 _CHANGES = (
     "change bigint, committed timestamp, kind string, made_by string, reason string, inserted bigint, updated bigint,"
     " deleted bigint, rows bigint, shown boolean, undone boolean, retained boolean"
+)
+
+_FILES = (
+    "file string, fate string, change bigint, rows bigint, quarantined bigint, bytes bigint, written timestamp,"
+    " reason string"
 )
 
 
@@ -83,7 +91,8 @@ class LakeTable:
         name: `schema.table`; `schema/table` if one of them contains a dot.
         lake: `bucket`, `s3://bucket` or `file:///folder`.
         lake_prefix: Folder of the lake in the bucket.
-        raw_bucket: Bucket that DMS writes to. It is not read, but is part of the table's key in the state table.
+        raw_bucket: Bucket that DMS writes to. Only `files` reads it, but it is part of the table's key in the state
+            table.
         raw_prefix: Folder of the schemas in that bucket, which is also part of the key.
         state_table: DynamoDB table that contains the state.
         spark: The Spark session; by default the active one, or a new one whose workers run this Python if they are on
@@ -228,6 +237,21 @@ class LakeTable:
         rows = [(*_facts(entry.record), entry.current, entry.undone, entry.retained) for entry in report.entries]
         return self._spark.createDataFrame(rows, _CHANGES)
 
+    def files(self) -> DataFrame:
+        """List the table's raw files by name, also those that are gone, with the fate of each.
+
+        `fate` is a value of `cdclake.control.plan.fates.Fate`, and `reason` says why a file is not in the lake.
+        `change` is the change that read it, with the rows that it read and quarantined. This reads the raw bucket.
+
+        Raises:
+            UnknownTableError: The table is not registered.
+            UnreadableFileError: The name of a change file has an invalid time.
+        """
+        table, raw = self._open(), open_store(self._installation.raw_bucket)
+        found = raw_fates(raw, table.state, table.log, self._clock(), DmsStatistics(lambda: aws.client("dms")))
+        read = rows_read(table.log, found)
+        return self._spark.createDataFrame([_file_facts(one, read.get(one.file)) for one in found], _FILES)
+
     def rollback(self, to: int | None = None, reason: str = "", *, leave_off: bool = False) -> UndoResult:
         """Undo the last change, or roll back to an earlier one. The table becomes inactive, so jobs do not change it.
 
@@ -324,6 +348,11 @@ def _facts(record: ChangeRecord) -> tuple[Any, ...]:
     committed = datetime.fromisoformat(record.created_utc)
     counts = (books.inserted, books.updated, books.deleted, books.rows_after)
     return (record.change, committed, record.kind.value, record.made_by, record.reason, *counts)
+
+
+def _file_facts(file: FileFate, read: RawFileRows | None) -> tuple[Any, ...]:
+    counts = (read.rows, read.quarantined) if read else (None, None)
+    return (file.file, file.fate.value, file.change, *counts, file.size_bytes, file.modified_utc, file.reason)
 
 
 def _undo_result(record: ChangeRecord) -> UndoResult:

@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -71,6 +72,18 @@ def people_frame() -> pd.DataFrame:
 
 def rows(frame: DataFrame) -> set[tuple[Any, ...]]:
     return {tuple(row) for row in frame.select(*COLUMNS).collect()}
+
+
+def test_a_table_lists_its_raw_files(people: LakeTable, aws: None) -> None:
+    client = boto3.client("s3")
+    client.create_bucket(Bucket="cdclake-raw", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    for name in ("LOAD00000001.csv", "notes.txt"):
+        client.put_object(Bucket="cdclake-raw", Key=f"crm/people/{name}", Body=b"1\n")
+    found = [tuple(row) for row in people.files().drop("written").collect()]
+    assert found == [
+        ("LOAD00000001.csv", "waiting", None, None, None, 2, "ActiveFlag is not 'true'"),
+        ("notes.txt", "unread", None, None, None, None, "no LOAD or change file has such a name"),
+    ]
 
 
 @pytest.mark.long
