@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from cdclake_devkit.local.server import EmbeddedAws
 
-PAUSE_SECONDS = 0.2
+PAUSE_SECONDS = 1.0
 """Between two counts: the reader shares the machine with the jobs."""
 
 
