@@ -110,7 +110,7 @@ def check_erased(view: View) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.sampled(test=9)
+@pytest.mark.sampled(test=9, ci=30)
 @pytest.mark.parametrize("others", OTHERS)
 @pytest.mark.parametrize("name", PAUSED)
 def test_whatever_works_during_a_pause_readers_see_the_newest_change(
