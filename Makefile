@@ -58,7 +58,7 @@ tests-test: $(VENV)/.test-ready
 	@CDCLAKE_TESTS=test $(PYTEST) -q -n 3
 
 tests-all: $(VENV)/.test-ready
-	@CDCLAKE_TESTS=all $(PYTEST) -n 3
+	@CDCLAKE_TESTS=all $(PYTEST) -n 4
 
 mutation-check: $(VENV)/.test-ready ## Put over sixty faults into the product, one at a time: each time a test of `make test` must fail (ten minutes)
 	@$(BIN)/python -m tests.mutations
