@@ -92,14 +92,7 @@ class CleanUpPlan:
 def has_leftovers(log: ChangeLog, head: int) -> bool:
     """Whether a run has written files for a later change than `head`: it crashed, or is still working."""
     layout = log.layout
-    folders = (
-        layout.staging_folder,
-        layout.snapshots_folder,
-        layout.tombstones_folder,
-        layout.ledger_folder,
-        layout.quarantine_folder,
-    )
-    if any(_number(entry.key, folder) > head for folder in folders for entry in log.store.list(folder)):
+    if any(_number(entry.key, folder) > head for folder in layout.run_folders for entry in log.store.list(folder)):
         return True
     return any((one.iceberg_change(entry.key) or 0) > head for one, found in list_iceberg(log) for entry in found)
 

@@ -263,15 +263,7 @@ def _change_of(layouts: Sequence[LakeLayout], key: str) -> int:
     for one in layouts:
         if key.startswith(one.iceberg_prefix):
             return one.iceberg_change(key) or 0
-    layout = layouts[0]
-    folders = (
-        layout.tombstones_folder,
-        layout.ledger_folder,
-        layout.snapshots_folder,
-        layout.staging_folder,
-        layout.quarantine_folder,
-    )
-    folder = next((folder for folder in folders if key.startswith(folder)), "")
+    folder = next((folder for folder in layouts[0].run_folders if key.startswith(folder)), "")
     name = key[len(folder) :] if folder else key.rpartition("/")[2]
     number = name[:CHANGE_DIGITS]
     return int(number) if len(number) == CHANGE_DIGITS and number.isdecimal() else 0

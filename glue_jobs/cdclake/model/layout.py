@@ -202,6 +202,17 @@ class LakeLayout:
         """Folder of the segments of the ledger."""
         return self.control_prefix + "ledger/"
 
+    @property
+    def run_folders(self) -> tuple[str, ...]:
+        """Folders of what a run writes for a change before it commits it."""
+        return (
+            self.staging_folder,
+            self.snapshots_folder,
+            self.tombstones_folder,
+            self.ledger_folder,
+            self.quarantine_folder,
+        )
+
     def ledger_key(self, change: int, run_id: str, number: int) -> str:
         """Key of a segment of the ledger that a change wrote.
 
