@@ -94,7 +94,7 @@ def fates(
     found = [
         *(_of_load(file, lake, stopped_by) for file in files.full_load),
         *_of_changes(state, files, lake, entries, recorded, stopped_by),
-        *(_listed(file, *_of_ignored(file, lake, entries)) for file in files.ignored),
+        *(_of_ignored(file, lake, entries) for file in files.ignored),
     ]
     there = {one.file for one in found}
     in_lake = dict.fromkeys(lake.ledger.loads, lake.ledger.loaded_by)
@@ -130,31 +130,40 @@ def _of_changes(
 ) -> Iterator[FileFate]:
     known = lake if lake.exists else begin_after(lake, state.checked_watermark)
     hours, floor = state.settings.late_window_hours, file_order(known.floor)
-    due, too_late, overwritten = sorted_out(known, files.changes, hours, recorded)
-    late, changed, accepted = set(too_late), set(overwritten), LeftOut.parse(state.left_out).accepted
-    pending = set(due)
-    for file in files.changes:
+    due, late, changed = map(set, sorted_out(known, files.changes, hours, recorded))
+    accepted = LeftOut.parse(state.left_out).accepted
+
+    def left_out(file: RawFile, fate: Fate, reason: str) -> FileFate:
         seen = ", acknowledged" if accepted.get(file.relative) == file.identity else ""
-        change = entries[file.relative].change if file.relative in entries else None
-        if file in pending:
+        return _listed(file, fate, _change_of(file, entries), reason + seen)
+
+    for file in files.changes:
+        if file in due:
             yield _not_yet(file, stopped_by)
         elif file in late and file.order <= floor:
-            yield _listed(file, Fate.LATE, None, f"the full load covers its time, but may lack its changes{seen}")
+            yield left_out(file, Fate.LATE, "the full load covers its time, but may lack its changes")
         elif file in late:
-            reason = f"came after {known.watermark}, and is more than {hours} hours older{seen}"
-            yield _listed(file, Fate.LATE, None, reason)
+            yield left_out(file, Fate.LATE, f"came after {known.watermark}, and is more than {hours} hours older")
         elif file in changed:
-            yield _listed(file, Fate.OVERWRITTEN, change, f"got other content after it was read{seen}")
+            yield left_out(file, Fate.OVERWRITTEN, "got other content after it was read")
         else:
-            yield _listed(file, Fate.COVERED if file.order <= floor else Fate.APPLIED, change)
+            yield _contained(file, floor, entries)
 
 
-def _of_ignored(file: RawFile, lake: Snapshot, entries: Mapping[str, Entry]) -> tuple[Fate, int | None, str]:
+def _of_ignored(file: RawFile, lake: Snapshot, entries: Mapping[str, Entry]) -> FileFate:
     """An ignored file that is in the lake stays there."""
     covers = f"{Attribute.IGNORE_FILES} covers it"
     if file.relative in lake.ledger.loads:
-        return Fate.LOADED, lake.ledger.loaded_by, covers
+        return _listed(file, Fate.LOADED, lake.ledger.loaded_by, covers)
     if file.relative not in entries:
-        return Fate.IGNORED, None, covers
-    is_covered = file.order <= file_order(lake.floor)
-    return Fate.COVERED if is_covered else Fate.APPLIED, entries[file.relative].change, covers
+        return _listed(file, Fate.IGNORED, None, covers)
+    return _contained(file, file_order(lake.floor), entries, covers)
+
+
+def _contained(file: RawFile, floor: str, entries: Mapping[str, Entry], reason: str = "") -> FileFate:
+    fate = Fate.COVERED if file.order <= floor else Fate.APPLIED
+    return _listed(file, fate, _change_of(file, entries), reason)
+
+
+def _change_of(file: RawFile, entries: Mapping[str, Entry]) -> int | None:
+    return entries[file.relative].change if file.relative in entries else None
