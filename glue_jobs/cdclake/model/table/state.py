@@ -291,25 +291,25 @@ class TableState:
     @property
     def last_change(self) -> int:
         """Number of the newest change that the item knows of; 0 if none."""
-        text = self.item.get(Attribute.LAST_CHANGE_ID, "")
-        return int(text) if text.isdecimal() else 0
+        return self._number(Attribute.LAST_CHANGE_ID)
 
     @property
     def last_lineage_change(self) -> int:
         """Number of the newest change whose lineage a run told; 0 if none."""
-        text = self.item.get(Attribute.LAST_LINEAGE_CHANGE, "")
-        return int(text) if text.isdecimal() else 0
+        return self._number(Attribute.LAST_LINEAGE_CHANGE)
 
     @property
     def deaths(self) -> int:
         """Number of Spark runs that died at the table since a good run."""
-        text = self.item.get(Attribute.LAST_DEATHS, "")
-        return int(text) if text.isdecimal() else 0
+        return self._number(Attribute.LAST_DEATHS)
 
     @property
     def acknowledged_change(self) -> int:
         """Number of the newest change when an operator last acknowledged the findings; 0 if never."""
-        text = self.item.get(Attribute.ACKNOWLEDGED_CHANGE, "")
+        return self._number(Attribute.ACKNOWLEDGED_CHANGE)
+
+    def _number(self, name: str) -> int:
+        text = self.item.get(name, "")
         return int(text) if text.isdecimal() else 0
 
     @property
