@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cdclake.model.raw.ledger import Entry, Ledger, Recorded
 
 
-def recorded(log: ChangeLog, ledger: Ledger, files: Iterable[RawFile]) -> Recorded:
+def recorded(log: ChangeLog, ledger: Ledger, files: Sequence[RawFile]) -> Recorded:
     """Which of some change files a table contains, see `Ledger.recorded`."""
     return ledger.recorded(files, partial(_read, log))
 

@@ -134,7 +134,7 @@ class Ledger:
         now = {file.relative: file.identity for file in files if file.relative in self.loads}
         return replace(self, loads={**self.loads, **now})
 
-    def recorded(self, files: Iterable[RawFile], read: ReadSegments) -> Recorded:
+    def recorded(self, files: Sequence[RawFile], read: ReadSegments) -> Recorded:
         """Which of some change files it contains.
 
         A folder has no ETags, and computing one reads the file. There, only the sizes of files in segments are
@@ -142,7 +142,7 @@ class Ledger:
 
         Args:
             files: All listed change files, or some of them.
-            read: Called at most once, with the segments that do not have exactly the files of their range.
+            read: Called once, with the segments that do not have exactly the files of their range.
         """
         names, overwritten, unidentified = set[str](), set[str](), set[str]()
 
@@ -152,14 +152,14 @@ class Ledger:
                 (overwritten if identity else unidentified).add(file.relative)
 
         listed: dict[Segment, list[RawFile]] = {}
-        for file, segment in zip(files := list(files), self._segments_of(file.order for file in files)):
+        for file, segment in zip(files, self._segments_of(file.order for file in files)):
             entry = self.recent.get(file.relative)
             if entry is not None:
                 record(file, entry.identity, is_same=entry.identity == file.identity)
             elif segment:
                 listed.setdefault(segment, []).append(file)
         differing = [segment for segment, found in listed.items() if not segment.has_exactly(found)]
-        entries = dict(zip(differing, read(differing) if differing else ()))
+        entries = dict(zip(differing, read(differing)))
         for segment, found in listed.items():
             if segment not in entries:
                 names.update(file.relative for file in found)
@@ -175,7 +175,7 @@ class Ledger:
 
         Args:
             names: Relative keys.
-            read: Called at most once, with the segments in whose ranges files are.
+            read: Called once, with the segments in whose ranges files are.
         """
         in_segments = self._segments_of(file_order(name) for name in names if name not in self.recent)
         found, wanted = dict[str, Entry](), frozenset(names)
