@@ -546,8 +546,8 @@ class TableWork:
         for number in range(told + 1, lake.change + 1):
             snapshot = lake if number == lake.change else self._changes.snapshot(number)
             events = lineage_events(self._changes.record(number), snapshot, self._layout, state)
-            for event in events[-1:]:  # the start tells nothing that the end does not
-                self._log.info("lineage", extra={"openlineage": event})
+            if events:  # the start tells nothing that the end does not
+                self._log.info("lineage", extra={"openlineage": events[-1]})
             if self._ports.lineage and not self._ports.lineage.send(events):
                 break
             told = number
