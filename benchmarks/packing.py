@@ -1,8 +1,8 @@
 """Compares the cost of 1,000 small tables per hour with one run per table and with packed runs.
 
 `make bench-controller` prints the results and writes them to `benchmarks/controller.json`. The real Controller, packing
-and ProcessTable run in memory, on a clock that advances only for simulated work: each request takes 30 ms, and a Spark
-job takes its start-up and some seconds per table. Glue's pricing (https://aws.amazon.com/glue/pricing/):
+and runs work in memory, on a clock that advances only for simulated work: each request takes 30 ms, and a Spark run
+takes its start-up and some seconds per load. Glue's pricing (https://aws.amazon.com/glue/pricing/):
 
 * $0.44 per DPU-hour (us-east-1), per second, at least one minute, for Spark and Python shell jobs;
 * a Spark run has a driver and at least one worker of one DPU each (G.1X); auto scaling adds none for so little work. A
@@ -20,7 +20,8 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,24 +30,23 @@ from cdclake.commit.publish import publish
 from cdclake.control.controller import PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import parse_item, parse_paths
 from cdclake.control.plan.packing import PackLimits
-from cdclake.control.run.process_table import Ports, process_tables
-from cdclake.control.run.spark_batch import run_batch
+from cdclake.control.run.bring_up_to_date import Host, Ports, bring_up_to_date
+from cdclake.control.run.process_table import process_tables
 from cdclake.model.change.books import Books
 from cdclake.model.change.record import ChangeKind, ChangeRecord
 from cdclake.model.due_files import begin_after, mark_applied, pending_changes
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
-from cdclake.model.raw.ledger import Recorded
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.ports import JobRun, JobState
-from cdclake.raw_listing import list_raw_files
 from cdclake_devkit.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from cdclake.control.run.bring_up_to_date import DueLoad, RunReport
     from cdclake.ports import JobRunner, ObjectStore, StateStore
 
 TABLES = 1000
@@ -92,14 +92,14 @@ class Hour:
     Attributes:
         billed: Billed DPU-seconds, by kind of job.
         runs: Number of runs, by kind of job.
-        longest_seconds: Duration of the longest ProcessTable run, after which every table is up to date.
+        longest_seconds: Longest time from the start of a ProcessTable run to the end of its Spark runs, after which
+            every table is up to date.
     """
 
     def __init__(self, tables: int, startup_seconds: float, table_seconds: float) -> None:
         self._startup_seconds, self._table_seconds = startup_seconds, table_seconds
         self._clock = ManualClock()
         self._raw, self._lake, self._states = MemoryStore(self._clock), MemoryStore(self._clock), MemoryState()
-        self._ends: dict[str, datetime] = {}
         self.billed: Counter[str] = Counter()
         self.runs: Counter[str] = Counter()
         self.longest_seconds = 0.0
@@ -127,58 +127,54 @@ class Hour:
         else:
             paths = [parse_item(arguments[Argument.ITEM])[Attribute.PATH]]
         begin = self._clock()
+        jobs = MemoryJobs(lambda job, handed: partial(self._spark_run, job, handed, self._clock()))
+        ports = self._ports(cast("JobRunner", DelayedPort(jobs, self._clock)))
+        _require_success(process_tables(paths, LAKE, "", run_id, ports, {}, self._clock.advance))
+        self._bill("python shell", SHELL_START_SECONDS + self._seconds_since(begin), SHELL_DPU)
+        jobs.run_waiting()
+        self.longest_seconds = max(self.longest_seconds, SHELL_START_SECONDS + self._seconds_since(begin))
+
+    def _spark_run(self, job: str, arguments: Mapping[str, str], begin: datetime, run_id: str) -> JobRun:
+        self._clock.now = begin
+        self._clock.advance(self._startup_seconds)
+        host, paths = Host(job, arguments[Argument.LEASE_HOLDER]), parse_paths(arguments[Argument.PATHS])
+        _require_success(bring_up_to_date(paths, LAKE, "", run_id, self._ports(MemoryJobs()), self._load, host))
+        self._bill("spark", self._seconds_since(begin), SPARK_DPU)
+        return JobRun(run_id, JobState.SUCCEEDED)
+
+    def _ports(self, jobs: JobRunner) -> Ports:
         stores = {RAW: self._raw, LAKE: self._lake}
-        ports = Ports(
+        return Ports(
             states=cast("StateStore", DelayedPort(self._states, self._clock)),
-            jobs=cast("JobRunner", DelayedPort(self, self._clock)),
+            jobs=jobs,
             open_bucket=lambda bucket: cast("ObjectStore", DelayedPort(stores[bucket], self._clock)),
             clock=self._clock,
-            sleep=self._clock.advance,
             metrics=MemoryMetrics(),
         )
-        report = process_tables(paths, LAKE, "", run_id, ports)
-        assert not report.to_json()["error"]
-        seconds = SHELL_START_SECONDS + (self._clock() - begin).total_seconds()
-        self.longest_seconds = max(self.longest_seconds, seconds)
-        self._bill("python shell", seconds, SHELL_DPU)
 
-    def start(self, job: str, arguments: Mapping[str, str]) -> str:
-        """See `JobRunner.start`. It commits the changes at once; the run ends after its simulated duration."""
-        if Argument.BATCH in arguments:
-            key = arguments[Argument.BATCH].split("/", 3)[3]
-            tables = len(cast("list[object]", run_batch(self._lake, key, self._load, lambda: False)["tables"]))
-        else:
-            tables = len([self._load(arguments)])
-        seconds = self._startup_seconds + tables * self._table_seconds
-        self._bill("spark", seconds, SPARK_DPU)
-        run_id = f"{job}-{self.runs['spark']}"
-        self._ends[run_id] = self._clock() + timedelta(seconds=seconds)
-        return run_id
-
-    def get(self, _job: str, run_id: str) -> JobRun:
-        """See `JobRunner.get`."""
-        ended = self._clock() >= self._ends[run_id]
-        return JobRun(run_id, JobState.SUCCEEDED if ended else JobState.ACTIVE)
-
-    def _load(self, arguments: Mapping[str, str]) -> dict[str, object]:
+    def _load(self, due: DueLoad) -> None:
         """Commit a change that applies the table's change files."""
-        state = TableState(parse_item(arguments[Argument.ITEM]))
-        log = ChangeLog(self._lake, LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER]))
-        before = begin_after(log.snapshot(log.head()), state.watermark)
-        changes = list_raw_files(self._raw, state.raw_prefix, state.settings).changes
-        due = pending_changes(before, changes, 72, Recorded()).due
-        after = replace(mark_applied(before, due, 72), change=before.change + 1, schema=SCHEMA)
-        token = int(arguments[Argument.FENCING_TOKEN])
+        self._clock.advance(self._table_seconds)
+        log, before = ChangeLog(self._lake, due.layout), begin_after(due.lake, due.state.watermark)
+        files = pending_changes(before, due.files.changes, 72, due.recorded).due
+        after = replace(mark_applied(before, files, 72), change=before.change + 1, schema=SCHEMA)
         key = log.write_snapshot(after, "run")
         kind, when = ChangeKind.INCREMENTAL, self._clock().isoformat()
-        record = ChangeRecord(after.change, kind, when, "run", token, (), Books(), (), (), key)
+        record = ChangeRecord(after.change, kind, when, "run", due.token, (), Books(), (), (), key)
         log.commit(record)
         publish(log, record)
-        return {"table": str(state.name)}
+
+    def _seconds_since(self, begin: datetime) -> float:
+        return (self._clock() - begin).total_seconds()
 
     def _bill(self, kind: str, seconds: float, dpu: float) -> None:
         self.runs[kind] += 1
         self.billed[kind] += round(max(seconds, MIN_BILLED_SECONDS)) * dpu  # type: ignore[assignment]  # a float
+
+
+def _require_success(report: RunReport) -> None:
+    error = report.to_json()["error"]
+    assert not error, error
 
 
 def cost(limits: PackLimits, startup_seconds: float, table_seconds: float, tables: int = TABLES) -> dict[str, Any]:

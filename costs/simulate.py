@@ -1,6 +1,6 @@
 """Lets the deployed code live through some hours of one table, and records what AWS bills.
 
-Controller, ProcessTable and the engine run in this process, on the embedded AWS. Each burst of changes is one file:
+Controller, ProcessTable and Spark runs work in this process, on the embedded AWS. Each burst of changes is one file:
 rows are inserted at the end, most updates are there, too, and a few are anywhere. Data files are small (`FILE_BYTES`):
 what counts is how many of them a change rewrites.
 """
@@ -11,6 +11,7 @@ import io
 import logging
 import os
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -22,34 +23,24 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.moto_api._internal.models import moto_api_backend
 from moto.s3.models import s3_backends
 
-import load_incremental
-import load_initial
 from cdclake import logs
 from cdclake.adapters.aws import client
-from cdclake.adapters.catalog import open_catalog
-from cdclake.adapters.cloudwatch import cloudwatch_metrics
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import to_argv
-from cdclake.control.run.process_table import Ports, process_tables
-from cdclake.control.run.process_table_arguments import ProcessTableArguments
+from cdclake.control.run.process_table import process_tables
+from cdclake.control.run.run_arguments import RunArguments
 from cdclake.control.run.trigger import trigger_table
-from cdclake.lake.operations.job import load_tables
+from cdclake.lake.operations.job import run_spark_job
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import (
-    JOB_LOAD_INCREMENTAL,
-    JOB_LOAD_INITIAL,
-    JOB_PROCESS_TABLE,
-    STATE_TABLE,
-    Argument,
-    Sentinel,
-)
+from cdclake.model.names import JOB_PROCESS_TABLE, STATE_TABLE, Argument, Sentinel
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.ports import JobRun, JobState
+from cdclake.run_ports import open_ports
 from cdclake_devkit.local.environment import child_environment
 from cdclake_devkit.local.web import http_server
 from cdclake_devkit.memory import MemoryJobs
@@ -58,6 +49,8 @@ from costs.recording import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from cdclake_devkit.memory import Work
 
 RAW, LAKE, DATABASE, REGION = "cdclake-raw", "cdclake-lake", "cdclake", "us-east-1"
 PREFIX, PATH = "shop/orders/", f"{RAW}/shop/orders/"
@@ -71,7 +64,11 @@ HOURS = 4
 """Moto needs more memory with each request."""
 ROWS_PER_FILE = FILE_BYTES // 25
 _SECOND = timedelta(seconds=1)
-_SCRIPTS = {JOB_LOAD_INITIAL: load_initial, JOB_LOAD_INCREMENTAL: load_incremental}
+_LAKE_ARGUMENTS = {
+    Argument.OUT_BUCKET: LAKE,
+    Argument.CATALOG_DATABASE: DATABASE,
+    Argument.TABLE_METRICS: Sentinel.INACTIVE,
+}
 _READS, _WRITES = ("GetItem", "Query", "Scan"), ("PutItem", "UpdateItem", "DeleteItem")
 
 
@@ -141,6 +138,7 @@ class _Pipeline:
                         self._burst()
                     if by_file:
                         trigger_table(self._states, self._jobs, PATH, datetime.now(timezone.utc))
+                        self._jobs.run_waiting()
                 self._run_controller()
         billed = self._meter.requests.copy()
         with self._meter.paused():
@@ -207,28 +205,22 @@ class _Pipeline:
         inputs = PlanInputs(open_store(RAW), self._states, RAW, "")
         summary = execute(plan(inputs, now), self._states, self._jobs, now)
         assert not summary.errors
+        self._jobs.run_waiting()
 
-    def _run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun:
-        """Run a job to its end."""
-        if job == JOB_PROCESS_TABLE:
-            self._runs += 1
-            paths = ProcessTableArguments.parse(to_argv({Argument.OUT_BUCKET: LAKE, **arguments})).paths
-            report = process_tables(paths, LAKE, "", f"run-{self._runs}", self._ports()).to_json()
-            assert not report["error"], report
-        else:
-            argv = [*to_argv(arguments), f"--{Argument.JOB_RUN_ID}=spark-{self._runs}"]
-            script = _SCRIPTS[job]
-            with patch.object(script, "spark_backend", InProcessBackend):
-                load_tables(argv, script.load, InProcessBackend)
+    def _run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun | Work:
+        """Run ProcessTable to its end; a Spark run begins later."""
+        if job != JOB_PROCESS_TABLE:
+            return lambda run_id: self._run_spark(job, arguments, run_id)
+        self._runs += 1
+        parsed = RunArguments.parse(to_argv({**_LAKE_ARGUMENTS, **arguments}))
+        ports, further = replace(open_ports(parsed), jobs=self._jobs), parsed.passed_on()
+        report = process_tables(parsed.paths, LAKE, "", f"run-{self._runs}", ports, further, lambda _: None).to_json()
+        assert not report["error"], report
         return JobRun("", JobState.SUCCEEDED)
 
-    def _ports(self) -> Ports:
-        return Ports(
-            states=self._states,
-            jobs=self._jobs,
-            open_bucket=open_store,
-            clock=lambda: datetime.now(timezone.utc),
-            sleep=lambda _: None,
-            metrics=cloudwatch_metrics(Sentinel.INACTIVE, name_prefix=""),
-            catalog=open_catalog(DATABASE),
-        )
+    @staticmethod
+    def _run_spark(job: str, arguments: Mapping[str, str], run_id: str) -> JobRun:
+        argv = [*to_argv(arguments), f"--{Argument.JOB_RUN_ID}", run_id]
+        report = run_spark_job(job, argv, InProcessBackend)
+        assert not report["error"], report
+        return JobRun("", JobState.SUCCEEDED)

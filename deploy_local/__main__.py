@@ -36,8 +36,8 @@ CONTEXT = {"cdclake:raw_prefix": "dms", "cdclake:lake_prefix": "tables"}
 shows only if it is not empty."""
 ACCOUNT = Account("123456789012", "eu-central-1")
 NOT_CHECKED = (
-    "bucket lifecycle rules and access logs, point-in-time recovery of the table, concurrent runs of a job: ministack "
-    "does not keep them. tests/infra checks them in the templates"
+    "bucket lifecycle rules and access logs, point-in-time recovery of the table, concurrent runs of a job, the rule's "
+    "retries: ministack does not keep them. tests/infra checks them in the templates"
 )
 
 _EXPECTED = (CdclakeError, ClientError, BotoCoreError, LookupError, ValueError)
@@ -101,6 +101,7 @@ def _inspections(deployment: Deployment, settings: Settings) -> list[Check]:
         *((job.partition("_")[2], partial(checks.job, deployment, job)) for job in JOBS),
         ("schedule", lambda: checks.schedule(deployment)),
         ("function", lambda: checks.function(deployment)),
+        ("failed runs", lambda: checks.rule(deployment)),
         ("alarms", lambda: checks.alarms(deployment)),
     ]
 

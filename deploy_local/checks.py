@@ -102,7 +102,7 @@ def schedule(deployment: Deployment) -> str:
 
 
 def function(deployment: Deployment) -> str:
-    """The function's role, log and queue exist, the resources in its environment exist, and only S3 may call it."""
+    """The function's role, log, queue and environment's resources exist, and only S3 and EventBridge may call it."""
     configuration = _function(deployment)
     _require("DeadLetterConfig" in configuration, "the function has no dead-letter queue")
     variables = configuration["Environment"]["Variables"]
@@ -112,13 +112,27 @@ def function(deployment: Deployment) -> str:
     _trusts(deployment, configuration["Role"], "lambda.amazonaws.com")
     _may_send(deployment, configuration["Role"], configuration["DeadLetterConfig"]["TargetArn"])
     policy = json.loads(deployment.client("lambda").get_policy(FunctionName=deployment.function)["Policy"])
-    callers = [statement["Principal"].get("Service") for statement in policy["Statement"]]
-    _require(callers == ["s3.amazonaws.com"], f"{callers} may call the function")
+    callers = sorted(statement["Principal"].get("Service") for statement in policy["Statement"])
+    _require(callers == ["events.amazonaws.com", "s3.amazonaws.com"], f"{callers} may call the function")
     group = configuration["LoggingConfig"]["LogGroup"]
     groups = deployment.client("logs").describe_log_groups(logGroupNamePrefix=group)["logGroups"]
     days = [found.get("retentionInDays") for found in groups if found["logGroupName"] == group]
     _require(days != [] and None not in days, f"the log group {group} has a retention of {days} days")
     return f"{deployment.function}: {configuration['Runtime']}; role, log, dead-letter queue, state table and job exist"
+
+
+def rule(deployment: Deployment) -> str:
+    """One rule sends the function events, and the jobs that it names exist."""
+    events, arn = deployment.client("events"), _function(deployment)["FunctionArn"]
+    names = events.list_rule_names_by_target(TargetArn=arn)["RuleNames"]
+    _require(len(names) == 1, f"the function should be the target of one rule, but is of {names}")
+    (name,) = names
+    found = events.describe_rule(Name=name)
+    _require(found["State"] == "ENABLED", f"the rule {name} is {found['State']}")
+    detail = json.loads(found["EventPattern"])["detail"]
+    for job in detail["jobName"]:
+        _find(deployment, "glue", "get_job", {"JobName": job}, f"a job of the rule {name}")
+    return f"{name}: the function gets the events of runs that end as {', '.join(detail['state'])}"
 
 
 def alarms(deployment: Deployment) -> str:

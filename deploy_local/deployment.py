@@ -115,10 +115,13 @@ class Deployment:
 
     def function_error(self) -> str:
         """The last lines of the function's log, which contain an error."""
+        return " | ".join(self.function_log()[-_ERROR_LINES:])
+
+    def function_log(self) -> list[str]:
+        """The lines of the function's log."""
         group = f"/aws/lambda/{self.function}"
         pages = self.client("logs").get_paginator("filter_log_events").paginate(logGroupName=group)
-        lines = [event["message"].strip() for page in pages for event in page["events"]]
-        return " | ".join(lines[-_ERROR_LINES:])
+        return [event["message"].strip() for page in pages for event in page["events"]]
 
     def subscribe_to_alarms(self) -> str:
         """Subscribe a queue to the alarm topic; returns the queue's URL."""

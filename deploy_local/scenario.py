@@ -127,7 +127,10 @@ class Scenario:
         return f"{len(files)} change files applied without the Controller: {rows} rows. {EQUAL}"
 
     def fail(self) -> str:
-        """An unreadable file arrives: the state table shows the error, and an alarm notifies the operator."""
+        """An unreadable file arrives: the state table shows the error, and an alarm notifies the operator.
+
+        The event of the failed Spark run reaches the function, which finds that the run has released its table.
+        """
         mailbox = self._deployment.subscribe_to_alarms()
         alarm = f"{self._deployment.name_prefix}{FAILURE_ALARM}"
         name, path = self._shop.name_of(BROKEN), self._path(BROKEN)
@@ -142,6 +145,12 @@ class Scenario:
         if file not in self._last_error(path):
             message = f"The error of {name} should contain {file}, but is: {self._last_error(path)}"
             raise IntegrityError(message, remedy="See the log of LoadIncremental")
+        (failed,) = [run["Id"] for run in self.runs(JOB_LOAD_INCREMENTAL) if run["JobRunState"] == "FAILED"]
+        self._wait(
+            lambda: any(failed in line and "a Spark run ended" in line for line in self._deployment.function_log()),
+            "the event of the failed run",
+            self._patience.event_seconds,
+        )
         received: list[str] = []
 
         def alarm_received() -> bool:
@@ -149,7 +158,10 @@ class Scenario:
             return alarm in received
 
         self._wait(alarm_received, f"{alarm} to go off", self._patience.event_seconds)
-        return f"{name} failed, and its error contains the file; {alarm} went off and notified its topic"
+        return (
+            f"{name} failed, and its error contains the file; the event of the failed run reached the function; "
+            f"{alarm} went off and notified its topic"
+        )
 
     def undeliverable(self) -> str:
         """An event that the function cannot process ends in the dead-letter queue."""

@@ -21,26 +21,26 @@ from cdclake.commit.undo import UndoPlan, apply_undo, plan_reapply, plan_rollbac
 from cdclake.control.controller import Plan, PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import parse_item, parse_paths
 from cdclake.control.jobs.entry import error_line
-from cdclake.control.run.process_table import Ports, process_tables
-from cdclake.control.run.spark_batch import file_note, report_failure, run_batch
+from cdclake.control.run.bring_up_to_date import DueLoad, Host, Ports, RunReport, bring_up_to_date
+from cdclake.control.run.process_table import process_tables
+from cdclake.control.run.trigger import continue_after
 from cdclake.control.status import LATE_AFTER_MINUTES, TableStatus, table_statuses
 from cdclake.errors import CdclakeError
 from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
-from cdclake.lake.operations.job import relative_file
-from cdclake.lake.operations.load import load_incremental, load_initial
+from cdclake.lake.operations.job import load_planned
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.change.books import Books
 from cdclake.model.change.record import ChangeKind, ChangeRecord, RawFileRows, StagedFile
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument, Sentinel
+from cdclake.model.names import JOB_PROCESS_TABLE, Argument, Sentinel
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import DataFile, Snapshot, TombstoneFile
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
 from cdclake.ports import JobRun, JobState
-from cdclake_devkit.memory import MemoryJobs, MemoryMetrics, MemoryState
+from cdclake_devkit.memory import MemoryJobs, MemoryMetrics, MemoryState, Work
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -251,17 +251,6 @@ def table_run(
     return TableRun(**{**defaults, **fields})
 
 
-def run_load_job(job: str, run: TableRun, arguments: Mapping[str, str]) -> dict[str, Any]:
-    """What a Spark job does for one table, in this process; returns its summary."""
-    last, new = (
-        relative_file(arguments.get(name, Sentinel.NONE), arguments[Argument.BUCKET], run.raw_prefix)
-        for name in (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
-    )
-    if job == JOB_LOAD_INITIAL:
-        return load_initial(run, SPARK, int(arguments[Argument.BASE_CHANGE]), last)
-    return load_incremental(run, SPARK, last, new, int(arguments[Argument.NEW_INCREMENTAL_FILES]))
-
-
 def eventually(condition: Callable[[], object], within_seconds: float = 30) -> bool:
     """Whether a condition becomes true in time."""
     deadline = time.monotonic() + within_seconds
@@ -311,6 +300,8 @@ class _DeadlyFiles:
 class FolderInstallation:
     """The pipeline with its buckets in folders: the Controller, ProcessTable and Spark jobs run in this process.
 
+    A Spark run begins when `run_spark` is called. If it dies, its event starts another run.
+
     Args:
         root: Folder in which the folders `raw` and `lake` are created, if they do not exist.
         prefix: Raw prefix of all tables.
@@ -357,21 +348,30 @@ class FolderInstallation:
         return {status.table: status for status in found}
 
     def run_controller(self) -> None:
+        """Run the Controller and all that follows from it."""
         execute(self.plan(), self.states, self.jobs, self.clock())
+        self.run_spark()
 
-    def run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
-        """What the job runner does when a run is started; returns how the run ended."""
-        self._runs += 1
-        run_id = f"run-{self._runs}"
+    def run_spark(self) -> None:
+        """Run the Spark runs that were started, and all that follows from them."""
+        self.jobs.run_waiting(self.after_failed_run)
+
+    def after_failed_run(self, job: str, run_id: str) -> None:
+        """What Glue's event of a run that failed leads to."""
+        continue_after(self.states, self.jobs, job, run_id, self.clock())
+
+    def run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun | Work:
+        """What the job runner does when a run is started."""
         if job != JOB_PROCESS_TABLE:
-            return self.run_spark_job(job, arguments, run_id)
+            return lambda run_id: self.run_spark_job(job, arguments, run_id)
+        self._runs += 1
         try:
-            return ended(self.process(arguments, run_id))
+            return ended(self.process(arguments, f"run-{self._runs}"))
         except CdclakeError as problem:
             return ended(error_line(problem))
 
     def ports(self, through: Through = _directly) -> Ports:
-        """What a ProcessTable run works on.
+        """What a run works on.
 
         Args:
             through: What lies between the run and each of its ports.
@@ -381,7 +381,6 @@ class FolderInstallation:
             jobs=through(self.jobs),
             open_bucket=lambda name: through(self.bucket(name)),
             clock=self.clock,
-            sleep=lambda _: None,
             metrics=self.metrics,
         )
 
@@ -391,49 +390,49 @@ class FolderInstallation:
             paths = parse_paths(arguments[Argument.PATHS])
         else:
             paths = [parse_item(arguments[Argument.ITEM])[Attribute.PATH]]
-        report = process_tables(paths, LAKE, "", run_id, self.ports(through))
+        report = process_tables(paths, LAKE, "", run_id, self.ports(through), {}, lambda _: None)
         return str(report.to_json()["error"] or "")
 
     def run_spark_job(
         self, job: str, arguments: Mapping[str, str], run_id: str, through: Through = _directly
     ) -> JobRun:
-        """Run a Spark job for one table or a batch; returns how it ended. See `ports`."""
-        lake = through(self.bucket(LAKE))
-        key = arguments.get(Argument.BATCH, arguments.get(Argument.PROGRESS, "")).removeprefix(f"s3://{LAKE}/")
+        """Run a Spark job for the tables that ProcessTable hands over; returns how it ended. See `ports`."""
+        host = Host(job, arguments[Argument.LEASE_HOLDER])
+        try:
+            report = self.bring_up_to_date(parse_paths(arguments[Argument.PATHS]), run_id, host, through)
+        except Killed:
+            return ended("The process was ended by signal 6")
+        return ended(str(report.to_json()["error"]))
 
-        def load(table: Mapping[str, str]) -> dict[str, Any]:
-            layout = LakeLayout.from_arguments(table[Argument.OUT_PATH], table[Argument.FOLDER])
+    def bring_up_to_date(
+        self,
+        paths: Sequence[str],
+        run_id: str,
+        host: Host = Host(),  # noqa: B008 - immutable
+        through: Through = _directly,
+    ) -> RunReport:
+        """Bring tables up to date in this process. See `ports`."""
+
+        def load(due: DueLoad) -> None:
             run = table_run(
                 self.root / RAW,
                 self.root / LAKE,
-                table[Argument.PREFIX],
-                layout,
-                parse_item(table[Argument.ITEM]),
-                log=ChangeLog(lake, layout),
+                due.state.raw_prefix,
+                due.layout,
+                due.state.item,
+                log=ChangeLog(through(self.bucket(LAKE)), due.layout),
                 run_id=run_id,
-                fencing_token=int(table[Argument.FENCING_TOKEN]),
+                fencing_token=due.token,
                 clock=self.clock,
-                note_file=file_note(lake, key, table) if Argument.NAME_FILES in table else None,
+                note_file=due.note_file,
                 limits=self.limits,
             )
-            if run.note_file:
-                run.note_file("")
             if self.deadly:
                 raw, raw_fs = _DeadlyFiles(run.raw, self.deadly), _DeadlyFiles(run.raw_fs, self.deadly)
                 run = replace(run, raw=cast("ObjectStore", raw), raw_fs=cast("FileSystemSpec", raw_fs))
-            return run_load_job(job, run, table)
+            load_planned(run, due, SPARK)
 
-        try:
-            if Argument.BATCH in arguments:
-                return ended(str(run_batch(lake, key, load, lambda: True)["error"]))
-            load(arguments)
-        except Killed:
-            return ended("The process was ended by signal 6")
-        except CdclakeError as problem:
-            if Argument.PROGRESS in arguments:
-                report_failure(lake, key, arguments, problem)
-            return ended(error_line(problem))
-        return ended()
+        return bring_up_to_date(paths, LAKE, "", run_id, self.ports(through), load, host)
 
 
 def _now() -> datetime:

@@ -24,8 +24,8 @@ class Death(NamedTuple):
     carried_out: bool
 
 
-class DiedError(Exception):
-    """The run is dead."""
+class DiedError(BaseException):
+    """The run is dead: no code of the product sees it."""
 
 
 class DyingStore:

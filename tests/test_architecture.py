@@ -32,6 +32,7 @@ LAYERS = {
         ["ports"],
         ["adapters", "commit", "raw_listing"],
         ["control"],
+        ["run_ports"],
         ["lake"],
         ["lake_table"],
     ],

@@ -1,8 +1,11 @@
-"""Makes ministack execute Glue job runs.
+"""Makes ministack execute Glue job runs, and send the event of their end.
 
 Without Docker, ministack 1.5.33 reports success for every Spark run, and runs Python shell jobs without their
 arguments, library and role. This patch replaces only the execution of scripts; ministack still manages runs, their
 states and permissions. Stopping a run does not end its process.
+
+Ministack's Glue sends no events, so the patch hands the event of an ended run to ministack's EventBridge.
+https://docs.aws.amazon.com/glue/latest/dg/automating-awsglue-with-cloudwatch-events.html
 
 For each job run, the command in `CDCLAKE_JOB_COMMAND` (a JSON list of program and arguments) is executed with
 `CDCLAKE_JOB_PATH` as its PYTHONPATH. It reads a JSON object: the job as in Glue's API, the run's id and arguments,
@@ -19,7 +22,7 @@ from functools import partial
 from typing import Any
 
 from ministack.core.responses import get_account_id
-from ministack.services import glue, sts
+from ministack.services import eventbridge, glue, sts
 
 
 def run_jobs(endpoint: str) -> None:
@@ -60,6 +63,20 @@ def _run_job(endpoint: str, run: dict[str, Any], job: dict[str, Any], arguments:
     except ValueError:
         result = {"state": "FAILED", "error": f"The job runner ended with exit code {done.returncode}"}
     run["ErrorMessage"], run["JobRunState"] = result["error"], result["state"]
+    _send_end(run)
+
+
+def _send_end(run: dict[str, Any]) -> None:
+    """Send the event of a run's end, as Glue does."""
+    detail = {
+        "jobName": run["JobName"],
+        "severity": "INFO" if run["JobRunState"] == "SUCCEEDED" else "ERROR",
+        "state": run["JobRunState"],
+        "jobRunId": run["Id"],
+        "message": run["ErrorMessage"],
+    }
+    entry = {"Source": "aws.glue", "DetailType": "Glue Job State Change", "Detail": json.dumps(detail)}
+    eventbridge._put_events({"Entries": [entry]}, allow_aws_source=True)
 
 
 def _credentials(role: str, run: dict[str, Any]) -> dict[str, str]:

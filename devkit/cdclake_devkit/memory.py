@@ -246,13 +246,16 @@ class MemoryState:
             item[Attribute.FENCING_TOKEN] = str(token)
             return acquired_lease(before, now)
 
-    def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
-        """Extend the lease; False if this holder no longer has it."""
+    def renew_lease(
+        self, path: str, holder: str, token: int, now: datetime, seconds: int, *, to: str | None = None
+    ) -> bool:
+        """Extend the lease, and give it to another holder if there is one; False if this holder no longer has it."""
         with self._lock:
             item = self._registered(path)
             if not has_lease(item, holder, token):
-                return False
+                return to is not None and has_lease(item, to, token)
             item[Attribute.LEASE_EXPIRES_UTC] = expiry_text(now, seconds)
+            item[Attribute.LEASE_HOLDER] = holder if to is None else to
             return True
 
     def raise_token(self, path: str, holder: str, token: int, raised: int) -> bool:
@@ -294,11 +297,14 @@ class JobStart(NamedTuple):
     run_id: str
 
 
-JobScript = Callable[[str, "Mapping[str, str]"], Union[JobRun, "Sequence[JobState]"]]
+Work = Callable[[str], JobRun]
+"""Does the work of a run, given its id; returns how it ended."""
+JobScript = Callable[[str, "Mapping[str, str]"], Union[JobRun, Work, "Sequence[JobState]"]]
 """Returns the outcome of a run, by job name and arguments.
 
-It returns either the run's final state (the run id is filled in), or one state for each `get`, of which the last stays.
-It may do the job's work, and may raise the errors of `JobRunner.start`.
+It returns either the run's final state (the run id is filled in), or one state for each `get`, of which the last stays,
+or the work, which `MemoryJobs.run_waiting` does. It may do the job's work itself, and may raise the errors of
+`JobRunner.start`.
 """
 
 
@@ -320,6 +326,7 @@ class MemoryJobs:
     def __init__(self, script: JobScript = succeed) -> None:
         self._script = script
         self._runs: dict[tuple[str, str], list[JobRun]] = {}
+        self._waiting: list[tuple[JobStart, Work]] = []
         self._lock = Lock()
         self._count = 0
         self.started: list[JobStart] = []
@@ -330,10 +337,14 @@ class MemoryJobs:
             self._count += 1
             run_id = f"jr_{self._count:06d}"
         outcome = self._script(job, dict(arguments))
-        runs = [outcome._replace(run_id=run_id)] if isinstance(outcome, JobRun) else _as_runs(run_id, outcome)
+        start = JobStart(job, dict(arguments), run_id)
         with self._lock:
-            self.started.append(JobStart(job, dict(arguments), run_id))
-            self._runs[job, run_id] = runs
+            self.started.append(start)
+            if callable(outcome):
+                self._waiting.append((start, outcome))
+                outcome = [JobState.ACTIVE]
+            runs = [outcome] if isinstance(outcome, JobRun) else [JobRun("", state, state.value) for state in outcome]
+            self._runs[job, run_id] = [run._replace(run_id=run_id, arguments=dict(arguments)) for run in runs]
         return run_id
 
     def get(self, job: str, run_id: str) -> JobRun:
@@ -344,18 +355,23 @@ class MemoryJobs:
                 raise JobRunError("The job run does not exist", job=job, run=run_id)
             return runs.pop(0) if len(runs) > 1 else runs[0]
 
-    def stop(self, job: str, run_id: str) -> JobRun:
-        """Stop a run unless it has ended; returns its state. Drops the remaining states of an active run."""
-        run = self.get(job, run_id)
-        with self._lock:
-            if run.state is JobState.ACTIVE:
-                run = JobRun(run_id, JobState.STOPPED, "STOPPED")
-            self._runs[job, run_id] = [run]
-        return run
+    def run_waiting(self, failed: Callable[[str, str], object] = lambda _job, _run_id: None) -> None:
+        """Do the work of all runs that wait for it, one after the other, and of those that they start.
 
+        Several threads may call this.
 
-def _as_runs(run_id: str, states: Sequence[JobState]) -> list[JobRun]:
-    return [JobRun(run_id, state, state.value) for state in states]
+        Args:
+            failed: Called with the job and the id of each run that did not succeed.
+        """
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    return
+                start, work = self._waiting.pop(0)
+            ended = work(start.run_id)._replace(run_id=start.run_id, arguments=start.arguments)
+            self._runs[start.job, start.run_id] = [ended]
+            if ended.state is not JobState.SUCCEEDED:
+                failed(start.job, start.run_id)
 
 
 class MemoryMetrics:

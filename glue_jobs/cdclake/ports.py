@@ -279,8 +279,15 @@ class StateStore(Protocol):
         """Give the lease a greater fencing token; False if this holder no longer has it."""
         ...
 
-    def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
-        """Extend the lease; False if this holder no longer has it."""
+    def renew_lease(
+        self, path: str, holder: str, token: int, now: datetime, seconds: int, *, to: str | None = None
+    ) -> bool:
+        """Extend the lease; False if this holder no longer has it.
+
+        Args:
+            seconds: Until it expires; 0: it is expired.
+            to: The holder from now on, who knows the token; None: the same.
+        """
         ...
 
     def clear_request(self, path: str) -> None:
@@ -334,12 +341,14 @@ class JobRun(NamedTuple):
         state: Its state.
         detail: The service's own name of the state (`RUNNING`, `TIMEOUT`, ...).
         error: The service's error message.
+        arguments: The run's arguments, by name without dashes.
     """
 
     run_id: str
     state: JobState
     detail: str = ""
     error: str = ""
+    arguments: Mapping[str, str] = {}
 
 
 class JobRunner(Protocol):
@@ -355,11 +364,11 @@ class JobRunner(Protocol):
         ...
 
     def get(self, job: str, run_id: str) -> JobRun:
-        """The state of a run."""
-        ...
+        """The state of a run.
 
-    def stop(self, job: str, run_id: str) -> JobRun:
-        """Stop a run unless it has ended; returns its state right afterwards. Stopping may take a while."""
+        Raises:
+            JobRunError: It does not exist.
+        """
         ...
 
 

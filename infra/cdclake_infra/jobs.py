@@ -8,6 +8,7 @@ from aws_cdk import Acknowledgment, Duration, Validations
 from aws_cdk import aws_glue as glue
 from constructs import Construct
 
+from cdclake.control.run.process_table import TIMEOUT_SECONDS
 from cdclake.lake.spark.worker import VARIABLE
 from cdclake.model.metrics import namespace
 from cdclake.model.names import (
@@ -20,7 +21,7 @@ from cdclake.model.names import (
 )
 from cdclake_infra import statements
 from cdclake_infra.network import Network
-from cdclake_infra.resource_names import new_table
+from cdclake_infra.resource_names import SPARK_JOBS, new_table
 from cdclake_infra.roles import create_role
 from cdclake_infra.uploads import Uploads
 from cdclake_infra.wheels import GLUE_VERSIONS
@@ -36,12 +37,10 @@ if TYPE_CHECKING:
     from cdclake_infra.uploads import Upload
 
 GLUE, GLUE_NAMESPACE = "glue.amazonaws.com", "Glue"
-LOADS = (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
 PYTHON_SHELL_LOGS, SPARK_LOGS = "/aws-glue/python-jobs/", "/aws-glue/jobs/"
 """Prefixes of Glue's log group names."""
 CONTROLLER_TIMEOUT_MINUTES = 60
-PROCESS_TABLE_SHUTDOWN_MINUTES = 15
-"""The part of the margin in which ProcessTable stops its Spark job and releases its leases, before Glue stops it."""
+PROCESS_TABLE_TIMEOUT_MINUTES = round(TIMEOUT_SECONDS / 60)
 MODULES, INSTALLER_OPTION = "--additional-python-modules", "--python-modules-installer-option"
 
 _LOGS_REASON = "CloudWatch encrypts every log group at rest with an AWS key. Logs contain names and errors, never rows"
@@ -97,37 +96,42 @@ class Jobs(Construct):
 
     def _process_table(self) -> glue.IJob:
         names, settings = self._names, self._settings
-        timeout_minutes = settings.process_table_timeout_minutes
         return self._shell_job(
             JOB_PROCESS_TABLE,
             "process_table.py",
-            description="cdclake: brings one or more tables up to date by running the Spark jobs they need",
+            description="cdclake: decides what is due for one or more tables, and starts the Spark jobs that load it",
             arguments={
                 Argument.OUT_BUCKET: names.lake_bucket,
                 Argument.OUT_PREFIX: names.lake_prefix,
                 Argument.STATE_TABLE: names.state_table,
                 Argument.CATALOG_DATABASE: names.catalog_database,
-                Argument.TIMEOUT_MINUTES: str(timeout_minutes - PROCESS_TABLE_SHUTDOWN_MINUTES),
-                Argument.TABLE_METRICS: _flag(self._settings.table_metrics),
+                Argument.TABLE_METRICS: _flag(settings.table_metrics),
                 Argument.NAME_PREFIX: names.prefix,
                 Argument.LINEAGE_URL: settings.lineage_url,
             },
             permissions=[
-                statements.put_metrics(namespace(names.prefix)),
-                statements.list_raw(names),
-                statements.list_lake(names),
-                statements.write_lake(names),
-                *statements.use_key(names),
-                statements.use_state(names, "GetItem", "UpdateItem"),
-                # A table with more files is passed on to a new run.
-                statements.start_jobs(names, *LOADS, JOB_PROCESS_TABLE),
-                statements.follow_jobs(names, *LOADS),
-                statements.read_task_statistics(),
-                *([statements.maintain_catalog(names)] if names.catalog_database else []),
+                *self._work_on_tables(),
+                # A table with more work is passed on to a new run.
+                statements.start_jobs(names, *SPARK_JOBS, JOB_PROCESS_TABLE),
+                statements.follow_jobs(names, *SPARK_JOBS),
             ],
-            timeout_minutes=timeout_minutes,
+            timeout_minutes=PROCESS_TABLE_TIMEOUT_MINUTES,
             concurrent_runs=settings.concurrent_tables,
         )
+
+    def _work_on_tables(self) -> list[Statement]:
+        """What a run does with tables under their leases, besides reading rows and starting other runs."""
+        names = self._names
+        return [
+            statements.put_metrics(namespace(names.prefix)),
+            statements.list_raw(names),
+            statements.list_lake(names),
+            statements.write_lake(names),
+            *statements.use_key(names),
+            statements.use_state(names, "GetItem", "UpdateItem"),
+            statements.read_task_statistics(),
+            *([statements.maintain_catalog(names)] if names.catalog_database else []),
+        ]
 
     def _shell_job(
         self,
@@ -170,18 +174,16 @@ class Jobs(Construct):
         script, package, libraries = uploads.script(file), uploads.spark_package, uploads.spark_libraries
         permissions = [
             statements.write_job_logs(SPARK_LOGS),
-            statements.put_metrics(GLUE_NAMESPACE),
-            statements.list_raw(names),
+            statements.put_metrics(GLUE_NAMESPACE, "PutGlueMetrics"),
             statements.read_raw(names),
-            statements.list_lake(names),
-            statements.write_lake(names),
-            *statements.use_key(names),
+            *self._work_on_tables(),
+            statements.start_jobs(names, JOB_PROCESS_TABLE),  # for the work that is left when its time is over
         ]
         created = glue.PySparkEtlJob(
             self,
             job,
             job_name=f"{self._names.prefix}{job}",
-            description="cdclake: computes, commits and publishes a change of each table",
+            description="cdclake: brings the tables up to date that ProcessTable hands over",
             role=self._role(job, [script, package, libraries], permissions),
             script=script.code,
             glue_version=glue.GlueVersion[f"V{settings.glue_version.replace('.', '_')}"],
@@ -191,6 +193,7 @@ class Jobs(Construct):
             ),
             extra_python_files=[package.code],
             default_arguments={
+                f"--{Argument.TIMEOUT_MINUTES}": str(timeout_minutes),
                 MODULES: libraries.url,
                 INSTALLER_OPTION: "--no-index",
                 "--enable-auto-scaling": "true",

@@ -81,8 +81,8 @@ class Monitoring(Construct):
             "EventNotDelivered",
             waiting,
             1,
-            "The function could not process the event of a raw file: its log shows why. The Controller still starts "
-            "the work; delete the message from the queue, or send it to the function again",
+            "The function could not process the event of a raw file or of a failed Spark run: its log shows why. The "
+            "Controller still starts the work; delete the message from the queue, or send it to the function again",
         )
         if settings.lag_alarm_minutes:
             text = f"Raw files have been waiting for more than {settings.lag_alarm_minutes} minutes: see cdclake status"
@@ -160,7 +160,7 @@ class Monitoring(Construct):
             ),
         )
         dashboard.add_widgets(
-            _graph("Outcomes of raw file events", [self._outcome(name) for name in OUTCOMES]),
+            _graph("Outcomes of events", [self._outcome(name) for name in OUTCOMES]),
             _graph("Function errors and throttles", [function.metric_errors(), function.metric_throttles()]),
         )
 

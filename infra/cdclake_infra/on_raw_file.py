@@ -1,4 +1,4 @@
-"""The Lambda function that handles the raw bucket's events."""
+"""The Lambda function that handles events: of new raw files, and of Spark runs that failed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Stack, Validations
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
@@ -17,7 +19,7 @@ from constructs import Construct
 from cdclake.model.names import JOB_PROCESS_TABLE
 from cdclake_infra import statements
 from cdclake_infra.library import build_function
-from cdclake_infra.resource_names import bucket_arn, new_table, regional_arn
+from cdclake_infra.resource_names import SPARK_JOBS, bucket_arn, new_table, regional_arn
 from cdclake_infra.roles import Statement, create_role
 
 if TYPE_CHECKING:
@@ -26,19 +28,28 @@ if TYPE_CHECKING:
     from cdclake_infra.resource_names import ResourceNames
 
 LAMBDA = "lambda.amazonaws.com"
-FUNCTION = "cdclake-on-raw-file"
+FUNCTION, RULE = "cdclake-on-raw-file", "cdclake-spark-run-failed"
+FAILED_STATES = ("FAILED", "TIMEOUT", "STOPPED")
+"""States of a run that Glue reports, except success.
+https://docs.aws.amazon.com/glue/latest/dg/automating-awsglue-with-cloudwatch-events.html
+"""
 TIMEOUT = Duration.seconds(60)
 MEMORY_MB = 256
 UNDELIVERED_RETENTION = Duration.days(14)
+RETRIED_FOR = Duration.hours(1)
+"""How long EventBridge tries to hand over an event. By then the hourly Controller does the work."""
 
 
 class OnRawFile(Construct):
-    """A function that starts the processing of a table when a raw file arrives, and a queue for failed events.
+    """A function that starts the processing of tables, and a queue for failed events.
+
+    Glue's events of failed Spark runs reach it in any case. Glue sends them on a best effort basis: if one is lost, the
+    Controller's next run does the work. https://docs.aws.amazon.com/eventbridge/latest/ref/events-ref-glue.html
 
     Args:
         name: Construct id.
         names: Buckets and tables of the deployment.
-        notified: Whether the raw bucket sends events to the function.
+        notified: Whether the raw bucket sends events to the function, too.
 
     Attributes:
         function: The function.
@@ -62,6 +73,7 @@ class OnRawFile(Construct):
             removal_policy=RemovalPolicy.DESTROY,
         )
         self.function = self._function(names, self.undelivered, log)
+        self._follow_spark_runs(names)
         if notified:
             self._notify(self.function, names)
 
@@ -75,6 +87,7 @@ class OnRawFile(Construct):
                 Statement("KeepUndelivered", ("sqs:SendMessage",), (undelivered.queue_arn,)),
                 statements.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
                 statements.start_jobs(names, JOB_PROCESS_TABLE),
+                statements.follow_jobs(names, *SPARK_JOBS),
             ],
         )
         with TemporaryDirectory() as folder:
@@ -83,7 +96,7 @@ class OnRawFile(Construct):
                 self,
                 "Function",
                 function_name=f"{names.prefix}{FUNCTION}",
-                description="cdclake: starts the processing of a table when a raw file arrives",
+                description="cdclake: starts the processing of tables when a raw file arrives or a Spark run fails",
                 runtime=lambda_.Runtime.PYTHON_3_11,
                 handler="handler.handler",
                 code=lambda_.Code.from_asset(folder),
@@ -103,6 +116,23 @@ class OnRawFile(Construct):
             Acknowledgment(id="AwsSolutions-L1", reason="All tests run on Python 3.11, as Glue's Spark jobs do")
         )
         return function
+
+    def _follow_spark_runs(self, names: ResourceNames) -> None:
+        """Send events of failed Spark runs to the function."""
+        jobs = [f"{names.prefix}{job}" for job in SPARK_JOBS]
+        target = targets.LambdaFunction(self.function, dead_letter_queue=self.undelivered, max_event_age=RETRIED_FOR)
+        events.Rule(
+            self,
+            "SparkRunFailed",
+            rule_name=f"{names.prefix}{RULE}",
+            description="cdclake: a Spark run failed, so another one goes on with its tables",
+            event_pattern=events.EventPattern(
+                source=["aws.glue"],
+                detail_type=["Glue Job State Change"],
+                detail={"jobName": jobs, "state": list(FAILED_STATES)},
+            ),
+            targets=[target],
+        )
 
     def _notify(self, function: lambda_.IFunction, names: ResourceNames) -> None:
         """Send events of new raw files to the function.

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import Aws
 
-from cdclake.model.names import STATE_TABLE
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, STATE_TABLE
 from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
     from cdclake_infra.settings import Settings
 
+SPARK_JOBS = (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
 CATALOG_DATABASE = "cdclake"
 SAMPLE_TASK = "cdclake-sample"
 """Identifier of the sample's DMS task, also in its ARN."""

@@ -22,8 +22,6 @@ CONTEXT_PREFIX = "cdclake:"
 WORKER_TYPES = ("G.1X", "G.2X", "G.4X", "G.8X", "G.12X", "G.16X", "R.1X", "R.2X", "R.4X", "R.8X")
 """https://docs.aws.amazon.com/glue/latest/dg/worker-types.html"""
 
-PROCESS_TABLE_MARGIN_MINUTES = 60
-"""ProcessTable's own time, in addition to waiting for a full load and the incremental load after it."""
 MOST_TIMEOUT_MINUTES = 7 * 24 * 60
 """https://docs.aws.amazon.com/glue/latest/dg/aws-glue-api-jobs-job.html"""
 
@@ -76,8 +74,8 @@ class Settings:
         worker_type: Glue's worker type for the Spark jobs.
         most_workers: The maximum number of workers of a Spark run.
         quick_tasks: Whether Spark's Python workers start tasks faster than PySpark does.
-        load_initial_timeout_minutes: When Glue stops a full load.
-        load_incremental_timeout_minutes: When Glue stops an incremental load.
+        load_initial_timeout_minutes: When Glue stops a run of LoadInitial.
+        load_incremental_timeout_minutes: When Glue stops a run of LoadIncremental.
         table_metrics: Whether to publish metrics per table in addition to those over all tables.
         lineage_url: Where runs send OpenLineage events; empty: they only log them.
         lag_alarm_minutes: How long a raw file may wait before an alarm; 0: no alarm.
@@ -158,11 +156,6 @@ class Settings:
         self._require_between("most_workers", 2, 299)  # Glue: a driver and at least one worker
         self._require_between("load_initial_timeout_minutes", 1, MOST_TIMEOUT_MINUTES)
         self._require_between("load_incremental_timeout_minutes", 1, MOST_TIMEOUT_MINUTES)
-        if self.process_table_timeout_minutes > MOST_TIMEOUT_MINUTES:
-            other = self.load_incremental_timeout_minutes
-            most = MOST_TIMEOUT_MINUTES - PROCESS_TABLE_MARGIN_MINUTES - other
-            meaning = f"at most {most} with load_incremental_timeout_minutes {other}: ProcessTable waits for both"
-            raise _invalid("load_initial_timeout_minutes", self.load_initial_timeout_minutes, meaning)
         if self.sample_database and not _is_pem(self.sample_certificate):
             meaning = "the path of a PEM file with RDS's certificates, see docs/deploy.md"
             raise _invalid("sample_certificate", self.sample_certificate, meaning)
@@ -190,11 +183,6 @@ class Settings:
                 raise ConfigurationError(message, remedy=f"Did you mean {', '.join(near)}?")
         values: dict[str, Any] = {name: _read(name, value, kinds[name]) for name, value in own.items()}
         return cls(**values)
-
-    @property
-    def process_table_timeout_minutes(self) -> int:
-        """When Glue stops ProcessTable."""
-        return self.load_initial_timeout_minutes + self.load_incremental_timeout_minutes + PROCESS_TABLE_MARGIN_MINUTES
 
     @property
     def creates_storage(self) -> bool:

@@ -122,8 +122,8 @@ def read_task_statistics() -> Statement:
 
 
 def follow_jobs(names: ResourceNames, *jobs: str) -> Statement:
-    """Read the status of job runs, and stop them."""
-    return Statement("FollowJobs", ("glue:GetJobRun", "glue:BatchStopJobRun"), _job_arns(names, jobs))
+    """Read how runs of jobs ended."""
+    return Statement("FollowJobs", ("glue:GetJobRun",), _job_arns(names, jobs))
 
 
 def write_job_logs(groups: str) -> Statement:
@@ -140,10 +140,10 @@ def write_job_logs(groups: str) -> Statement:
     )
 
 
-def put_metrics(namespace: str) -> Statement:
+def put_metrics(namespace: str, sid: str = "PutMetrics") -> Statement:
     """Send metrics of one namespace."""
     return Statement(
-        "PutMetrics",
+        sid,
         ("cloudwatch:PutMetricData",),
         ("*",),
         "the action does not support resources; a condition restricts it to one namespace",

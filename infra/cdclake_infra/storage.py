@@ -11,7 +11,6 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from cdclake.model.layout import batches_prefix
 from cdclake.model.table.attributes import Attribute
 from cdclake_infra.resource_names import ResourceNames
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 ACCESS_LOG_RETENTION = Duration.days(90)
 UPLOAD_RETENTION = Duration.days(7)
 """Parts of an interrupted upload cost storage until the upload is aborted. No job runs that long."""
-BATCH_RETENTION = Duration.days(7)
-"""Files that an interrupted run of several tables leaves behind. No run lasts that long."""
 TLS_VERSION = 1.2
 
 
@@ -42,7 +39,7 @@ class Storage(Construct):
         if not settings.existing_raw_bucket:
             self._bucket("Raw", names.raw_bucket, raw_rules(settings.raw_expiry_days), logs, key)
         if not settings.existing_lake_bucket:
-            rules = lake_rules(settings.lake_retention_days, names.lake_prefix)
+            rules = lake_rules(settings.lake_retention_days)
             self._bucket("Lake", names.lake_bucket, rules, logs, key, versioned=True)
         if not settings.existing_state_table:
             self._table(names.state_table)
@@ -115,11 +112,10 @@ def raw_rules(expiry_days: int) -> list[s3.LifecycleRule]:
     return [s3.LifecycleRule(expiration=Duration.days(expiry_days))] if expiry_days else []
 
 
-def lake_rules(retention_days: int, lake_prefix: str) -> list[s3.LifecycleRule]:
+def lake_rules(retention_days: int) -> list[s3.LifecycleRule]:
     """Lifecycle rules of the lake bucket: replaced and deleted files can be restored for `retention_days`."""
     return [
         s3.LifecycleRule(
             noncurrent_version_expiration=Duration.days(retention_days), expired_object_delete_marker=True
         ),
-        s3.LifecycleRule(prefix=batches_prefix(lake_prefix), expiration=BATCH_RETENTION),
     ]

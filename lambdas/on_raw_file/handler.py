@@ -1,9 +1,12 @@
-"""Lambda function for object-created events of the raw bucket: triggers a run of each table with new files.
+"""Lambda function for object-created events of the raw bucket, and for Spark runs that failed: triggers runs of tables.
 
 A burst of events starts one ProcessTable run per table, see `cdclake.control.run.trigger`. S3 may deliver events twice,
 late and in any order. So an event only means that the table may have new files, unless a successful run began to list
 after the file was written. A transaction file holds rows of many tables, and its name does not show which. So it
 triggers every active table that reads its folder.
+
+When a run of a Spark job fails, EventBridge sends Glue's event. If the run still holds tables, it has died, and a new
+run goes on with them, see `cdclake.control.run.trigger.continue_after`.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.control.jobs.arguments import folder_prefix, parse_new_table
 from cdclake.control.jobs.entry import error_line
-from cdclake.control.run.trigger import trigger_table
+from cdclake.control.run.trigger import TriggerResult, continue_after, trigger_table
 from cdclake.errors import ConfigurationError, JobRunError
 from cdclake.model.metrics import Unit, namespace
 from cdclake.model.raw.files import is_transactions_key, split_raw_key
@@ -59,6 +62,7 @@ class Dependencies(NamedTuple):
     jobs: JobRunner
     raw_prefix: str
     new_table: Mapping[str, str] = {}
+    name_prefix: str = ""
 
 
 class NewFile(NamedTuple):
@@ -85,6 +89,7 @@ def handle(event: Mapping[str, Any], dependencies: Dependencies, now: datetime) 
     """Trigger every table that an event affects. A table that fails does not stop the others.
 
     Args:
+        event: S3's or EventBridge's.
         dependencies: State table, jobs, names.
 
     Returns:
@@ -93,6 +98,10 @@ def handle(event: Mapping[str, Any], dependencies: Dependencies, now: datetime) 
     """
     outcomes: dict[str, str] = {}
     errors = []
+    for path, result in _after_ended_run(event, dependencies, now).items():
+        outcomes[path] = result.outcome.value
+        if result.error:
+            errors.append(error_line(result.error))
     files = list(new_files(event))
     affected = tables_of(files, dependencies.raw_prefix)
     affected += transaction_tables(files, dependencies.states, dependencies.raw_prefix)
@@ -105,6 +114,18 @@ def handle(event: Mapping[str, Any], dependencies: Dependencies, now: datetime) 
                 outcomes[table.path] = FAILED
                 errors.append(error_line(error))
     return outcomes, errors
+
+
+def _after_ended_run(
+    event: Mapping[str, Any], dependencies: Dependencies, now: datetime
+) -> Mapping[str, TriggerResult]:
+    """Go on with the tables of the Spark run whose end an event reports; empty for an event of another kind."""
+    if event.get("source") != "aws.glue":
+        return {}
+    ended = event["detail"]
+    job = ended["jobName"].removeprefix(dependencies.name_prefix)
+    log.info("a Spark run ended as %s", ended["state"], extra={"started": ended["jobRunId"]})
+    return continue_after(dependencies.states, dependencies.jobs, job, ended["jobRunId"], now)
 
 
 def new_files(event: Mapping[str, Any]) -> Iterator[NewFile]:
@@ -231,4 +252,5 @@ def _surroundings() -> Dependencies:
         jobs=GlueJobs(client("glue"), os.environ.get(NAME_PREFIX, "")),
         raw_prefix=folder_prefix(os.environ[RAW_PREFIX]),
         new_table=parse_new_table(os.environ.get(NEW_TABLE, "")),
+        name_prefix=os.environ.get(NAME_PREFIX, ""),
     )

@@ -1,20 +1,30 @@
-"""`cdclake run` starts the Controller, waits for its runs, and reports the outcome of each table."""
+"""`cdclake run` starts the Controller, waits for what follows, and reports the outcome of each table."""
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 
 from cdclake.commit.log import ChangeLog
 from cdclake.control.controller import Plan
+from cdclake.control.jobs.arguments import parse_paths, paths_json
+from cdclake.control.jobs.entry import error_line
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.planned_table import Action, PlannedTable
-from cdclake.errors import BadRowError, ConfigurationError, JobRunError
+from cdclake.errors import BadRowError, ConfigurationError, DeadlyFileError, JobRunError
 from cdclake.model.change.record import PHASES
 from cdclake.model.drift import ColumnDrift
-from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument
+from cdclake.model.names import (
+    JOB_CONTROLLER,
+    JOB_LOAD_INCREMENTAL,
+    JOB_LOAD_INITIAL,
+    JOB_PROCESS_TABLE,
+    Argument,
+    RunState,
+)
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
@@ -72,11 +82,12 @@ class World:
 
     def script(self, job, arguments):
         if job == JOB_PROCESS_TABLE:
-            return self.work[arguments["path"]]()
+            (one,) = parse_paths(arguments[Argument.PATHS])
+            return self.work[one]()
         only = arguments.get(Argument.TABLES, "").split(",")
         for state in self.state.all():
             if state.path in self.work and (only == [""] or str(state.name) in only):
-                self.jobs.start(JOB_PROCESS_TABLE, {"path": state.path})
+                self.jobs.start(JOB_PROCESS_TABLE, paths(state.name))
         return self.controller_run
 
     def works(self, name, end=SUCCEEDED, **change):
@@ -96,8 +107,8 @@ class World:
         return self
 
     def since(self, controller_run_id):
-        started = [start for start in self.jobs.started if start.job == JOB_PROCESS_TABLE]
-        return [StartedRun(start.arguments["path"], start.run_id) for start in reversed(started)]
+        started = [start for start in self.jobs.started if start.job != JOB_CONTROLLER]
+        return [StartedRun(start.job, self.jobs.get(start.job, start.run_id)) for start in reversed(started)]
 
     def run(self, *tables):
         return Pipeline(self, TARGET, sleep=lambda seconds: None).run(tables)
@@ -105,6 +116,20 @@ class World:
 
 def path(name):
     return TARGET.installation.new_state(name).path
+
+
+def paths(*names):
+    return {Argument.PATHS: paths_json([path(name) for name in names])}
+
+
+def recorded(run_id, error=""):
+    """What a run records in the item of a table when it ends."""
+    return {
+        Attribute.LAST_RUN_ID: run_id,
+        Attribute.LAST_RUN_STATE: RunState.FAILED if error else RunState.SUCCEEDED,
+        Attribute.LAST_ERROR: error,
+        Attribute.LAST_ERROR_CODE: error.partition(":")[0],
+    }
 
 
 def test_only_changes_of_the_run_are_reported():
@@ -207,11 +232,7 @@ def test_a_failed_table_fails_the_run_and_the_others_are_reported():
     world = World([registered(STORE), registered(PRODUCT)])
 
     def fails():
-        error = {
-            Attribute.LAST_ERROR: "BadRowError: row 7 of file x. Correct it",
-            Attribute.LAST_ERROR_CODE: "BadRowError",
-        }
-        world.state.record_run(path(STORE), error)
+        world.state.record_run(path(STORE), recorded("run-1", "BadRowError: row 7 of file x. Correct it"))
         return ended("exit 3")
 
     world.work[path(STORE)] = fails
@@ -227,29 +248,24 @@ def test_a_failed_table_fails_the_run_and_the_others_are_reported():
 TABLES = tuple(TableName("shop", f"t{number:02d}") for number in range(10))
 
 
-def shared_run(outcomes, error="IntegrityError: 3 of 10 tables failed: ...", before="SUCCEEDED"):
+def shared_run(outcomes, error="IntegrityError: 3 of 10 tables failed: ..."):
     """A pipeline with one run of ten tables, which fails; `outcomes` maps some tables to the errors that it recorded.
 
     A table without an error has a change of the run.
     """
-    earlier = {Attribute.LAST_RUN_ID: "run-0", Attribute.LAST_RUN_STATE: before, Attribute.LAST_ERROR: ""}
-    world = World([registered(name).with_attributes(**earlier) for name in TABLES])
+    world = World([registered(name).with_attributes(**recorded("run-0")) for name in TABLES])
 
     def script(job, arguments):
         if job == JOB_CONTROLLER:
-            world.jobs.start(JOB_PROCESS_TABLE, {"path": ""})
+            world.jobs.start(JOB_PROCESS_TABLE, paths(*TABLES))
             return SUCCEEDED
         for name, text in outcomes.items():
-            state, code = ("FAILED", text.partition(":")[0]) if text else ("SUCCEEDED", "")
             if not text:
                 commit(world.log(name), rows=5)
-            recorded = {Attribute.LAST_RUN_ID: "run-1", Attribute.LAST_RUN_STATE: state}
-            recorded |= {Attribute.LAST_ERROR: text, Attribute.LAST_ERROR_CODE: code}
-            world.state.record_run(path(name), recorded)
+            world.state.record_run(path(name), recorded("run-1", text))
         return ended(error)
 
     world.jobs = MemoryJobs(script)
-    world.since = lambda _: [StartedRun(path(name), world.jobs.started[0].run_id) for name in TABLES]  # type: ignore[method-assign]  # one run
     return world
 
 
@@ -269,7 +285,7 @@ def test_a_shared_run_that_no_table_explains_fails_the_tables_for_which_it_recor
     assert [table.outcome for table in outcome.tables].count("failed") == 9
     assert outcome.tables[4].outcome == "changed"
     assert {str(table.error) for table in outcome.tables if table.error} == {
-        "Command failed with exit code 137 (run jr_000002)"
+        "DMSCDC_ProcessTable ended as FAILED: Command failed with exit code 137 (run jr_000002)"
     }
 
 
@@ -293,17 +309,7 @@ def test_the_end_of_each_table_is_noted_when_its_run_ends():
         "shop.store: done 0 s after the start",
     ]
     assert steps[0] == "The Controller searches for new files"
-    assert steps[-1] == "Waiting for 1 table: shop.store"
-
-
-def test_glue_is_asked_about_many_runs_less_often():
-    names = [TableName("shop", f"t{number:02d}") for number in range(80)]
-    world = World([registered(name) for name in names])
-    for name in names:
-        world.works(name, [JobState.ACTIVE, JobState.SUCCEEDED], rows=1)
-    slept: list[float] = []
-    Pipeline(world, TARGET, sleep=slept.append).run()
-    assert slept == [20.0]
+    assert steps[-1] == "DMSCDC_ProcessTable works on 1 table: shop.store"
 
 
 class Stopped(BaseException):
@@ -326,12 +332,332 @@ def test_what_glue_goes_on_with_is_known_at_any_moment(polls):
     assert pipeline.unfinished == []
     with pytest.raises(Stopped):
         pipeline.run()
-    runs = {start.arguments.get("path", start.job): start.run_id for start in world.jobs.started}
-    controller = (
-        f"test-DMSCDC_Controller, run {runs[JOB_CONTROLLER]}, and the runs of test-DMSCDC_ProcessTable that it starts"
+    (controller,) = (start.run_id for start in world.jobs.started if start.job == JOB_CONTROLLER)
+    (table,) = (start.run_id for start in world.jobs.started if start.arguments == paths(STORE))
+    table_run = f"test-DMSCDC_ProcessTable, run {table}: shop.store"
+    assert pipeline.unfinished == [table_run if polls else f"test-DMSCDC_Controller, run {controller}"]
+
+
+@dataclass
+class StepByStep(World):
+    """A pipeline in memory in which a step happens while the Controller works, and one in each pause of the command."""
+
+    steps: list[Callable[[], object]] = field(default_factory=list)
+    runs: dict[str, StartedRun] = field(default_factory=dict)
+    slept: list[float] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    def script(self, job, arguments):
+        self.steps.pop(0)()
+        return SUCCEEDED
+
+    def since(self, controller_run_id):
+        return list(reversed(self.runs.values()))
+
+    def begin(self, run_id, job, *names, earlier=""):
+        """Start a run, as ProcessTable does with `earlier`, the holder of the leases."""
+        arguments = {**paths(*names), **({Argument.LEASE_HOLDER: earlier} if earlier else {})}
+        self.runs[run_id] = StartedRun(job, JobRun(run_id, JobState.ACTIVE, "RUNNING", "", arguments))
+        for name in names if earlier else ():
+            self.state.acquire_lease(path(name), earlier, NOW, 300)
+
+    def end(self, run_id, error="", state=None):
+        """Let a run end, without any effect on its tables."""
+        last = ended(error)
+        state = state or last.state
+        run = self.runs[run_id].run._replace(state=state, detail=state.value, error=error)
+        self.runs[run_id] = self.runs[run_id]._replace(run=run)
+
+    def record(self, name, run_id, error="", rows=0):
+        """Let a run commit rows, record how it ended for a table, and release the lease."""
+        if rows:
+            commit(self.log(name), rows=rows)
+        self.state.record_run(path(name), recorded(run_id, error))
+        self.release(name)
+
+    def release(self, name):
+        """Let whoever holds a table's lease release it."""
+        assert self.state.release_lease(*self.lease(name), even_if_requested=True)
+
+    def expire(self, name):
+        """Let a table's lease expire, as the event of a dead run does."""
+        assert self.state.renew_lease(*self.lease(name), now=NOW, seconds=0)
+
+    def lease(self, name: TableName) -> tuple[str, str, int]:
+        """A table's path, the holder of its lease, and the fencing token."""
+        state = self.state.get(path(name))
+        assert state
+        return state.path, state.item[Attribute.LEASE_HOLDER], state.fencing_token
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        if self.steps:
+            self.steps.pop(0)()
+
+    def pipeline(self, prefix=""):
+        target = Target(name_prefix=prefix)
+        return Pipeline(self, target, self.texts.append, self.notes.append, self.sleep)
+
+    def run(self, *tables):
+        return self.pipeline().run(tables)
+
+
+NOW = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
+
+
+def all_of(*steps):
+    """A step of several."""
+    return lambda: [step() for step in steps]
+
+
+def starts_spark(world, number, *names, job=JOB_LOAD_INCREMENTAL):
+    """ProcessTable's run of this number starts the Spark run of this number, and ends."""
+    return all_of(
+        lambda: world.begin(f"s{number}", job, *names, earlier=f"run-p{number}"),
+        lambda: world.end(f"p{number}"),
     )
-    table = f"test-DMSCDC_ProcessTable, run {runs[path(STORE)]}: shop.store"
-    assert pipeline.unfinished == [table if polls else controller]
+
+
+def test_the_spark_run_that_process_table_starts_decides_the_outcome():
+    world = StepByStep([registered(STORE)])
+    world.steps = [
+        lambda: world.begin("p1", JOB_PROCESS_TABLE, STORE),
+        starts_spark(world, 1, STORE),
+        lambda: None,
+        all_of(lambda: world.record(STORE, "s1", rows=9), lambda: world.end("s1")),
+    ]
+    (table,) = world.run().tables
+    assert (table.outcome, table.run_id, [change.rows for change in table.changes]) == ("changed", "s1", [9])
+    assert world.steps == []
+    assert world.texts[1:] == [
+        "DMSCDC_ProcessTable works on 1 table: shop.store",
+        *["DMSCDC_LoadIncremental works on 1 table: shop.store"] * 2,
+    ]
+    assert world.notes[1:] == ["shop.store: done 0 s after the start"]
+
+
+def test_a_spark_run_that_is_listed_too_late_is_waited_for():
+    """ProcessTable starts it and ends between the requests of one list."""
+    world = StepByStep([registered(STORE)])
+    world.steps = [
+        all_of(lambda: world.begin("p1", JOB_PROCESS_TABLE, STORE), lambda: world.end("p1")),
+        lambda: world.begin("s1", JOB_LOAD_INCREMENTAL, STORE, earlier="run-p1"),
+        all_of(lambda: world.record(STORE, "s1", rows=9), lambda: world.end("s1")),
+    ]
+    assert world.run().tables[0].outcome == "changed"
+
+
+def test_a_chain_of_runs_is_followed_to_its_end():
+    world = StepByStep([registered(STORE)])
+    world.steps = [
+        lambda: world.begin("p1", JOB_PROCESS_TABLE, STORE),
+        starts_spark(world, 1, STORE, job=JOB_LOAD_INITIAL),
+        all_of(  # the Spark run hands the rest of its work on
+            lambda: world.record(STORE, "s1", rows=9),
+            lambda: world.begin("p2", JOB_PROCESS_TABLE, STORE),
+            lambda: world.end("s1"),
+        ),
+        starts_spark(world, 2, STORE),
+        all_of(lambda: world.record(STORE, "s2", rows=4), lambda: world.end("s2")),
+    ]
+    (table,) = world.run().tables
+    assert (table.outcome, table.run_id, [change.rows for change in table.changes]) == ("changed", "s2", [9, 13])
+
+
+def test_a_table_is_done_although_an_event_starts_its_next_run():
+    world = StepByStep([registered(STORE), registered(PRODUCT)])
+    world.steps = [
+        lambda: world.begin("p1", JOB_PROCESS_TABLE, STORE, PRODUCT),
+        starts_spark(world, 1, STORE),
+        all_of(lambda: world.record(STORE, "s1", rows=9), lambda: world.end("s1")),
+        lambda: None,
+        lambda: world.begin("p2", JOB_PROCESS_TABLE, STORE),
+    ]
+    assert [table.outcome for table in world.run().tables] == ["nothing new", "changed"]
+    assert len(world.steps) == 1
+
+
+def dies(world, run_id, error="The process was ended by signal 9"):
+    return lambda: world.end(run_id, error)
+
+
+@pytest.mark.parametrize("pauses", [0, 3])
+def test_tables_of_a_dead_spark_run_go_on_in_another(pauses):
+    world = StepByStep([registered(STORE), registered(PRODUCT)])
+    world.steps = [
+        lambda: world.begin("p1", JOB_PROCESS_TABLE, STORE, PRODUCT),
+        starts_spark(world, 1, STORE, PRODUCT),
+        all_of(lambda: world.record(PRODUCT, "s1", rows=1), dies(world, "s1")),
+        *[lambda: None] * pauses,
+        lambda: world.expire(STORE),
+        lambda: world.begin("p2", JOB_PROCESS_TABLE, STORE),
+        all_of(lambda: world.state.acquire_lease(path(STORE), "run-p2", NOW, 300), starts_spark(world, 2, STORE)),
+        lambda: None,
+        all_of(lambda: world.record(STORE, "s2", rows=9), lambda: world.end("s2")),
+    ]
+    outcome = world.run()
+    assert not outcome.failed
+    expected = [(PRODUCT, "changed", "s1"), (STORE, "changed", "s2")]
+    assert [(table.name, table.outcome, table.run_id) for table in outcome.tables] == expected
+
+
+def test_a_table_that_fails_after_its_spark_run_died_shows_the_recorded_error():
+    world = StepByStep([registered(STORE)])
+    error = "DeadlyFileError: A Spark run died while it read a raw file"
+    world.steps = [
+        lambda: world.begin("p1", JOB_PROCESS_TABLE, STORE),
+        starts_spark(world, 1, STORE),
+        dies(world, "s1"),
+        lambda: world.begin("p2", JOB_PROCESS_TABLE, STORE),
+        all_of(lambda: world.record(STORE, "run-p2", error), lambda: world.end("p2", error)),
+    ]
+    (table,) = world.run().tables
+    assert (table.outcome, type(table.error), table.run_id) == ("failed", DeadlyFileError, "p2")
+
+
+@pytest.mark.parametrize("began", [True, False])
+def test_a_table_with_which_no_run_goes_on_fails_after_a_short_time(began):
+    world = StepByStep([registered(STORE), registered(PRODUCT)])
+
+    def adopt():
+        assert world.state.renew_lease(*world.lease(STORE), now=NOW, seconds=300, to="s1")
+
+    world.steps = [
+        lambda: world.begin("p1", JOB_PROCESS_TABLE, STORE, PRODUCT),
+        starts_spark(world, 1, STORE, PRODUCT),
+        all_of(
+            *([adopt] if began else []),
+            lambda: world.record(PRODUCT, "s1", rows=1),
+            lambda: world.end("s1", "Out of memory"),
+        ),
+    ]
+    outcome = world.run()
+    assert [(table.name, table.outcome) for table in outcome.tables] == [(PRODUCT, "changed"), (STORE, "failed")]
+    assert error_line(outcome.tables[1].error) == (
+        "JobRunError: DMSCDC_LoadIncremental ended as FAILED: Out of memory (run s1)."
+        " The hourly Controller starts the next run when the lease of this one has expired"
+    )
+    assert outcome.error().exit_code == JobRunError.exit_code
+    assert 30 <= sum(world.slept) < 60
+    assert world.texts[-1] == "Waiting for the lease of 1 table: shop.store"
+    assert [note.split()[:2] for note in world.notes[1:]] == [["shop.product:", "done"], ["shop.store:", "failed"]]
+
+
+def test_a_run_that_finds_the_lease_of_a_dead_run_is_not_taken_for_success():
+    world = StepByStep([registered(STORE)])
+    world.steps = [
+        lambda: world.begin("p1", JOB_PROCESS_TABLE, STORE),
+        starts_spark(world, 1, STORE),
+        dies(world, "s1"),
+        all_of(lambda: world.begin("p2", JOB_PROCESS_TABLE, STORE), lambda: world.end("p2")),
+    ]
+    (table,) = world.run().tables
+    assert table.outcome == "failed"
+    assert "signal 9 (run s1)" in str(table.error)
+
+
+@pytest.mark.parametrize("state", [JobState.STOPPED, JobState.GIVEN_UP])
+def test_a_spark_run_that_glue_ended_fails_its_table(state):
+    world = StepByStep([registered(STORE)])
+    world.steps = [
+        lambda: world.begin("p1", JOB_PROCESS_TABLE, STORE),
+        starts_spark(world, 1, STORE),
+        lambda: world.end("s1", state=state),
+    ]
+    (table,) = world.run().tables
+    assert f"DMSCDC_LoadIncremental ended as {state.value}" in str(table.error)
+
+
+def test_each_table_of_a_spark_run_has_its_own_outcome():
+    good, bad, dead, busy = TABLES[:4]
+    world = StepByStep([registered(name).with_attributes(**recorded("s0", "BadRowError: old")) for name in TABLES[:4]])
+    world.steps = [
+        lambda: world.begin("p1", JOB_PROCESS_TABLE, good, bad, dead, busy),
+        starts_spark(world, 1, good, bad, dead),
+        all_of(
+            lambda: world.record(good, "s1", rows=9),
+            lambda: world.record(bad, "s1", "BadRowError: row 7 of file x"),
+            dies(world, "s1"),
+        ),
+    ]
+    found = {table.name: (table.outcome, str(table.error or "")) for table in world.run().tables}
+    assert found[good] == ("changed", "")
+    assert found[bad] == ("failed", "row 7 of file x")
+    assert found[dead][0] == "failed"
+    assert "signal 9" in found[dead][1]
+    assert found[busy] == ("nothing new", "")
+
+
+def test_a_run_that_works_since_before_counts_by_what_it_records_since_the_start():
+    """A run records an outcome after each of its rounds."""
+    first = {**recorded("s0"), Attribute.LAST_RUN_UTC: "2024-03-05T10:00:00Z"}
+    second = {**recorded("s0", "BadRowError: row 7"), Attribute.LAST_RUN_UTC: "2024-03-05T10:01:00Z"}
+    world = StepByStep([registered(STORE).with_attributes(**first)])
+    world.begin("s0", JOB_LOAD_INCREMENTAL, STORE)
+    world.steps = [
+        lambda: None,
+        all_of(lambda: world.state.record_run(path(STORE), second), lambda: world.end("s0", "BadRowError: row 7")),
+    ]
+    (table,) = world.run().tables
+    assert (type(table.error), str(table.error)) == (BadRowError, "row 7")
+
+
+def test_runs_of_other_installations_are_not_waited_for():
+    world = StepByStep([registered(STORE)])
+    other = {Argument.PATHS: paths_json(["other-raw/shop/store/"])}
+    world.runs["s9"] = StartedRun(JOB_LOAD_INCREMENTAL, JobRun("s9", JobState.ACTIVE, "RUNNING", "", other))
+    world.runs["s8"] = StartedRun(JOB_LOAD_INITIAL, JobRun("s8", JobState.ACTIVE, "RUNNING", "", {"folder": "store/"}))
+    world.steps = [lambda: None]
+    assert [table.outcome for table in world.run().tables] == ["nothing new"]
+    assert world.slept == []
+
+
+def test_a_limited_run_waits_for_its_tables_alone():
+    world = StepByStep([registered(STORE), registered(PRODUCT)])
+    world.steps = [
+        lambda: world.begin("s0", JOB_LOAD_INITIAL, PRODUCT),
+    ]
+    assert [table.outcome for table in world.run(STORE).tables] == ["nothing new"]
+    assert world.slept == []
+
+
+def stop():
+    raise Stopped
+
+
+def test_a_command_that_is_stopped_while_a_spark_run_works_names_that_run():
+    world = StepByStep([registered(STORE), registered(PRODUCT)])
+    world.steps = [
+        all_of(
+            lambda: world.begin("p1", JOB_PROCESS_TABLE, STORE, PRODUCT),
+            lambda: world.begin("p2", JOB_PROCESS_TABLE, TABLES[0]),
+        ),
+        starts_spark(world, 1, STORE, PRODUCT),
+        stop,
+    ]
+    pipeline = world.pipeline("test-")
+    with pytest.raises(Stopped):
+        pipeline.run()
+    assert pipeline.unfinished == [
+        "test-DMSCDC_ProcessTable, run p2: shop.t00",
+        "test-DMSCDC_LoadIncremental, run s1: shop.store, shop.product",
+    ]
+
+
+def test_a_command_that_is_stopped_after_a_spark_run_died_names_its_tables():
+    world = StepByStep([registered(STORE)])
+    world.steps = [
+        lambda: world.begin("p1", JOB_PROCESS_TABLE, STORE),
+        starts_spark(world, 1, STORE),
+        dies(world, "s1"),
+        lambda: None,
+        stop,
+    ]
+    pipeline = world.pipeline()
+    with pytest.raises(Stopped):
+        pipeline.run()
+    assert pipeline.unfinished == ["DMSCDC_ProcessTable, if the event of a dead run starts it: shop.store"]
 
 
 def test_nothing_goes_on_after_a_run_or_if_its_start_was_refused():
@@ -364,7 +690,8 @@ def test_a_run_can_be_limited_to_tables():
     controller = next(start for start in world.jobs.started if start.job == JOB_CONTROLLER)
     assert controller.arguments[Argument.TABLES] == "shop.store"
     assert controller.arguments[Argument.BUCKET] == "cdclake-raw"
-    assert [start.arguments["path"] for start in world.jobs.started if start.job == JOB_PROCESS_TABLE] == [path(STORE)]
+    started = [start.arguments for start in world.jobs.started if start.job == JOB_PROCESS_TABLE]
+    assert started == [paths(STORE)]
 
 
 def test_the_newest_run_of_a_table_decides_its_outcome():
@@ -372,7 +699,7 @@ def test_the_newest_run_of_a_table_decides_its_outcome():
     first = ended("lease held")
     ends = iter([first, SUCCEEDED])
     world.work[path(STORE)] = lambda: next(ends)
-    world.jobs.start(JOB_PROCESS_TABLE, {"path": path(STORE)})
+    world.jobs.start(JOB_PROCESS_TABLE, paths(STORE))
     assert world.run().tables[0].outcome == "nothing new"
 
 

@@ -38,7 +38,7 @@ def test_changing_a_state_that_was_read_does_not_change_the_store() -> None:
 def test_jobs_succeed_by_default() -> None:
     jobs = MemoryJobs()
     run_id = jobs.start("job", {"a": "1"})
-    assert jobs.get("job", run_id) == JobRun(run_id, JobState.SUCCEEDED, "SUCCEEDED")
+    assert jobs.get("job", run_id) == JobRun(run_id, JobState.SUCCEEDED, "SUCCEEDED", arguments={"a": "1"})
     assert jobs.started == [JobStart("job", {"a": "1"}, run_id)]
 
 
@@ -49,7 +49,7 @@ def test_a_script_decides_by_job_and_arguments() -> None:
 
     jobs = MemoryJobs(script)
     bad, good = jobs.start("job", {"table": "bad"}), jobs.start("job", {"table": "good"})
-    assert jobs.get("job", bad) == JobRun(bad, JobState.FAILED, "TIMEOUT", "job gave up")
+    assert jobs.get("job", bad) == JobRun(bad, JobState.FAILED, "TIMEOUT", "job gave up", {"table": "bad"})
     assert jobs.get("job", good).state is JobState.SUCCEEDED
 
 

@@ -41,9 +41,9 @@ def test_the_recording_is_that_of_this_code() -> None:
 
 
 def test_an_hourly_schedule_shares_one_run_and_files_start_one_run_each() -> None:
-    # the minimum billed time for the Controller; 30 + 50 * 4 s of two DPU; ten more seconds of 1/16 DPU
-    assert costs().glue == pytest.approx(730 * 0.44 * (60 / 16 + 230 * 2 + 240 / 16) / 3600)
-    assert costs(by_file=True).glue == pytest.approx(730 * 0.44 * (60 / 16 + 300 * (60 * 2 + 70 / 16)) / 3600)
+    # the minimum billed time of 1/16 DPU for Controller and ProcessTable; 30 + 50 * 5.3 s of two DPU, or the minimum
+    assert costs().glue == pytest.approx(730 * 0.44 * (60 / 16 + 295 * 2 + 60 / 16) / 3600)
+    assert costs(by_file=True).glue == pytest.approx(730 * 0.44 * (60 / 16 + 300 * (60 * 2 + 60 / 16)) / 3600)
     assert costs().requests < costs(by_file=True).requests
 
 

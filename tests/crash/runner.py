@@ -1,4 +1,4 @@
-"""Makes one run in this process: a Spark job, ProcessTable or an operator's command, with their real code."""
+"""Makes one run in this process: of the table, of a job, or an operator's command, with their real code."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cdclake.commit.log import ChangeLog
 from cdclake.control.admin.table_admin import RegisteredTable
-from cdclake.control.jobs.arguments import parse_item
-from cdclake.control.jobs.entry import error_line
-from cdclake.control.run import process_table as control
-from cdclake.errors import CdclakeError
+from cdclake.control.run.bring_up_to_date import Host, Ports, bring_up_to_date
+from cdclake.control.run.process_table import process_tables
+from cdclake.errors import JobRunError
 from cdclake.lake.operations.direct.apply import DirectChange, DirectResult, change_directly
 from cdclake.lake.operations.direct.input_tables import input_keys
 from cdclake.lake.operations.erase.erase import Erasure, ErasureResult, erase
 from cdclake.lake.operations.erase.progress import Progress
+from cdclake.lake.operations.job import load_planned
 from cdclake.lake.operations.load import load_incremental, load_initial
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.lake.read.as_of import TableLocation
 from cdclake.lake.read.key_filter import RowKeys
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import Argument
 from cdclake.model.table.settings import TableSettings
-from cdclake_devkit.memory import MemoryJobs, MemoryMetrics
-from tests.builders import SPARK, ended, run_load_job
+from cdclake_devkit.memory import MemoryMetrics
+from tests.builders import SPARK
 from tests.cdclake.lake.table import NAME, RAW_PREFIX
 from tests.crash.connectors import LAKE, RAW, Connector
 from tests.crash.faults import Injector
@@ -34,13 +33,15 @@ if TYPE_CHECKING:
 
     from cdclake.adapters.aws import ServerClock
     from cdclake.commit.clean_up import CleanUpPlan
-    from cdclake.control.run.process_table import TableReport
+    from cdclake.control.run.table_work import DueLoad, TableReport
     from cdclake.model.change.record import ChangeRecord
     from cdclake.ports import Clock, JobRun, ObjectStore
 
 PATH = f"{RAW}/{RAW_PREFIX}"
 LAYOUT = LakeLayout(LAKE, "", NAME)
 FOREVER = timedelta(days=36500)
+SPARK_RUN = "-spark"
+"""Ends the id of the Spark run that ProcessTable started."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,26 @@ class RunSpec:
     fencing_token: int
 
 
+class _SparkJob:
+    """Takes the Spark run that ProcessTable starts. It knows no earlier runs.
+
+    Attributes:
+        run_id: The run's id.
+        started: Name of its job; empty if it was not started.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id, self.started = run_id, ""
+
+    def start(self, job: str, arguments: Mapping[str, str]) -> str:
+        assert not self.started, arguments
+        self.started = job
+        return self.run_id
+
+    def get(self, job: str, run_id: str) -> JobRun:
+        raise JobRunError("The job run does not exist", job=job, run=run_id)
+
+
 class Runner:
     """Makes one run.
 
@@ -92,30 +113,29 @@ class Runner:
         ports = spec.connector.ports(injector or Injector())
         self._services = ports.lake, ports.states
         self._ports = replace(ports, lake=around_lake(ports.lake))
-        self._jobs = 0
         self.clock: Clock = lambda: spec.now
         self.log = ChangeLog(self._ports.lake, LAYOUT)
 
-    def load_initial(self, base_change: int) -> dict[str, Any]:
-        """The job LoadInitial."""
-        return load_initial(self._table_run(), SPARK, base_change)
+    def load_initial(self) -> dict[str, Any]:
+        """The job LoadInitial, started by hand."""
+        return load_initial(self._table_run(), SPARK)
 
     def load_incremental(self, last_file: str, new_file: str) -> dict[str, Any]:
-        """The job LoadIncremental."""
+        """The job LoadIncremental, started by hand."""
         return load_incremental(self._table_run(), SPARK, last_file, new_file)
 
+    def bring_up_to_date(self) -> TableReport:
+        """A run that needs no job."""
+        return self._bring_up_to_date(self._spec.run_id, Host(), _SparkJob(""))
+
     def process_table(self) -> TableReport:
-        """The job ProcessTable. The jobs that it starts run in this process."""
-        ports = control.Ports(
-            states=self._ports.states,
-            jobs=self._ports.around_jobs(MemoryJobs(self._run_job)),
-            open_bucket={RAW: self._ports.raw, LAKE: self._ports.lake}.__getitem__,
-            clock=self._now,
-            sleep=lambda _: None,
-            metrics=MemoryMetrics(),
-            catalog=self._ports.catalog,
-        )
-        return control.process_table(PATH, LAKE, "", self._spec.run_id, ports)
+        """The job ProcessTable, then the Spark run that it started, also if ProcessTable failed after that."""
+        jobs = _SparkJob(f"{self._spec.run_id}{SPARK_RUN}")
+        try:
+            return process_tables([PATH], LAKE, "", self._spec.run_id, self._run_ports(jobs), {}, lambda _: None).only
+        finally:
+            if jobs.started:
+                self._bring_up_to_date(jobs.run_id, Host(jobs.started, earlier=self._spec.run_id), jobs)
 
     def delete_directly(self, *ids: int) -> DirectResult:
         """An operator's direct delete by ids."""
@@ -191,15 +211,19 @@ class Runner:
         )
         return replace(run, **fields)
 
-    def _run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun:
-        self._jobs += 1
-        run = self._table_run(
-            settings=TableSettings.from_item(parse_item(arguments[Argument.ITEM])),
-            fencing_token=int(arguments[Argument.FENCING_TOKEN]),
-            run_id=f"{self._spec.run_id}-job-{self._jobs}",
+    def _bring_up_to_date(self, run_id: str, host: Host, jobs: _SparkJob) -> TableReport:
+        def load(due: DueLoad) -> None:
+            fields = {"settings": due.state.settings, "fencing_token": due.token, "note_file": due.note_file}
+            load_planned(self._table_run(run_id=run_id, **fields), due, SPARK)
+
+        return bring_up_to_date([PATH], LAKE, "", run_id, self._run_ports(jobs), load, host).only
+
+    def _run_ports(self, jobs: _SparkJob) -> Ports:
+        return Ports(
+            states=self._ports.states,
+            jobs=self._ports.around_jobs(jobs),
+            open_bucket={RAW: self._ports.raw, LAKE: self._ports.lake}.__getitem__,
+            clock=self._now,
+            metrics=MemoryMetrics(),
+            catalog=self._ports.catalog,
         )
-        try:
-            run_load_job(job, run, arguments)
-        except (CdclakeError, OSError) as error:
-            return ended(error_line(error))
-        return ended()

@@ -63,7 +63,8 @@ SAMPLED = [
                 for scenario in (
                     "LoadIncremental",
                     "LoadInitial-reload",
-                    "ProcessTable-takeover",
+                    "run-takeover",
+                    "ProcessTable",
                     "rollback",
                     "rollback-to",
                     "reapply",

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 PAUSES = {Tier.QUICK: 1, Tier.TEST: 2, Tier.ALL: 6, Tier.THOROUGH: 10_000}[TIER]
 """Number of calls that are tried of each run, spread over it."""
 PAUSED = (
-    *("ProcessTable", "LoadIncremental", "rollback", "rollback-to", "reapply", "direct-delete", "erase", "repair"),
-    "clean-up",
+    *("run", "ProcessTable", "LoadIncremental", "rollback", "rollback-to", "reapply", "direct-delete", "erase"),
+    *("repair", "clean-up"),
 )
 OTHERS: dict[str, tuple[Command, ...]] = {
     "rollback to 1": (lambda runner: runner.rollback(1),),
     "rollback to 0": (lambda runner: runner.rollback(0), Runner.activate),
     "erase": (lambda runner: runner.erase(*ERASED),),
-    "run, rollback and reapply": (Runner.process_table, Runner.rollback, Runner.reapply),
-    "rollback, repair and run": (Runner.rollback, Runner.repair, Runner.activate, Runner.process_table),
+    "run, rollback and reapply": (Runner.bring_up_to_date, Runner.rollback, Runner.reapply),
+    "rollback, repair and run": (Runner.rollback, Runner.repair, Runner.activate, Runner.bring_up_to_date),
 }
 """Commands that work during the pause; one that is refused changes nothing."""
 
@@ -74,7 +74,7 @@ class Pause:
         self._sandbox.expire_lease()
         do(Runner.repair, self._sandbox.runner())  # the next command of any kind compares the files
         self._sandbox.view()  # no file has other content than before
-        assert not do(Runner.process_table, self._sandbox.runner())
+        assert not do(Runner.bring_up_to_date, self._sandbox.runner())
         check_readers(self._sandbox.view())
         complete_erasure(self._sandbox)
         return True

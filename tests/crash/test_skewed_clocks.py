@@ -25,7 +25,7 @@ from tests.crash import checks
 from tests.crash.children import Child
 from tests.crash.environments import Environment, aws_environment
 from tests.crash.faults import Fault, Injector, Point
-from tests.crash.runner import Runner
+from tests.crash.runner import SPARK_RUN, Runner
 from tests.crash.sandbox import Sandbox, View
 from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.crash.test_pauses import OTHERS, PAUSED, check_readers, complete_erasure, do
@@ -93,7 +93,7 @@ class Clocks:
         sandbox.skews = repeat(timedelta())
         sandbox.environment.clock.advance(CALM.total_seconds())
         do(Runner.repair, sandbox.runner())
-        sandbox.runner().process_table()
+        sandbox.runner().bring_up_to_date()
         check_readers(sandbox.view())
         check_times(sandbox.view(), sandbox.shown)
         self._check_rollback()
@@ -123,7 +123,7 @@ def check_times(view: View, shown: dict[str, datetime]) -> None:
             found = table_as_of(log, at=moment)
             assert (found.change, found.snapshot) == (expected, log.snapshot(expected))
     for before, record, time in zip(times, records[1:], times[1:], strict=False):
-        own = next((at for run, at in shown.items() if record.run_id in (run, f"{run}-job-1", f"{run}-job-2")), None)
+        own = next((at for run, at in shown.items() if record.run_id in (run, run + SPARK_RUN)), None)
         if own:
             assert time == max(own.replace(microsecond=0), before)
             is_behind = before - own.replace(microsecond=0) > MAX_CLOCK_DIFFERENCE
@@ -218,7 +218,7 @@ class Machines:
 @pytest.mark.sampled(test=1, ci=5)
 @pytest.mark.parametrize("lease_expires", [True, False], ids=["expired lease", "live lease"])
 @pytest.mark.parametrize("skew", [-HOURS, -MINUTES, MINUTES, HOURS], ids=lambda skew: f"{skew.total_seconds():.0f} s")
-@pytest.mark.parametrize("name", ["ProcessTable", "rollback-to", "reapply"])
+@pytest.mark.parametrize("name", ["run", "rollback-to", "reapply"])
 def test_machines_take_the_time_from_aws_respect_live_leases_and_say_that_their_clocks_are_off(
     name: str, skew: timedelta, lease_expires: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,7 +232,7 @@ def test_machines_take_the_time_from_aws_respect_live_leases_and_say_that_their_
 
         def work() -> None:
             environment.clock.advance(LEASE_SECONDS + 1 if lease_expires else 1)
-            refused.append(machines.run(-skew, Runner.process_table))
+            refused.append(machines.run(-skew, Runner.bring_up_to_date))
             refused.append(machines.run(skew, Runner.rollback))
 
         error = machines.run(skew, scenario.run, lambda lake: PausedBeforeCommit(lake, work))
@@ -244,7 +244,7 @@ def test_machines_take_the_time_from_aws_respect_live_leases_and_say_that_their_
         environment.clock.advance(CALM.total_seconds())
         do(Runner.repair, sandbox.runner())
         sandbox.runner().activate()
-        sandbox.runner().process_table()
+        sandbox.runner().bring_up_to_date()
         view = sandbox.view()
         check_readers(view)
         check_times(view, {})

@@ -213,7 +213,7 @@ class _Trial:
         self._check_table()
         if not scenario.deactivates:
             sandbox.runner().activate()
-            sandbox.runner().process_table()
+            sandbox.runner().bring_up_to_date()
         self._check_table()
         self._check_books()
         if undo:

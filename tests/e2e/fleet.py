@@ -1,7 +1,7 @@
 """Simulates an installation with many tables, whose runs may be killed at any call.
 
-DMS writes files. Events, the Lambda function, the Controller and ProcessTable runs are concurrent, in threads. The code
-of the Spark jobs runs with the engine in this process. To the `FolderInstallation` it adds threads and kills.
+DMS writes files. Events, the Lambda function, the Controller and the runs of all jobs are concurrent, in threads. The
+code of the Spark jobs runs with the engine in this process. To the `FolderInstallation` it adds threads and kills.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cdclake.errors import CdclakeError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.position import position
 from cdclake.ports import JobRun, JobState
-from cdclake_devkit.memory import ManualClock
+from cdclake_devkit.memory import ManualClock, MemoryJobs, Work
 from cdclake_devkit.oracle import ChangeRow, LakeRow, merge
 from on_raw_file.handler import Dependencies, handle
 from tests.builders import LAKE, RAW, FolderInstallation, ended
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cdclake.model.change.record import ChangeRecord
+    from cdclake_devkit.memory import JobScript
 
 PREFIX = "dms/"
 KEY = ("id",)
@@ -89,18 +90,37 @@ class SourceTable:
         return merge(KEY, self.loads, self.changes)
 
 
+class _Jobs(MemoryJobs):
+    """Runs that begin their work at once.
+
+    Args:
+        run_job: See `MemoryJobs`.
+        begin: Called after each start.
+    """
+
+    def __init__(self, run_job: JobScript, begin: Callable[[], None]) -> None:
+        super().__init__(run_job)
+        self._begin = begin
+
+    def start(self, job: str, arguments: Mapping[str, str]) -> str:
+        run_id = super().start(job, arguments)
+        self._begin()
+        return run_id
+
+
 class Fleet(FolderInstallation):
     """The installation and its tables.
 
     Attributes:
-        kills_runs: Whether runs are killed at random.
-        counts: Counts kills and batches.
+        kills_runs: Whether runs are killed at random, and some events of their end are lost.
+        counts: Counts kills, packs and lost events.
     """
 
     clock: ManualClock
 
     def __init__(self, root: Path, tables: int, seed: int) -> None:
         super().__init__(root, PREFIX, ManualClock())
+        self.jobs = _Jobs(self.run_job, lambda: self._start(self.run_spark))
         self.random = random.Random(seed)
         self.kills_runs = True
         self.counts: Counter[str] = Counter()
@@ -149,8 +169,21 @@ class Fleet(FolderInstallation):
             }
             for key in keys
         ]
+        self._send({"Records": records})
+
+    def after_failed_run(self, job: str, run_id: str) -> None:
+        """EventBridge sends Glue's event to the function, unless it is lost."""
+        with self._lock:
+            is_lost = self.kills_runs and self.random.random() < 0.2
+        self.counts["events lost"] += is_lost
+        if not is_lost:
+            detail = {"jobName": job, "jobRunId": run_id, "state": "FAILED"}
+            self._send({"source": "aws.glue", "detail": detail})
+
+    def _send(self, event: Mapping[str, object]) -> None:
+        """Send an event to the function."""
         dependencies = Dependencies(self.states, self.jobs, PREFIX)
-        self._start(lambda: handle({"Records": records}, dependencies, self.clock()))
+        self._start(lambda: handle(event, dependencies, self.clock()))
 
     def run_hourly(self) -> None:
         """The workflow starts the Controller."""
@@ -180,21 +213,25 @@ class Fleet(FolderInstallation):
 
     # --- jobs ---
 
-    def run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
+    def run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun | Work:
         with self._lock:
             may_die = self.kills_runs and self.random.random() < 0.2
-            # A Spark job makes fewer calls than ProcessTable.
-            budget = CallBudget(self.random.randint(1, 120 if job == JOB_PROCESS_TABLE else 40) if may_die else 10**9)
-        run_id = uuid4().hex
+            # ProcessTable makes fewer calls than a Spark job.
+            budget = CallBudget(self.random.randint(1, 40 if job == JOB_PROCESS_TABLE else 200) if may_die else 10**9)
+        through = partial(KillablePort, budget=budget)
         if job == JOB_PROCESS_TABLE:
             self.counts["packs"] += Argument.PATHS in arguments
-            self._start(lambda: self.process(arguments, run_id, partial(KillablePort, budget=budget)))
-            return [JobState.ACTIVE]
-        try:
-            return self.run_spark_job(job, arguments, run_id, partial(KillablePort, budget=budget))
-        except KilledError:
-            self.counts["Spark job killed"] += 1
-            return ended("The driver was killed")
+            self._start(lambda: self.process(arguments, uuid4().hex, through))
+            return JobRun("", JobState.ACTIVE)
+
+        def work(run_id: str) -> JobRun:
+            try:
+                return self.run_spark_job(job, arguments, run_id, through)
+            except KilledError:
+                self.counts["Spark job killed"] += 1
+                return ended("The driver was killed")
+
+        return work
 
     # --- results ---
 
@@ -209,9 +246,6 @@ class Fleet(FolderInstallation):
     def change_records(self, table: SourceTable) -> list[ChangeRecord]:
         log = self.log(table.path)
         return list(log.newest_first(log.head()))
-
-    def leftover_batches(self) -> int:
-        return len(list((self.root / LAKE / "_cdclake").glob("batch-*")))
 
     def advance_clock(self, minutes: int = 20) -> None:
         self.clock.now += timedelta(minutes=minutes)

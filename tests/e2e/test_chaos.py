@@ -55,7 +55,7 @@ def test_47_tables_end_equal_to_the_oracle_and_3_broken_ones_report_their_errors
     assert counts["ProcessTable killed"] > 3, counts
     assert counts["Spark job killed"] > 3, counts
     assert counts["packs"] > 5, counts
-    assert fleet.leftover_batches() <= 2 * counts["ProcessTable killed"]
+    assert counts["events lost"] > 0, counts
     assert takeovers(fleet) > 3
 
 

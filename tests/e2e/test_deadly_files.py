@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cdclake.control.jobs.arguments import parse_paths
 from cdclake.control.status import Health
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute
@@ -47,7 +48,7 @@ class Installation(FolderInstallation):
         self.jobs.started.clear()
         self.run_controller()
         spark = [start.arguments for start in self.jobs.started if start.job != JOB_PROCESS_TABLE]
-        return [0 if Argument.BATCH in one else 1 for one in spark]
+        return sorted(len(parse_paths(one[Argument.PATHS])) for one in spark)
 
 
 @pytest.fixture
@@ -78,18 +79,18 @@ def test_four_tables_that_end_runs_cost_the_other_46_nothing_and_are_failed_with
     for hour in (2, 3):
         for table in TABLES:
             installation.write(table, f"20240305-1{hour}0500000.parquet", key=10 + hour)
-        assert sorted(installation.hour()) == [0, 1, 1, 1, 1]  # the others share a run, each of these dies in its own
+        assert installation.hour() == [1, 1, 1, 1, 46]  # the others share a run, each of these dies in its own
         assert all(10 + hour in installation.keys(table) for table in good)
         require_failed(installation)
 
     installation.deadly.clear()  # DMS has written the files again
-    assert sorted(installation.hour()) == [1] * 7  # three have a full load and changes, one has changes
+    assert installation.hour() == [1, 1, 1, 1]
     assert {table: installation.keys(table) for table in TABLES} == {table: [1, 2, 3, 12, 13] for table in TABLES}
     assert {status.health for status in installation.statuses().values()} == {Health.UP_TO_DATE}
 
     for table in TABLES:
         installation.write(table, "20240305-140500000.parquet", key=14)
-    assert installation.hour() == [0]  # they share a run again
+    assert installation.hour() == [50]  # they share a run again
 
 
 def require_failed(installation: Installation) -> None:

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.control.jobs.arguments import parse_item
-from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument
-from cdclake.model.table.attributes import Attribute
+from cdclake.model.names import JOB_CONTROLLER
 from cdclake.ports import JobRun, JobState
 from cdclake_cli.aws.job_history import StartedRun
 from cdclake_cli.pipeline import Pipeline, PipelineOutcome
@@ -44,10 +42,9 @@ class Services:
         return self
 
     def since(self, controller_run_id: str) -> list[StartedRun]:
-        new = self._installation.jobs.started[self._before :]
-        started = [start for start in new if start.job == JOB_PROCESS_TABLE]
-        self.jobs, runs = self._installation.jobs, reversed(started)
-        return [StartedRun(parse_item(one.arguments[Argument.ITEM])[Attribute.PATH], one.run_id) for one in runs]
+        jobs = self._installation.jobs
+        new = jobs.started[self._before :]
+        return [StartedRun(one.job, jobs.get(one.job, one.run_id)) for one in reversed(new)]
 
     def log(self, _name: TableName) -> ChangeLog:
         return self._installation.log(PATH)
@@ -104,3 +101,11 @@ def test_pending_files_that_vanished_exit_with_5(tmp_path: Path):
     assert run(orders).error().exit_code == 3
     orders.remove(CHANGE)
     assert run(orders).error().exit_code == 5
+
+
+def test_a_file_at_which_spark_runs_die_exits_with_3(tmp_path: Path):
+    orders = Orders(tmp_path)
+    orders.run()
+    orders.put(CHANGE, "I,3,three\n", after(hours=1))
+    orders.installation.deadly.add(f"shop/orders/{CHANGE}")
+    assert run(orders).error().exit_code == 3

@@ -24,11 +24,14 @@ _PARTITIONS = ("Get{}s", "BatchCreate{}", "BatchUpdate{}", "BatchDelete{}")
 _CATALOG = {
     **_of("KeepCatalog", *(f"glue:{name.format('Partition')}" for name in _PARTITIONS), reason="of partitioned tables"),
     **_of("KeepCatalog", "glue:DeleteTable", reason="a table with a new name or new partition columns is recreated"),
+    **_of("KeepCatalog", "glue:CreateTable", reason="the first run of a table creates its entry"),
     **_of("KeepCatalog", "glue:GetDatabase", reason="distinguishes a missing database from a missing table"),
 }
 _SPARK = {
+    **_TASKS,
     **_WRITE_LAKE,
-    **_of("PutMetrics", "cloudwatch:PutMetricData", reason="Glue sends the job's observability metrics with its role"),
+    **_CATALOG,
+    **_of("StartJobs", "glue:StartJobRun", reason="when its time is over, it leaves further work to another run"),
 }
 
 REASONS: dict[str, _Reasons] = {
@@ -37,18 +40,22 @@ REASONS: dict[str, _Reasons] = {
         **_TASKS,
         **_WRITE_LAKE,
         **_CATALOG,
-        **_of("WriteLake", "s3:PutObject", reason="it publishes changes of interrupted runs and writes batches"),
-        **_of("WriteLake", "s3:DeleteObject", reason="publishing retires files, and finished batches are deleted"),
+        **_of("KeepCatalog", "glue:UpdateTable", reason="a run may die before it has told the catalog of its change"),
+        **_of("WriteLake", "s3:PutObject", reason="it publishes changes of interrupted runs"),
+        **_of("WriteLake", "s3:DeleteObject", reason="publishing retires files"),
         **_of(
             "WriteLake", "s3:DeleteObjectVersion", reason="what interrupted runs staged is deleted with its versions"
         ),
-        **_of("FollowJobs", "glue:BatchStopJobRun", reason="it stops its Spark run before its own timeout"),
+        **_of("FollowJobs", "glue:GetJobRun", reason="it asks how a Spark run ended that recorded no end"),
     },
     JOB_LOAD_INITIAL: {
         **_SPARK,
         **_of("WriteLake", "s3:DeleteObject", reason="a full load of a loaded table retires its files"),
     },
     JOB_LOAD_INCREMENTAL: _SPARK,
-    ON_RAW_FILE: _of("UseState", "dynamodb:Scan", reason="a transaction file affects all tables that read its folder"),
+    ON_RAW_FILE: {
+        **_of("UseState", "dynamodb:Scan", reason="a transaction file affects all tables that read its folder"),
+        **_of("FollowJobs", "glue:GetJobRun", reason="it asks for the arguments of a Spark run that failed"),
+    },
 }
 """For each job and the function."""

@@ -8,14 +8,16 @@ import re
 import runpy
 import signal
 import sys
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
-from cdclake.control.jobs.arguments import item_json, parse_arguments
-from cdclake.lake.operations.job import table_run
+from cdclake.control.jobs.arguments import item_json, parse_arguments, paths_json
+from cdclake.control.run.process_table import WAIT_FOR_ROOM
+from cdclake.control.run.run_arguments import RunArguments
 from cdclake.model.names import (
     JOB_CONTROLLER,
     JOB_LOAD_INCREMENTAL,
@@ -24,10 +26,11 @@ from cdclake.model.names import (
     STATE_TABLE,
     Argument,
 )
+from cdclake.model.table.state import TableState
 from tests.infra.stacks import ACCOUNT, CODE_BUCKET, REGION, TASK, Stacks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 SHELL = (JOB_CONTROLLER, JOB_PROCESS_TABLE)
 SPARK = (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
@@ -129,13 +132,14 @@ def test_runs_are_limited_to_concurrent_tables_and_others_queue(default: Stacks,
         assert job(deployed, JOB_CONTROLLER)["ExecutionProperty"] == {"MaxConcurrentRuns": 1}
 
 
-def test_process_tables_timeout_exceeds_those_of_its_jobs(default: Stacks, tailored: Stacks):
-    for deployed in (default, tailored):
-        waited = sum(job(deployed, name)["Timeout"] for name in SPARK)
-        assert job(deployed, JOB_PROCESS_TABLE)["Timeout"] > waited
-        own = int(own_arguments(deployed, JOB_PROCESS_TABLE)["--timeout_minutes"])
-        assert waited < own < job(deployed, JOB_PROCESS_TABLE)["Timeout"]  # it stops before Glue stops it
+def test_the_timeouts_of_the_spark_jobs_are_settings(default: Stacks, tailored: Stacks):
+    assert [job(default, name)["Timeout"] for name in SPARK] == [480, 120]
     assert [job(tailored, name)["Timeout"] for name in SPARK] == [600, 90]
+
+
+def test_process_table_has_more_time_than_it_waits_for_room(default: Stacks, tailored: Stacks):
+    for deployed in (default, tailored):
+        assert timedelta(minutes=job(deployed, JOB_PROCESS_TABLE)["Timeout"]) > 2 * WAIT_FOR_ROOM
 
 
 def test_glue_version_worker_type_and_count_are_settings(tailored: Stacks):
@@ -175,7 +179,6 @@ def test_the_jobs_get_their_default_arguments(default: Stacks, tailored: Stacks)
     assert own_arguments(default, JOB_PROCESS_TABLE) == {
         "--out_bucket": LAKE,
         "--catalog_database": "cdclake",
-        "--timeout_minutes": "645",
         **both,
     }
     assert own_arguments(tailored, JOB_CONTROLLER) == {
@@ -192,10 +195,10 @@ def test_the_jobs_get_their_default_arguments(default: Stacks, tailored: Stacks)
         "--state_table": STATE_TABLE,
         "--table_metrics": "false",
         "--lineage_url": "http://marquez.internal:5000/api/v1/lineage",
-        "--timeout_minutes": "735",
     }
-    for name in SPARK:  # ProcessTable passes all of theirs
-        assert own_arguments(tailored, name) == {}
+    for name in SPARK:  # ProcessTable passes the others
+        own = {"--timeout_minutes": str(job(tailored, name)["Timeout"])}
+        assert own_arguments(tailored, name) == own
 
 
 def test_arguments_of_glue_are_ignored(tailored: Stacks):
@@ -240,16 +243,35 @@ def test_the_deployed_scripts_run_with_the_deployed_arguments(
     assert (report["table"], report["outcome"]) == ("shop.orders", "inactive")
 
 
+@pytest.mark.parametrize(("name", "minutes"), [(JOB_LOAD_INITIAL, 600), (JOB_LOAD_INCREMENTAL, 90)])
+def test_a_spark_job_reads_process_tables_arguments_among_its_defaults(tailored: Stacks, name: str, minutes: int):
+    paths = paths_json(["acme-raw/dms/erp/shop/orders/"])
+    process_table = RunArguments.parse(argv(tailored, JOB_PROCESS_TABLE, paths=paths))
+    handed = {**process_table.passed_on(), Argument.PATHS: paths, Argument.LEASE_HOLDER: "jr_1"}
+    run = RunArguments.parse(argv(tailored, name, JOB_RUN_ID="jr_2", **handed))
+    assert run == process_table._replace(lease_holder="jr_1", timeout_seconds=minutes * 60)
+    assert (run.out_bucket, run.catalog_database, run.table_metrics) == (LAKE, "acme_lake", "false")
+
+
 @pytest.mark.aws
 @pytest.mark.parametrize("name", SPARK)
-def test_a_spark_job_reads_process_tables_arguments_among_its_defaults(aws: None, default: Stacks, name: str):
-    passed: Mapping[str, str] = {
-        Argument.BUCKET: RAW,
-        Argument.PREFIX: "shop/orders/",
-        Argument.FOLDER: "orders/",
-        Argument.OUT_PATH: f"s3://{LAKE}/shop/",
-        Argument.FENCING_TOKEN: "7",
-    }
-    table, arguments = table_run(argv(default, name, JOB_RUN_ID="jr_1", **passed))
-    assert {key: arguments[key] for key in passed} == passed
-    assert (table.run_id, table.layout.table_prefix, table.raw_prefix) == ("jr_1", "shop/orders/", "shop/orders/")
+def test_a_spark_job_hands_nothing_on_for_tables_that_another_run_holds(
+    account: DynamoState,
+    tailored: Stacks,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    state = TableState.new("acme-raw", "dms/erp/shop/", "orders/")
+    account.register(state)
+    words = argv(
+        tailored,
+        name,
+        JOB_RUN_ID="jr_2",
+        paths=paths_json([state.path]),
+        lease_holder="jr_1",
+        out_bucket=LAKE,
+        state_table=STATE_TABLE,
+    )
+    report = run(script(tailored, name), words, monkeypatch, capsys)
+    assert (report["table"], report["outcome"]) == ("shop.orders", "busy: another run has taken it over")

@@ -17,7 +17,7 @@ from tests.infra.stacks import ACCOUNT, REGION, Stacks
 if TYPE_CHECKING:
     from pathlib import Path
 
-ONLY_ON_AWS = {"ReadCode", "DecryptCode", "WriteLogs", "KeepUndelivered"}
+ONLY_ON_AWS = {"ReadCode", "DecryptCode", "WriteLogs", "PutGlueMetrics", "KeepUndelivered"}
 """Statements for what Glue and Lambda do with a role."""
 WITHOUT_PREFIX = Place(ACCOUNT, REGION, "the-raw-bucket", "", "the-lake-bucket", "", "the-state-table", "the_database")
 WITH_PREFIXES = Place(**{**vars(WITHOUT_PREFIX), "raw_prefix": "raw/of/erp/", "lake_prefix": "lake/of/erp/"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -84,16 +85,8 @@ JOIN_NETWORK = {
         "Condition": {"ForAllValues:StringEquals": {"aws:TagKeys": ["aws-glue-service-resource"]}},
     },
 }
-LOADS = [job_arn(JOB_LOAD_INITIAL), job_arn(JOB_LOAD_INCREMENTAL)]
-SPARK = {
-    "WriteLogs": write_logs(SPARK_LOGS),
-    "PutMetrics": put_metrics("Glue"),
-    "ListRaw": LIST_RAW,
-    "ReadRaw": READ_RAW,
-    "ListLake": LIST_LAKE,
-    "WriteLake": WRITE_LAKE,
-    "UseKey": USE_KEY,
-}
+SPARK_JOBS = [job_arn(JOB_LOAD_INITIAL), job_arn(JOB_LOAD_INCREMENTAL)]
+FOLLOW_JOBS = {"Action": "glue:GetJobRun", "Resource": SPARK_JOBS}
 READ_TASKS = {"Action": "dms:DescribeTableStatistics", "Resource": f"arn:aws:dms:{REGION}:{ACCOUNT}:task:*"}
 KEEP_CATALOG = {
     "Action": [
@@ -111,6 +104,24 @@ KEEP_CATALOG = {
         f"arn:aws:glue:{REGION}:{ACCOUNT}:{name}" for name in ("catalog", "database/acme_lake", "table/acme_lake/*")
     ],
 }
+ON_TABLES = {
+    "PutMetrics": put_metrics("cdclake"),
+    "ListRaw": LIST_RAW,
+    "ListLake": LIST_LAKE,
+    "WriteLake": WRITE_LAKE,
+    "UseKey": USE_KEY,
+    "UseState": use_state("GetItem", "UpdateItem"),
+    "ReadTasks": READ_TASKS,
+    "KeepCatalog": KEEP_CATALOG,
+}
+"""What a run does with tables under their leases."""
+SPARK = {
+    **ON_TABLES,
+    "WriteLogs": write_logs(SPARK_LOGS),
+    "PutGlueMetrics": put_metrics("Glue"),
+    "ReadRaw": READ_RAW,
+    "StartJobs": {"Action": "glue:StartJobRun", "Resource": job_arn(JOB_PROCESS_TABLE)},
+}
 EXPECTED = {
     JOB_CONTROLLER: {
         "WriteLogs": write_logs(SHELL_LOGS),
@@ -121,17 +132,10 @@ EXPECTED = {
         "ReadTasks": READ_TASKS,
     },
     JOB_PROCESS_TABLE: {
+        **ON_TABLES,
         "WriteLogs": write_logs(SHELL_LOGS),
-        "PutMetrics": put_metrics("cdclake"),
-        "ListRaw": LIST_RAW,
-        "ListLake": LIST_LAKE,
-        "WriteLake": WRITE_LAKE,
-        "UseKey": USE_KEY,
-        "UseState": use_state("GetItem", "UpdateItem"),
-        "StartJobs": {"Action": "glue:StartJobRun", "Resource": [*LOADS, job_arn(JOB_PROCESS_TABLE)]},
-        "FollowJobs": {"Action": ["glue:GetJobRun", "glue:BatchStopJobRun"], "Resource": LOADS},
-        "ReadTasks": READ_TASKS,
-        "KeepCatalog": KEEP_CATALOG,
+        "StartJobs": {"Action": "glue:StartJobRun", "Resource": [*SPARK_JOBS, job_arn(JOB_PROCESS_TABLE)]},
+        "FollowJobs": FOLLOW_JOBS,
     },
     JOB_LOAD_INITIAL: SPARK,
     JOB_LOAD_INCREMENTAL: SPARK,
@@ -185,7 +189,7 @@ def test_no_job_may_write_raw_files(tailored: Stacks, default: Stacks):
                     assert statement["Action"] in ("s3:ListBucket", "s3:GetObject")
 
 
-def test_the_function_may_read_and_register_tables_and_start_one_job(tailored: Stacks):
+def test_the_function_may_read_and_register_tables_start_one_job_and_follow_spark_runs(tailored: Stacks):
     function = tailored.one("AWS::Lambda::Function", FunctionName="cdclake-on-raw-file")
     granted = tailored.role_of(function)
     log = granted.pop("WriteLogs")
@@ -196,7 +200,13 @@ def test_the_function_may_read_and_register_tables_and_start_one_job(tailored: S
         "KeepUndelivered": {"Action": "sqs:SendMessage", "Resource": queue},
         "UseState": use_state("GetItem", "PutItem", "UpdateItem", "Scan"),
         "StartJobs": {"Action": "glue:StartJobRun", "Resource": job_arn(JOB_PROCESS_TABLE)},
+        "FollowJobs": FOLLOW_JOBS,
     }
+
+
+def test_no_role_may_stop_runs(default: Stacks, tailored: Stacks, sample: Stacks):
+    for deployed in (default, tailored, sample):
+        assert "BatchStopJobRun" not in json.dumps(deployed.all("AWS::IAM::Role"))
 
 
 def test_the_notification_function_may_only_set_notifications(tailored: Stacks):

@@ -1,4 +1,4 @@
-"""The two triggers: the schedule and new raw files."""
+"""The triggers: the schedule, new raw files and failed Spark runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdclake.model.names import JOB_CONTROLLER, STATE_TABLE
+from cdclake.model.names import JOB_CONTROLLER, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, STATE_TABLE
 from tests.infra.stacks import ACCOUNT, CODE_BUCKET, TASK
 
 if TYPE_CHECKING:
@@ -69,18 +69,55 @@ def test_without_a_prefix_the_function_is_notified_of_every_raw_file(default: St
 
 
 def test_without_start_by_file_the_bucket_sends_no_notifications(sample: Stacks):
-    assert sample.all("Custom::S3BucketNotifications") == sample.all("AWS::Lambda::Permission") == {}
-    assert function(sample)  # can still be called
+    assert sample.all("Custom::S3BucketNotifications") == {}
+    (permission,) = sample.all("AWS::Lambda::Permission").values()
+    assert permission["Properties"]["Principal"] == "events.amazonaws.com"
 
 
-def test_only_the_raw_bucket_of_this_account_may_call_the_function(tailored: Stacks):
-    permission = tailored.one("AWS::Lambda::Permission")["Properties"]
-    assert (permission["Action"], permission["Principal"]) == ("lambda:InvokeFunction", "s3.amazonaws.com")
-    assert (permission["SourceAccount"], permission["SourceArn"]) == (ACCOUNT, "arn:aws:s3:::acme-raw")
+def test_events_of_failed_spark_runs_reach_the_function(default: Stacks, sample: Stacks):
+    for deployed in (default, sample):  # with and without start_by_file
+        rule = deployed.one("AWS::Events::Rule", Name="cdclake-spark-run-failed")["Properties"]
+        assert rule["State"] == "ENABLED"
+        assert rule["EventPattern"] == {
+            "source": ["aws.glue"],
+            "detail-type": ["Glue Job State Change"],
+            "detail": {
+                "jobName": [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL],
+                "state": ["FAILED", "TIMEOUT", "STOPPED"],
+            },
+        }
+        (target,) = rule["Targets"]
+        logical_id = target["Arn"].strip("<>").removesuffix(".Arn")
+        assert deployed.all("AWS::Lambda::Function")[logical_id]["Properties"] == function(deployed)
+        assert target["DeadLetterConfig"]["Arn"] == function(deployed)["DeadLetterConfig"]["TargetArn"]
+        assert target["RetryPolicy"] == {"MaximumEventAgeInSeconds": 3600}
+        assert "InputTransformer" not in target  # the function reads the whole event
+
+
+def test_the_rule_names_the_jobs_of_its_deployment(everything: tuple[Stacks, Stacks]):
+    rule = everything[1].one("AWS::Events::Rule", Name="acme-cdclake-spark-run-failed")["Properties"]
+    names = {found["Properties"]["Name"] for found in everything[1].all("AWS::Glue::Job").values()}
+    assert set(rule["EventPattern"]["detail"]["jobName"]) < names
+
+
+def test_only_the_raw_bucket_and_the_rule_of_this_account_may_call_the_function(tailored: Stacks):
+    found = [permission["Properties"] for permission in tailored.all("AWS::Lambda::Permission").values()]
+    callers = {permission["Principal"]: permission for permission in found}
+    assert len(found) == len(callers)
+    assert {permission["Action"] for permission in found} == {"lambda:InvokeFunction"}
+    bucket, rule = callers.pop("s3.amazonaws.com"), callers.pop("events.amazonaws.com")
+    assert (bucket["SourceAccount"], bucket["SourceArn"]) == (ACCOUNT, "arn:aws:s3:::acme-raw")
+    (rule_id,) = tailored.all("AWS::Events::Rule")
+    assert rule["SourceArn"] == f"<{rule_id}.Arn>"
+    assert callers == {}
 
 
 def test_notifications_are_set_once_the_bucket_may_call(default: Stacks):
-    (permission,) = default.all("AWS::Lambda::Permission")
+    (permission,) = [
+        logical_id
+        for logical_id, found in default.all("AWS::Lambda::Permission").items()
+        if found["Properties"]["Principal"] == "s3.amazonaws.com"
+    ]
     assert permission in default.one("Custom::S3BucketNotifications")["DependsOn"]
 
 
@@ -107,8 +144,12 @@ def test_events_that_fail_are_kept_for_two_weeks_encrypted(default: Stacks):
     queue_id, queue = next(iter(default.all("AWS::SQS::Queue").items()))
     assert function(default)["DeadLetterConfig"] == {"TargetArn": f"<{queue_id}.Arn>"}
     assert queue["Properties"] == {"MessageRetentionPeriod": 14 * 24 * 3600, "SqsManagedSseEnabled": True}
-    (statement,) = default.one("AWS::SQS::QueuePolicy")["Properties"]["PolicyDocument"]["Statement"]
-    assert (statement["Effect"], statement["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+    deny, allow = default.one("AWS::SQS::QueuePolicy")["Properties"]["PolicyDocument"]["Statement"]
+    assert (deny["Effect"], deny["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+    (rule_id,) = default.all("AWS::Events::Rule")
+    assert (allow["Effect"], allow["Action"]) == ("Allow", "sqs:SendMessage")
+    assert allow["Principal"] == {"Service": "events.amazonaws.com"}
+    assert allow["Condition"] == {"ArnEquals": {"aws:SourceArn": f"<{rule_id}.Arn>"}}
 
 
 def test_the_functions_log_is_kept_for_a_month(default: Stacks):

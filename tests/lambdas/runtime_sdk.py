@@ -17,7 +17,7 @@ from pathlib import Path
 
 FILE = Path(__file__).with_suffix(".json")
 MODELS = {"dynamodb": "2012-08-10", "glue": "2017-03-31"}
-OPERATIONS = {"dynamodb": ("GetItem", "PutItem", "Scan", "UpdateItem"), "glue": ("StartJobRun",)}
+OPERATIONS = {"dynamodb": ("GetItem", "PutItem", "Scan", "UpdateItem"), "glue": ("GetJobRun", "StartJobRun")}
 """What the function calls, by service."""
 
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdclake.control.run.process_table import process_table
+from cdclake.control.jobs.arguments import parse_item, parse_paths
+from cdclake.control.run.trigger import trigger_tables
 from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
+from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobRun, JobState
 from cdclake_devkit.memory import ManualClock, MemoryJobs
 from on_raw_file.handler import FAILED, Dependencies, handle
-from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, RAW, World
+from tests.builders import ended
+from tests.cdclake.control.world import ORDERS, RAW, World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from cdclake_devkit.memory import Work
 
 ITEMS = f"{RAW}/dms/shop/items/"
 LAMBDA_TRIES = 3
@@ -40,32 +44,34 @@ def record(path: str, name: str, written_utc: datetime) -> dict[str, Any]:
 
 @dataclass
 class Account:
-    """The function, and the ProcessTable runs that it starts, which begin when the test lets them.
+    """The function, and the runs that it starts, which begin when the test lets them.
 
     Attributes:
-        waiting: Runs that were started, by the path of their table, and have not begun.
+        waiting: The tables of each ProcessTable run that was started and has not begun.
         undelivered: The dead-letter queue.
         refused: Paths of tables whose runs Glue does not start.
     """
 
     world: World
-    waiting: list[str] = field(default_factory=list)
+    waiting: list[list[str]] = field(default_factory=list)
     runs: int = 0
     undelivered: list[dict[str, Any]] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.jobs = MemoryJobs(self.start)
-        self.dependencies = Dependencies(self.world.states, self.jobs, "dms/")
-        self.ports = replace(self.world.ports, jobs=self.jobs)
+        self.world.jobs = MemoryJobs(self.start)
+        self.dependencies = Dependencies(self.world.states, self.world.jobs, "dms/")
 
-    def start(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
+    def start(self, job: str, arguments: Mapping[str, str]) -> JobRun | Work | list[JobState]:
         if job != JOB_PROCESS_TABLE:
             return self.world.run_job(job, arguments)
-        path = next(path for path in (ORDERS, ITEMS) if path in arguments[Argument.ITEM])
-        if path in self.refused:
+        if Argument.PATHS in arguments:
+            paths = parse_paths(arguments[Argument.PATHS])
+        else:
+            paths = [parse_item(arguments[Argument.ITEM])[Attribute.PATH]]
+        if not self.refused.isdisjoint(paths):
             raise JobRunError("Glue has no room for another run now", remedy="Run again when a run has ended")
-        self.waiting.append(path)
+        self.waiting.append(paths)
         return [JobState.ACTIVE]
 
     def write(self, numbers: range, path: str = ORDERS) -> list[dict[str, Any]]:
@@ -89,9 +95,15 @@ class Account:
         return outcomes
 
     def run_what_was_started(self) -> None:
+        """Run what waits, and what follows from it. The event of a Spark run that fails is delivered at once."""
         while self.waiting:
             self.runs += 1
-            process_table(self.waiting.pop(0), LAKE, LAKE_PREFIX, f"run-{self.runs}", self.ports)
+            self.world.run_process_table(*self.waiting.pop(0), run_id=f"run-{self.runs}")
+            self.world.jobs.run_waiting(lambda job, run_id: self.deliver(self.end(job, run_id)))
+
+    def end(self, job: str, run_id: str) -> dict[str, Any]:
+        """Glue's event of a run that failed."""
+        return {"source": "aws.glue", "detail": {"jobName": job, "jobRunId": run_id, "state": "FAILED"}}
 
 
 @pytest.fixture
@@ -188,3 +200,17 @@ def test_a_failing_table_is_retried_and_reaches_the_dead_letter_queue_without_re
     assert account.deliver(*account.undelivered) == [f"{ITEMS}: seen", f"{ORDERS}: started"]
     account.run_what_was_started()
     assert account.runs == 2
+
+
+def test_a_spark_run_that_dies_is_followed_at_once_by_runs_that_load_its_tables(account: Account, clock: ManualClock):
+    account.write(range(2))
+    account.write(range(2, 4), ITEMS)
+    clock.advance(0.7)
+    trigger_tables(account.world.states, account.world.jobs, [ORDERS, ITEMS], clock())  # as the Controller does
+    deaths = iter([ended("killed")])
+    account.world.instead = lambda _job, _arguments: next(deaths, None)
+    account.run_what_was_started()
+    assert account.world.applied == [change_file(number) for number in range(4)]
+    assert account.runs == 2
+    assert account.world.is_free(ORDERS)
+    assert account.world.is_free(ITEMS)

@@ -1,4 +1,4 @@
-"""The function for events of the raw bucket, with state and jobs in memory and on the embedded AWS."""
+"""The function for events of raw files and of failed runs, with state and jobs in memory and on the embedded AWS."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.client import BaseClient
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.glue.models import glue_backends
 
-from cdclake.adapters.aws import client
+from cdclake.adapters.aws import client, server_clock
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
-from cdclake.control.jobs.arguments import parse_item
-from cdclake.errors import ConfigurationError, JobRunError
-from cdclake.model.names import Argument
+from cdclake.adapters.glue import GlueJobs
+from cdclake.control.jobs.arguments import parse_item, parse_paths, paths_json
+from cdclake.errors import ConfigurationError, JobRunError, RetryableError
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, Argument
+from cdclake.model.names import JOB_PROCESS_TABLE as JOB
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.ports import JobState
@@ -23,14 +27,15 @@ from cdclake_devkit.memory import ManualClock, MemoryJobs, MemoryState
 from on_raw_file import handler as module
 from on_raw_file.handler import FAILED, Dependencies, handle, handler, new_files, tables_of
 from tests import ROOT
+from tests.builders import ended
 from tests.lambdas import runtime_sdk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from cdclake_devkit.memory import Work
 
 EVENTS = ROOT / "tests" / "events"
-JOB = "DMSCDC_ProcessTable"
 ORDERS, ITEMS = "raw-bucket/dms/shop/orders/", "raw-bucket/dms/shop/items/"
 
 
@@ -71,8 +76,9 @@ PATHS = {
     "removed": [],
     "test_event": [],
     "transactions": [],
+    "spark_run_failed": [],
 }
-"""The tables of each sample event."""
+"""The tables with new files of each sample event."""
 
 
 def test_each_table_with_raw_data_is_found_once():
@@ -176,6 +182,116 @@ def test_a_failed_start_is_reported_after_all_tables_were_tried_and_does_not_blo
     assert outcomes(event("many_records"), dependencies, clock) == {ORDERS: "started", ITEMS: "collapsed"}
 
 
+def dead_run(jobs: MemoryJobs, *paths: str, **arguments: str) -> dict[str, Any]:
+    """A Spark run of these tables that has died; returns its event."""
+    run_id = jobs.start(JOB_LOAD_INCREMENTAL, {Argument.PATHS: paths_json(paths), **arguments})
+    jobs.run_waiting()
+    return event_of(run_id)
+
+
+def event_of(run_id: str, job: str = JOB_LOAD_INCREMENTAL) -> dict[str, Any]:
+    read = event("spark_run_failed")
+    read["detail"].update(jobName=job, jobRunId=run_id)
+    return read
+
+
+def hold(dependencies: Dependencies, clock: ManualClock, holder: str, *paths: str) -> None:
+    """Let a run have the leases of tables."""
+    for path in paths:
+        dependencies.states.acquire_lease(path, holder, clock(), 300)
+
+
+@pytest.fixture
+def mortal() -> MemoryJobs:
+    """Jobs whose Spark runs die when they begin."""
+
+    def script(job: str, _: Mapping[str, str]) -> Work | list[JobState]:
+        return [JobState.ACTIVE] if job == JOB else lambda _: ended("killed")
+
+    return MemoryJobs(script)
+
+
+def test_a_new_run_goes_on_with_the_tables_of_a_run_that_died(clock: ManualClock, mortal: MemoryJobs):
+    others = "raw-bucket/dms/shop/others/"
+    dependencies = around(mortal, table("orders/"), table("items/"), table("others/"))
+    died = dead_run(mortal, ORDERS, ITEMS, others)
+    hold(dependencies, clock, died["detail"]["jobRunId"], ORDERS, ITEMS)
+    hold(dependencies, clock, "a later run", others)
+    assert outcomes(died, dependencies, clock) == {ORDERS: "started", ITEMS: "started"}
+    *_, start = mortal.started
+    assert (start.job, parse_paths(start.arguments[Argument.PATHS])) == (JOB, [ORDERS, ITEMS])
+    for path in (ORDERS, ITEMS):
+        dependencies.states.acquire_lease(path, "the new run", clock(), 300)
+    assert outcomes(died, dependencies, clock) == {}  # EventBridge delivers an event at least once
+
+
+def test_a_new_run_goes_on_with_tables_that_a_run_died_before_it_reached(clock: ManualClock, mortal: MemoryJobs):
+    dependencies = around(mortal, table("orders/"))
+    died = dead_run(mortal, ORDERS, lease_holder="the ProcessTable run")
+    hold(dependencies, clock, "the ProcessTable run", ORDERS)
+    assert outcomes(died, dependencies, clock) == {ORDERS: "started"}
+
+
+def test_a_run_that_failed_because_of_its_tables_holds_none_and_has_no_successor(
+    clock: ManualClock, mortal: MemoryJobs
+):
+    dependencies = around(mortal, table("orders/"))
+    assert outcomes(dead_run(mortal, ORDERS), dependencies, clock) == {}
+    assert [start.job for start in mortal.started] == [JOB_LOAD_INCREMENTAL]
+
+
+def test_the_event_counts_although_glue_does_not_report_the_end_yet(clock: ManualClock, jobs: MemoryJobs):
+    dependencies = around(jobs, table("orders/"))
+    ended = event_of(jobs.start(JOB_LOAD_INCREMENTAL, {Argument.PATHS: paths_json([ORDERS])}))
+    hold(dependencies, clock, ended["detail"]["jobRunId"], ORDERS)
+    assert outcomes(ended, dependencies, clock) == {ORDERS: "started"}
+
+
+def test_a_run_that_was_started_by_hand_has_no_tables_to_go_on_with(clock: ManualClock, mortal: MemoryJobs):
+    dependencies = around(mortal, table("orders/"))
+    run_id = mortal.start(JOB_LOAD_INCREMENTAL, {"bucket": "raw-bucket", "prefix": "dms/shop/orders/"})
+    mortal.run_waiting()
+    assert outcomes(event_of(run_id), dependencies, clock) == {}
+    assert len(mortal.started) == 1
+
+
+def test_the_name_prefix_of_the_deployment_is_taken_off_the_jobs_name(clock: ManualClock, mortal: MemoryJobs):
+    dependencies = around(mortal, table("orders/"))._replace(name_prefix="staging-")
+    died = dead_run(mortal, ORDERS)
+    hold(dependencies, clock, died["detail"]["jobRunId"], ORDERS)
+    died["detail"]["jobName"] = f"staging-{JOB_LOAD_INCREMENTAL}"
+    assert outcomes(died, dependencies, clock) == {ORDERS: "started"}
+
+
+def test_the_end_of_an_unknown_run_is_an_error_that_names_it(clock: ManualClock, mortal: MemoryJobs):
+    dependencies = around(mortal, table("orders/"))
+    with pytest.raises(JobRunError, match="jr_unknown"):
+        handle(event_of("jr_unknown"), dependencies, clock())
+    assert mortal.started == []
+
+
+def test_a_table_of_a_dead_run_that_fails_does_not_stop_the_others_and_is_tried_again(
+    clock: ManualClock, mortal: MemoryJobs
+):
+    broken = {ORDERS}
+
+    class Flaky(MemoryState):
+        def get(self, path: str) -> TableState | None:
+            if path in broken:
+                raise RetryableError("AWS did not respond")
+            return super().get(path)
+
+    dependencies = Dependencies(Flaky([table("orders/"), table("items/")]), mortal, "dms/")
+    died = dead_run(mortal, ORDERS, ITEMS)
+    hold(dependencies, clock, died["detail"]["jobRunId"], ORDERS, ITEMS)
+    done, (error,) = handle(died, dependencies, clock())
+    assert done == {ORDERS: FAILED, ITEMS: "started"}
+    assert "AWS did not respond" in error
+    hold(dependencies, clock, "the new run", ITEMS)
+    broken.clear()
+    assert outcomes(died, dependencies, clock) == {ORDERS: "started"}
+
+
 def create_job(name: str) -> None:
     client("glue").create_job(
         Name=name,
@@ -206,8 +322,37 @@ class Context:
     invoked_function_arn: str = "arn:aws:lambda:eu-central-1:123456789012:function:cdclake-on-raw-file"
 
 
-def call(name: str) -> dict[str, str]:
-    return handler(event(name), Context())  # type: ignore[arg-type]  # only the used part of the context
+def call(what: str | dict[str, Any]) -> dict[str, str]:
+    read = event(what) if isinstance(what, str) else what
+    return handler(read, Context())  # type: ignore[arg-type]  # only the used part of the context
+
+
+def dies_on_aws(deployed: DynamoState, *paths: str) -> dict[str, Any]:
+    """Let a Spark run of these tables die on AWS; returns its event."""
+    create_job(JOB_LOAD_INCREMENTAL)
+    run_id = GlueJobs(client("glue")).start(JOB_LOAD_INCREMENTAL, {Argument.PATHS: paths_json(paths)})
+    backend = glue_backends[DEFAULT_ACCOUNT_ID][client("glue").meta.region_name]
+    backend.get_job(JOB_LOAD_INCREMENTAL).get_job_run(run_id).status = "FAILED"
+    for path in paths:
+        deployed.register(table(path.rpartition("shop/")[2]))
+        deployed.acquire_lease(path, run_id, server_clock(), 300)
+    return event_of(run_id)
+
+
+def test_the_function_goes_on_after_a_dead_run_on_aws(deployed: DynamoState):
+    died = dies_on_aws(deployed, ORDERS, ITEMS)
+    assert call(died) == {ORDERS: "started", ITEMS: "started"}
+    (run,) = client("glue").get_job_runs(JobName=JOB)["JobRuns"]
+    assert parse_paths(run["Arguments"]["--paths"]) == [ORDERS, ITEMS]
+
+
+def test_a_failure_after_a_dead_run_is_raised_so_that_lambda_delivers_the_event_again(deployed: DynamoState):
+    died = dies_on_aws(deployed, ORDERS)
+    client("glue").delete_job(JobName=JOB)
+    with pytest.raises(JobRunError, match=f"1 of 1 tables failed: .*{JOB}"):
+        call(died)
+    create_job(JOB)
+    assert call(died) == {ORDERS: "started"}
 
 
 def test_the_function_registers_a_table_and_later_starts_its_run_on_aws(deployed: DynamoState):
@@ -235,6 +380,7 @@ def test_in_a_deployment_with_a_prefix_jobs_and_metrics_have_it(
 
 
 def test_the_botocore_of_lambdas_runtime_knows_every_call(deployed: DynamoState, monkeypatch: pytest.MonkeyPatch):
+    died = dies_on_aws(deployed, ITEMS)
     made: dict[str, set[str]] = defaultdict(set)
     make = BaseClient._make_api_call  # type: ignore[attr-defined]  # its stub has only public methods
 
@@ -247,6 +393,7 @@ def test_the_botocore_of_lambdas_runtime_knows_every_call(deployed: DynamoState,
     deployed.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
     call("change_file")
     call("transactions")
+    call(died)
     known = json.loads(runtime_sdk.FILE.read_text(encoding="utf-8"))["parameters"]
     assert made.keys() == known.keys()
     unknown = {f"{name}.{one}" for name, parameters in made.items() for one in parameters - set(known[name])}

@@ -186,7 +186,7 @@ _COMMIT = (
         "commit/takeover.py",
         "            fencing_token=fencing_token,\n",
         "            fencing_token=log.fencing_token(change),\n",
-        ("tests/cdclake/commit/test_undo.py", "tests/cdclake/control/run/test_process_table.py"),
+        ("tests/cdclake/commit/test_undo.py", "tests/cdclake/control/run/test_bring_up_to_date.py"),
     ),
     Fault(
         "expired-run-not-fenced-off",
@@ -194,7 +194,7 @@ _COMMIT = (
         "control/run/lease.py",
         "        if reason:\n            take_over(",
         "        if reason and self._fault:\n            take_over(",
-        ("tests/cdclake/control/run/test_process_table.py",),
+        ("tests/cdclake/control/run/test_bring_up_to_date.py",),
     ),
     Fault(
         "only-the-first-files-of-a-large-table-compared",

@@ -1,26 +1,59 @@
-"""Lists the ProcessTable runs in Glue's job history."""
+"""Lists the runs of ProcessTable and of the Spark jobs in Glue's job history."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from cdclake.adapters.glue import job_run
 from cdclake.control.jobs.arguments import parse_item, parse_paths
-from cdclake.model.names import JOB_CONTROLLER, JOB_PROCESS_TABLE, Argument
+from cdclake.model.names import (
+    JOB_CONTROLLER,
+    JOB_LOAD_INCREMENTAL,
+    JOB_LOAD_INITIAL,
+    JOB_PROCESS_TABLE,
+    Argument,
+)
 from cdclake.model.table.attributes import Attribute
+from cdclake.ports import JobRun, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from datetime import datetime
 
     from mypy_boto3_glue import GlueClient
     from mypy_boto3_glue.type_defs import JobRunTypeDef
 
+_JOBS = (JOB_PROCESS_TABLE, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
+
 
 class StartedRun(NamedTuple):
-    """A table's path and the id of its ProcessTable run. A run of several tables appears once per table."""
+    """A run that works on tables, or has worked on them.
 
-    path: str
-    run_id: str
+    Attributes:
+        job: The job's name, without the deployment's prefix.
+        run: The run when it was listed.
+    """
+
+    job: str
+    run: JobRun
+
+    @property
+    def paths(self) -> list[str]:
+        """Paths of its tables; none if an operator started it without a lease."""
+        if paths := self.run.arguments.get(Argument.PATHS):
+            return parse_paths(paths)
+        item = self.run.arguments.get(Argument.ITEM)
+        return [parse_item(item)[Attribute.PATH]] if item and self.job == JOB_PROCESS_TABLE else []
+
+    @property
+    def holders(self) -> set[str]:
+        """Who holds the leases of its tables: the run, or, until it has begun, the one that started it."""
+        return {self.run.run_id, self.run.arguments.get(Argument.LEASE_HOLDER, self.run.run_id)}
+
+    @property
+    def active(self) -> bool:
+        """Whether the run had not ended."""
+        return self.run.state is JobState.ACTIVE
 
 
 class GlueJobHistory:
@@ -33,26 +66,25 @@ class GlueJobHistory:
 
     def __init__(self, client: GlueClient, name_prefix: str = "") -> None:
         self._client = client
-        self._controller, self._process_table = f"{name_prefix}{JOB_CONTROLLER}", f"{name_prefix}{JOB_PROCESS_TABLE}"
+        self._name_prefix = name_prefix
+        self._started: dict[str, datetime] = {}  # when each Controller run was started
 
     def since(self, controller_run_id: str) -> list[StartedRun]:
-        """Runs that started since a Controller run started, or are still active; newest first."""
-        controller = self._client.get_job_run(JobName=self._controller, RunId=controller_run_id)["JobRun"]
-        runs = sorted(self._runs(controller["StartedOn"]), key=lambda run: run["StartedOn"], reverse=True)
-        return [StartedRun(path, run["Id"]) for run in runs for path in _paths(run.get("Arguments", {}))]
+        """Runs that worked at any time since a Controller run started; newest first."""
+        if controller_run_id not in self._started:
+            name = f"{self._name_prefix}{JOB_CONTROLLER}"
+            controller = self._client.get_job_run(JobName=name, RunId=controller_run_id)["JobRun"]
+            self._started[controller_run_id] = controller["StartedOn"]
+        moment = self._started[controller_run_id]
+        found = [
+            (run["StartedOn"], StartedRun(job, job_run(job, run))) for job in _JOBS for run in self._runs(job, moment)
+        ]
+        return [run for _, run in sorted(found, key=lambda one: one[0], reverse=True)]
 
-    def _runs(self, moment: datetime) -> Iterator[JobRunTypeDef]:
-        """Runs that started after a moment, or have not ended. Glue lists months of runs, newest first: stop early."""
-        for page in self._client.get_paginator("get_job_runs").paginate(JobName=self._process_table):
-            recent = [run for run in page["JobRuns"] if run["StartedOn"] >= moment or "CompletedOn" not in run]
+    def _runs(self, job: str, moment: datetime) -> Iterator[JobRunTypeDef]:
+        """Runs that have not ended, or ended after a moment. Glue lists months of runs, newest first: stop early."""
+        for page in self._client.get_paginator("get_job_runs").paginate(JobName=f"{self._name_prefix}{job}"):
+            recent = [run for run in page["JobRuns"] if run.get("CompletedOn", moment) >= moment]
             if not recent:
                 return
             yield from recent
-
-
-def _paths(arguments: Mapping[str, str]) -> list[str]:
-    """Paths of the tables that a run works on; none if it was started with other arguments."""
-    if paths := arguments.get(f"--{Argument.PATHS}"):
-        return parse_paths(paths)
-    item = arguments.get(f"--{Argument.ITEM}")
-    return [parse_item(item)[Attribute.PATH]] if item else []

@@ -67,7 +67,7 @@ class Services:
 
     @cached_property
     def job_history(self) -> GlueJobHistory:
-        """The runs of the ProcessTable job."""
+        """The runs of ProcessTable and of the Spark jobs."""
         return GlueJobHistory(self._client("glue"), self._target.name_prefix)
 
     def clock(self) -> datetime:

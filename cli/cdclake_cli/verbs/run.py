@@ -70,7 +70,7 @@ def _without_this_command(unfinished: list[str]) -> Iterable[str]:
     if not unfinished:
         yield "This command ends; no job goes on without it."
         return
-    yield "This command no longer waits. In Glue, these go on without it:"
+    yield "This command no longer waits. In Glue, these go on without it, and so do the runs that they start:"
     yield from unfinished[:MAX_LISTED]
     if len(unfinished) > MAX_LISTED:
         yield f"and {len(unfinished) - MAX_LISTED:,} more runs"

@@ -1,4 +1,4 @@
-"""The embedded AWS: S3, DynamoDB, Glue and Lambda on this machine, so that cdclake runs without an AWS account."""
+"""The embedded AWS: S3, DynamoDB, Glue, Lambda and EventBridge, so that cdclake runs without an AWS account."""
 
 from cdclake_devkit.local.deploy import LocalDeployment, deploy
 from cdclake_devkit.local.server import EmbeddedAws

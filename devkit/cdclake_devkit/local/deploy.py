@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 NEW_TABLE = json.dumps({Attribute.FULL_LOAD_QUIET_MINUTES: "0"})
 """Callers upload a full load completely before they start a run, so no quiet time is needed."""
 _LAMBDA_TIMEOUT_SECONDS = 60
+_FAILED_RUNS = "cdclake-failed-runs"
 _PYTHON_SHELL = {"Name": "pythonshell", "PythonVersion": "3.9"}
 _SPARK = {"Name": "glueetl", "PythonVersion": "3"}
 
@@ -74,7 +75,7 @@ class _Job:
 
 
 def deploy(aws: EmbeddedAws, deployment: LocalDeployment = DEFAULT_DEPLOYMENT) -> None:
-    """Create the buckets, state table, catalog database, jobs, Lambda function and bucket notification.
+    """Create the buckets, state table, catalog database, jobs, Lambda function, and what sends events to it.
 
     Raises:
         ConfigurationError: The scripts are not next to the package.
@@ -89,7 +90,9 @@ def deploy(aws: EmbeddedAws, deployment: LocalDeployment = DEFAULT_DEPLOYMENT) -
     roles = _create_roles(aws, deployment)
     for name, job in jobs.items():
         _create_job(aws, deployment, roles[name], name, job, glue_jobs / job.script)
-    _create_function(aws, deployment, roles[ON_RAW_FILE], handler)
+    function = _create_function(aws, deployment, roles[ON_RAW_FILE], handler)
+    _notify_of_raw_files(aws, deployment, function)
+    _notify_of_failed_runs(aws, function)
 
 
 def _require(files: list[Path]) -> None:
@@ -182,7 +185,8 @@ def _create_job(aws: EmbeddedAws, deployment: LocalDeployment, role: str, name: 
     )
 
 
-def _create_function(aws: EmbeddedAws, deployment: LocalDeployment, role: str, folder: Path) -> None:
+def _create_function(aws: EmbeddedAws, deployment: LocalDeployment, role: str, folder: Path) -> str:
+    """Create the function; returns its ARN."""
     function = aws.client("lambda").create_function(
         FunctionName=deployment.on_raw_file,
         Role=role,
@@ -198,12 +202,24 @@ def _create_function(aws: EmbeddedAws, deployment: LocalDeployment, role: str, f
             }
         },
     )
-    notification: dict[str, Any] = {"LambdaFunctionArn": function["FunctionArn"], "Events": ["s3:ObjectCreated:*"]}
+    return str(function["FunctionArn"])
+
+
+def _notify_of_raw_files(aws: EmbeddedAws, deployment: LocalDeployment, function: str) -> None:
+    notification: dict[str, Any] = {"LambdaFunctionArn": function, "Events": ["s3:ObjectCreated:*"]}
     if deployment.raw_prefix:
         notification["Filter"] = {"Key": {"FilterRules": [{"Name": "prefix", "Value": deployment.raw_prefix}]}}
     aws.client("s3").put_bucket_notification_configuration(
         Bucket=deployment.raw_bucket, NotificationConfiguration={"LambdaFunctionConfigurations": [notification]}
     )
+
+
+def _notify_of_failed_runs(aws: EmbeddedAws, function: str) -> None:
+    detail = {"jobName": [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL], "state": ["FAILED", "TIMEOUT", "STOPPED"]}
+    pattern = {"source": ["aws.glue"], "detail-type": ["Glue Job State Change"], "detail": detail}
+    events = aws.client("events")
+    events.put_rule(Name=_FAILED_RUNS, EventPattern=json.dumps(pattern))
+    events.put_targets(Rule=_FAILED_RUNS, Targets=[{"Id": "function", "Arn": function}])
 
 
 def zipped(folder: Path) -> bytes:

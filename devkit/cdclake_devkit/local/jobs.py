@@ -115,6 +115,7 @@ class JobRuns:
         data_dir: Existing folder for logs and for the working folders of runs.
         limits: Maximum number of concurrent processes of each kind.
         activity: Tracks every run from start to end.
+        ended: Called with every run that has ended, before it counts as idle; returns at once.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class JobRuns:
         data_dir: Path,
         limits: Mapping[JobKind, int],
         activity: Activity,
+        ended: Callable[[Run], None],
     ) -> None:
         self._environment = environment
         self._assume_role = assume_role
@@ -133,6 +135,7 @@ class JobRuns:
         self._data_dir = data_dir
         self._limits = limits
         self._activity = activity
+        self._ended = ended
         self._lock = threading.Lock()
         self._active: list[Run] = []
         self._pools = {
@@ -240,6 +243,7 @@ class JobRuns:
             logger.error("Job %s: run %s ended %s: %s (log: %s)", run.job, run.run_id, state.value, error, log)
         else:
             logger.info("Job %s: run %s ended %s", run.job, run.run_id, state.value)
+        self._ended(run)
         self._activity.end(run.activity)
 
 

@@ -20,7 +20,7 @@ from cdclake_devkit.local.lambda_functions import FunctionSpec, LambdaFunctions
 from cdclake_devkit.patching import replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, MutableMapping
+    from collections.abc import Callable, Iterator, Mapping, MutableMapping
 
     from moto.s3.models import FakeBucket, FakeKey
 
@@ -32,12 +32,6 @@ _sequence = itertools.count(1)
 def real_functions(functions: LambdaFunctions, delivery: EventDelivery) -> Iterator[None]:
     """Let moto's Lambda run functions as real processes, and S3 notify them in the background."""
 
-    def send(function: LambdaFunction, event: str) -> None:
-        result = functions.invoke(function_spec(function), event)
-        if result.failed:
-            message = f"{result.payload} (log: {functions.log_path(function.function_name)})"
-            raise DeliveryError(message)
-
     def invoke(
         function: LambdaFunction,
         body: str | bytes,
@@ -48,7 +42,7 @@ def real_functions(functions: LambdaFunctions, delivery: EventDelivery) -> Itera
         kind = request_headers.get("x-amz-invocation-type", "RequestResponse")
         if kind == "Event":
             what = f"Asynchronous invocation of Lambda {function.function_name}"
-            delivery.deliver(what, lambda: send(function, event))
+            delivery.deliver(what, lambda: _invoke(functions, function, event))
         if kind != "RequestResponse":
             return b""
         result = functions.invoke(function_spec(function), event)
@@ -61,16 +55,8 @@ def real_functions(functions: LambdaFunctions, delivery: EventDelivery) -> Itera
     def notify(account_id: str, event_body: dict[str, Any], fn_arn: str, region_name: str) -> None:
         record = event_body["Records"][0]
         where = f"{record['s3']['bucket']['name']}/{record['s3']['object']['key']}"
-
-        def send_notification() -> None:
-            try:
-                function = lambda_backends[account_id][region_name].get_function(fn_arn)
-            except UnknownFunctionException as error:
-                message = f"the function {fn_arn} does not exist"
-                raise DeliveryError(message) from error
-            send(function, json.dumps(event_body))
-
-        delivery.deliver(f"S3 event {record['eventName']} of {where}", send_notification)
+        what = f"S3 event {record['eventName']} of {where}"
+        delivery.deliver(what, sending(functions, fn_arn, event_body, account_id, region_name))
 
     with ExitStack() as stack:
         stack.enter_context(replaced(LambdaFunction, "invoke", invoke))
@@ -80,6 +66,33 @@ def real_functions(functions: LambdaFunctions, delivery: EventDelivery) -> Itera
             replaced(moto.s3.notifications, "send_event", _without_duplicate(moto.s3.notifications.send_event))
         )
         yield
+
+
+def sending(
+    functions: LambdaFunctions, arn: str, event: Mapping[str, Any], account_id: str, region: str
+) -> Callable[[], None]:
+    """A function that sends an event to one of moto's functions, or raises `DeliveryError`.
+
+    Args:
+        arn: ARN of moto's function, which need not exist.
+    """
+
+    def send() -> None:
+        try:
+            function = lambda_backends[account_id][region].get_function(arn)
+        except UnknownFunctionException as error:
+            message = f"the function {arn} does not exist"
+            raise DeliveryError(message) from error
+        _invoke(functions, function, json.dumps(event))
+
+    return send
+
+
+def _invoke(functions: LambdaFunctions, function: LambdaFunction, event: str) -> None:
+    result = functions.invoke(function_spec(function), event)
+    if result.failed:
+        message = f"{result.payload} (log: {functions.log_path(function.function_name)})"
+        raise DeliveryError(message)
 
 
 def function_spec(function: LambdaFunction) -> FunctionSpec:

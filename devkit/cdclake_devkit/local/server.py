@@ -1,4 +1,4 @@
-"""S3, DynamoDB, Glue and Lambda on one loopback endpoint in this process; jobs and functions really run."""
+"""S3, DynamoDB, Glue, Lambda and EventBridge on one loopback endpoint; jobs and functions really run."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from cdclake_devkit.local.activity import Activity
 from cdclake_devkit.local.environment import DUMMY_KEY, child_environment, default_region
 from cdclake_devkit.local.events import EventDelivery
 from cdclake_devkit.local.glue import real_job_runs
+from cdclake_devkit.local.job_events import JobEvents
 from cdclake_devkit.local.jobs import JobKind, JobRuns
 from cdclake_devkit.local.lambda_functions import LambdaFunctions
 from cdclake_devkit.local.notifications import real_functions
@@ -150,6 +151,7 @@ class EmbeddedAws:
 
         environment = self.environment()
         functions = LambdaFunctions(environment=environment, assume_role=self.assume_role, data_dir=data_dir)
+        delivery = EventDelivery(retry_delays_seconds=self._retry_delays_seconds, activity=self._activity)
         runs = JobRuns(
             environment=environment,
             assume_role=self.assume_role,
@@ -157,8 +159,8 @@ class EmbeddedAws:
             data_dir=data_dir,
             limits=self._limits,
             activity=self._activity,
+            ended=JobEvents(functions, delivery, self.region).ended,
         )
-        delivery = EventDelivery(retry_delays_seconds=self._retry_delays_seconds, activity=self._activity)
         stack.enter_context(real_job_runs(runs))
         stack.enter_context(real_functions(functions, delivery))
         stack.callback(delivery.close)

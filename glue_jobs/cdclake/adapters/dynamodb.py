@@ -223,11 +223,16 @@ class DynamoState:
             raise lease_held(before)
         raise before.invalid_token()
 
-    def renew_lease(self, path: str, holder: str, token: int, now: datetime, seconds: int) -> bool:
-        """Extend the lease; False if this holder no longer has it."""
-        end: dict[str, UniversalAttributeValueTypeDef] = {":end": {"S": expiry_text(now, seconds)}}
-        conditions = (lease_has(token), lease_is_held_by(holder))
-        return self._update(path, "SET #LeaseExpiresUtc = :end", end, *conditions).applied
+    def renew_lease(
+        self, path: str, holder: str, token: int, now: datetime, seconds: int, *, to: str | None = None
+    ) -> bool:
+        """Extend the lease, and give it to another holder if there is one; False if this holder no longer has it."""
+        values: dict[str, UniversalAttributeValueTypeDef] = {":end": {"S": expiry_text(now, seconds)}}
+        update, conditions = "SET #LeaseExpiresUtc = :end", (lease_has(token), lease_is_held_by(holder))
+        if to is None:
+            return self._update(path, update, values, *conditions).applied
+        outcome = self._update(path, f"{update}, #LeaseHolder = :to", {**values, ":to": {"S": to}}, *conditions)
+        return outcome.applied or has_lease(outcome.item, to, token)  # the first response may have been lost
 
     def raise_token(self, path: str, holder: str, token: int, raised: int) -> bool:
         """Give the lease a greater fencing token; False if this holder no longer has it."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from mypy_boto3_glue import GlueClient
+    from mypy_boto3_glue.type_defs import JobRunTypeDef
 
 _STATES = {
     "STARTING": JobState.ACTIVE,
@@ -71,31 +72,42 @@ class GlueJobs:
                 raise NoRoomError("Glue has no room for another run now", remedy=remedy, job=job) from error
 
     def get(self, job: str, run_id: str) -> JobRun:
-        """The state of a run."""
+        """The state of a run.
+
+        Raises:
+            JobRunError: It does not exist, or its state is unknown.
+        """
         job = self._deployed(job)
         with _errors(job, run_id):
-            run = self._client.get_job_run(JobName=job, RunId=run_id)["JobRun"]
-        state = run.get("JobRunState", "")
-        if state not in _STATES:
-            message = f"Glue reports the unknown state '{state}'"
-            raise JobRunError(message, remedy="Check the run in the Glue console", job=job, run=run_id)
-        return JobRun(run_id, _STATES[state], state, run.get("ErrorMessage", ""))
-
-    def stop(self, job: str, run_id: str) -> JobRun:
-        """Stop a run unless it has ended; returns its state right afterwards. Stopping may take a while."""
-        deployed = self._deployed(job)
-        with _errors(deployed, run_id):
-            # The response lists runs that cannot be stopped; `get` returns their state.
-            self._client.batch_stop_job_run(JobName=deployed, JobRunIds=[run_id])
-        return self.get(job, run_id)
+            try:
+                run = self._client.get_job_run(JobName=job, RunId=run_id)["JobRun"]
+            except ClientError as error:
+                if error_code(error) != "EntityNotFoundException":
+                    raise
+                raise JobRunError("The job run does not exist", job=job, run=run_id) from error
+        return job_run(job, run)
 
     def _deployed(self, job: str) -> str:
         return f"{self._name_prefix}{job}"
 
 
+def job_run(job: str, run: JobRunTypeDef) -> JobRun:
+    """A run of a job, from Glue's answer.
+
+    Raises:
+        JobRunError: Its state is unknown.
+    """
+    state = run.get("JobRunState", "")
+    if state not in _STATES:
+        message = f"Glue reports the unknown state '{state}'"
+        raise JobRunError(message, remedy="Check the run in the Glue console", job=job, run=run["Id"])
+    arguments = {name.removeprefix("--"): value for name, value in run.get("Arguments", {}).items()}
+    return JobRun(run["Id"], _STATES[state], state, run.get("ErrorMessage", ""), arguments)
+
+
 def _errors(job: str, run_id: str | None = None) -> AbstractContextManager[None]:
     remedies = Remedies(
         missing=f"Deploy the job {job} in this region and account, or correct its name",
-        denied=f"Grant the caller glue:StartJobRun, glue:GetJobRun and glue:BatchStopJobRun on the job {job}",
+        denied=f"Grant the caller glue:StartJobRun and glue:GetJobRun on the job {job}",
     )
     return translated_errors(remedies, job=job, run=run_id)

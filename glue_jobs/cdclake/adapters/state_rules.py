@@ -46,9 +46,9 @@ def lease_held(state: TableState) -> LeaseHeldError:
 
 
 def expiry_text(now: datetime, seconds: int) -> str:
-    """The time `seconds` after `now`, rounded up, so that nothing expires early."""
+    """The time `seconds` after `now`, rounded up, so that nothing expires early; `now`, if it expires at once."""
     end = now + timedelta(seconds=seconds)
-    return iso_utc(end + timedelta(seconds=1) if end.microsecond else end)
+    return iso_utc(end + timedelta(seconds=1) if seconds and end.microsecond else end)
 
 
 def check_outcome(attributes: Collection[str]) -> None:

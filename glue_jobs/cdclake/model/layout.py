@@ -71,17 +71,6 @@ def s3_key_fault(key: str) -> str:
     return f"a key of {size_bytes} bytes, of at most {MAX_S3_KEY_BYTES} in S3" if size_bytes > MAX_S3_KEY_BYTES else ""
 
 
-def batches_prefix(lake_prefix: str) -> str:
-    """Prefix of the keys of batches: the arguments and the progress of Spark runs for several tables.
-
-    The control folders of tables are two levels deeper, so they never collide.
-
-    Args:
-        lake_prefix: Empty or with a trailing slash.
-    """
-    return f"{lake_prefix}{CONTROL_FOLDER}/batch-"
-
-
 @dataclass(frozen=True)
 class LakeLayout:
     """Keys of one lake table.

@@ -222,11 +222,26 @@ def test_renewal_extends_the_holders_lease(registered: StateStore, token: int, c
         registered.acquire_lease(PATH, "b", clock(), 60)
 
 
+def test_a_lease_of_0_seconds_has_expired_at_once(registered: StateStore, token: int, clock: ManualClock) -> None:
+    clock.advance(40.7)
+    assert registered.renew_lease(PATH, "a", token, clock(), 0)
+    assert registered.acquire_lease(PATH, "b", clock(), 60).taken_over_from == "a"
+
+
 def test_an_expired_lease_can_be_renewed_if_no_other_holder_acquired_it(
     registered: StateStore, token: int, clock: ManualClock
 ) -> None:
     clock.advance(600)
     assert registered.renew_lease(PATH, "a", token, clock(), 60)
+
+
+def test_renewal_for_0_seconds_ends_the_lease_at_once(registered: StateStore, token: int, clock: ManualClock) -> None:
+    clock.advance(0.7)
+    assert registered.renew_lease(PATH, "a", token, clock(), 0)
+    state = registered.get(PATH)
+    assert state
+    assert not state.leased(clock())
+    assert registered.acquire_lease(PATH, "b", clock(), 60).taken_over_from == "a"
 
 
 def test_a_late_holder_cannot_renew(registered: StateStore, token: int, clock: ManualClock) -> None:
@@ -396,3 +411,21 @@ def test_a_request_of_the_future_delays_no_run(state: StateStore, clock: ManualC
     state.register(TABLE.with_attributes(WorkRequestedUtc="2099-01-01T00:00:00Z"))
     assert state.request_work(PATH, clock(), 300)
     assert not state.request_work(PATH, clock(), 300)
+
+
+def test_a_lease_can_be_given_to_another_holder_with_its_token(registered: StateStore, clock: ManualClock):
+    token = registered.acquire_lease(PATH, "a", clock(), 60).token
+    assert registered.renew_lease(PATH, "a", token, clock(), 60, to="b")
+    assert not registered.renew_lease(PATH, "a", token, clock(), 60)
+    assert registered.renew_lease(PATH, "b", token, clock(), 60)
+    assert registered.renew_lease(PATH, "a", token, clock(), 60, to="b")  # its first answer was lost
+    assert not registered.renew_lease(PATH, "a", token, clock(), 60, to="c")
+    with pytest.raises(LeaseHeldError):
+        registered.acquire_lease(PATH, "c", clock(), 60)
+
+
+def test_a_lease_that_is_ended_can_be_taken_over(registered: StateStore, clock: ManualClock):
+    token = registered.acquire_lease(PATH, "a", clock(), 60).token
+    assert registered.renew_lease(PATH, "a", token, clock(), 0)
+    assert registered.acquire_lease(PATH, "b", clock(), 60).taken_over_from == "a"
+    assert not registered.renew_lease(PATH, "a", token, clock(), 60)

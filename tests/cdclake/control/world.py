@@ -7,18 +7,18 @@ Only the control tests and the function's tests use it: they need a clock, hooks
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.control.controller import DEFAULT_LIMITS, Plan, PlanInputs, execute, plan
-from cdclake.control.jobs.arguments import parse_item
+from cdclake.control.jobs.arguments import parse_paths
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.planned_table import Action
-from cdclake.control.run.process_table import BatchReport, Ports, TableReport, process_table, process_tables
-from cdclake.control.run.spark_batch import file_note, report_failure, run_batch
-from cdclake.errors import CdclakeError
+from cdclake.control.run.bring_up_to_date import DueLoad, Host, Ports, RunReport, TableReport, bring_up_to_date
+from cdclake.control.run.process_table import process_tables
+from cdclake.control.run.trigger import continue_after
+from cdclake.errors import JobRunError
 from cdclake.model.change.record import ChangeKind, StagedFile
 from cdclake.model.due_files import (
     begin_after,
@@ -30,15 +30,14 @@ from cdclake.model.due_files import (
     pending_changes,
 )
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument
 from cdclake.model.raw.files import ListedObject, file_order
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
-from cdclake.ports import Clock, JobRun, JobState, LineageSink, ObjectStore
 from cdclake.raw_listing import list_raw_files
-from cdclake_devkit.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
-from tests.builders import SCHEMA, change_record, ended, recorded
+from cdclake_devkit.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore, Work
+from tests.builders import SCHEMA, Killed, change_record, ended, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from cdclake.control.plan.packing import PackLimits
     from cdclake.control.plan.summary import Summary
     from cdclake.model.snapshot import DataFile, Snapshot
+    from cdclake.ports import Clock, JobRun, LineageSink, ObjectStore
 
     Rewritten = tuple[Sequence[StagedFile], Sequence[str], Sequence[DataFile]]
     """The staged files of a change, the paths that it retires, and the table's files after it."""
@@ -90,22 +90,23 @@ class Statistics:
 
 
 class World:
-    """Everything a Controller or ProcessTable run touches, in memory.
+    """Everything a Controller or a run touches, in memory.
 
-    The Spark jobs commit one change each, as the real ones do, but move no rows.
+    Loads commit one change each, as the real ones do, but move no rows.
 
     Attributes:
-        failures: Error messages of failing jobs, by job name.
-        broken: Exceptions that a Spark job raises for a table, by path. One that is not a `CdclakeError` kills the run.
-        deadly_file: The raw file at which a run for one table is then.
-        instead: Called instead of a Spark job; returns None to let the job do its work.
+        failures: Error messages of loads, by job name.
+        broken: Exceptions that a load raises for a table, by path; `Killed` ends the run.
+        killed: How such a run ends.
+        deadly_file: The raw file at which a run that reads each alone is then.
+        instead: Called instead of the work of a Spark run; returns None to let the run do it.
         before_start: Called before each start of a job; an exception prevents the start.
-        during_job: Called while a Spark job runs.
-        after_job: Called when a Spark job has listed and committed.
+        during_job: Called when a load begins.
+        after_job: Called when a load has listed and committed.
         rewrite: Stages the files of a change.
         lineage: Takes lineage besides the log, if it is set.
-        states_of_job: State of a Spark job at each poll.
-        applied: Change files in the order in which the Spark jobs applied them, with repetitions.
+        loads: The jobs whose work was done, in order.
+        applied: Change files in the order in which loads applied them, with repetitions.
     """
 
     def __init__(self, clock: ManualClock) -> None:
@@ -116,15 +117,16 @@ class World:
         self.jobs = MemoryJobs(self.run_job)
         self.metrics = MemoryMetrics()
         self.slept: list[float] = []
+        self.loads: list[str] = []
         self.applied: list[str] = []
         self.failures: dict[str, str] = {}
         self.before_start: Callable[[str, Mapping[str, str]], None] = lambda _job, _arguments: None
-        self.broken: dict[str, Exception] = {}
+        self.broken: dict[str, BaseException] = {}
+        self.killed = ended("killed")
         self.deadly_file = ""
-        self.instead: Callable[[str, Mapping[str, str]], JobRun | list[JobState] | None] = lambda _job, _arguments: None
+        self.instead: Callable[[str, Mapping[str, str]], JobRun | None] = lambda _job, _arguments: None
         self.during_job: Callable[[], None] = lambda: None
         self.after_job: Callable[[], None] = lambda: None
-        self.states_of_job: list[JobState] = [JobState.SUCCEEDED]
         self.statistics = Statistics()
         self.lineage: LineageSink | None = None
         self.rewrite: Callable[[ChangeLog, Snapshot], Rewritten] = lambda _log, before: ([], [], before.files)
@@ -164,15 +166,11 @@ class World:
 
     @property
     def ports(self) -> Ports:
-        clients = (self.states, self.jobs, self.open_bucket, self.clock, self.sleep)
-        return Ports(*clients, self.metrics, self.statistics, self.random, lineage=self.lineage)
+        clients = (self.states, self.jobs, self.open_bucket, self.clock)
+        return Ports(*clients, self.metrics, self.statistics, lineage=self.lineage)
 
     def open_bucket(self, bucket: str) -> ObjectStore:
         return self.raw if bucket == RAW else self.lake
-
-    @staticmethod
-    def random() -> float:
-        return 0.5
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -222,58 +220,60 @@ class World:
     def log_of(self, name: TableName) -> ChangeLog:
         return ChangeLog(self.lake, LakeLayout(LAKE, LAKE_PREFIX, name))
 
-    def process(self, path: str = ORDERS, run_id: str = "run-1", **more: Any) -> TableReport:
-        return process_table(path, LAKE, LAKE_PREFIX, run_id, self.ports, **more)
+    def process(self, path: str = ORDERS, run_id: str = "run-1", host: Host = Host()) -> TableReport:  # noqa: B008
+        """Bring a table up to date in this process."""
+        return self.process_all(path, run_id=run_id, host=host).only
 
-    def process_all(self, *paths: str, run_id: str = "run-1", **more: Any) -> BatchReport:
-        return process_tables(paths, LAKE, LAKE_PREFIX, run_id, self.ports, **more)
+    def process_all(self, *paths: str, run_id: str = "run-1", host: Host = Host()) -> RunReport:  # noqa: B008
+        return bring_up_to_date(paths, LAKE, LAKE_PREFIX, run_id, self.ports, self.load_due, host)
 
-    def spark_starts(self) -> list[str]:
-        return [start.job for start in self.jobs.started if start.job in (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)]
+    def run_process_table(self, *paths: str, run_id: str = "run-1") -> RunReport:
+        """Run ProcessTable. The Spark runs that it starts wait for `run_spark`."""
+        return process_tables(paths, LAKE, LAKE_PREFIX, run_id, self.ports, {}, self.sleep)
 
-    def run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
+    def run_spark(self, *, events: bool = True) -> None:
+        """Run the Spark runs that wait.
+
+        Args:
+            events: Whether the event of a run that failed arrives, and with it the next run of ProcessTable.
+        """
+        self.jobs.run_waiting(self.after_failed_run if events else lambda _job, _run_id: None)
+
+    def after_failed_run(self, job: str, run_id: str) -> None:
+        """Do what the function does with the event of a Spark run that failed."""
+        if job != JOB_PROCESS_TABLE:
+            continue_after(self.states, self.jobs, job, run_id, self.clock())
+
+    def run_job(self, job: str, arguments: Mapping[str, str]) -> JobRun | Work:
         self.before_start(job, arguments)
-        if job in self.failures:
-            return ended(self.failures[job])
         if job in (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL):
-            answer = self.instead(job, arguments)
-            if answer is not None:
-                return answer
-            self.during_job()
-            try:
-                error = self.load_all(job, arguments)
-            except Exception as problem:  # noqa: BLE001 - whatever a job raises, its run has failed
-                error = f"{type(problem).__name__}: {problem}"
-            if error:
-                return ended(error)
-            self.after_job()
-        return self.states_of_job
+            return lambda run_id: self.run_spark_job(job, arguments, run_id)
+        return ended()
 
-    def load_all(self, job: str, arguments: Mapping[str, str]) -> str:
-        """Do the work of a Spark job for one table or a batch. Returns the error of a batch's run, if any."""
-        load = partial(self.load_one, job)
-        if Argument.BATCH not in arguments:
-            _, _, key = arguments[Argument.PROGRESS].partition(f"s3://{LAKE}/")
-            if Argument.NAME_FILES in arguments:
-                file_note(self.lake, key, arguments)(self.deadly_file)
-            try:
-                load(arguments)
-            except CdclakeError as error:
-                report_failure(self.lake, key, arguments, error)
-                raise
-            return ""
-        _, _, key = arguments[Argument.BATCH].partition(f"s3://{LAKE}/")
-        return str(run_batch(self.lake, key, load, lambda: False)["error"])
+    def run_spark_job(self, job: str, arguments: Mapping[str, str], run_id: str) -> JobRun:
+        """The work of a Spark run; returns how it ended."""
+        answer = self.instead(job, arguments)
+        if answer is not None:
+            return answer
+        host = Host(job, arguments[Argument.LEASE_HOLDER])
+        try:
+            report = self.process_all(*parse_paths(arguments[Argument.PATHS]), run_id=run_id, host=host)
+        except Killed:
+            return self.killed
+        return ended(str(report.to_json()["error"]))
 
-    def load_one(self, job: str, arguments: Mapping[str, str]) -> dict[str, object]:
-        state = TableState(parse_item(arguments[Argument.ITEM]))
-        if state.path in self.broken:
-            raise self.broken[state.path]
-        log = ChangeLog(self.lake, LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER]))
-        if arguments.get(Argument.BASE_CHANGE, str(log.head())) == str(log.head()):
-            token = int(arguments[Argument.FENCING_TOKEN])
-            self.load(job, log, state, arguments.get(Argument.NEW_INCREMENTAL_FILE, ""), token=token)
-        return {"table": str(state.name)}
+    def load_due(self, due: DueLoad) -> None:
+        """Do the work of a load."""
+        self.during_job()
+        if due.note_file:
+            due.note_file(self.deadly_file)
+        if due.job in self.failures:
+            raise JobRunError(self.failures[due.job])
+        if due.state.path in self.broken:
+            raise self.broken[due.state.path]
+        self.loads.append(due.job)
+        self.load(due.job, self.log(due.state.path), due.state, due.end, token=due.token)
+        self.after_job()
 
     def load(
         self,
@@ -298,7 +298,7 @@ class World:
         else:
             kind = ChangeKind.INCREMENTAL
             start = before if before.exists else begin_after(before, state.watermark)
-            end = file_order(state.with_attributes(LastIncrementalFile=new_file).watermark)
+            end = file_order(new_file)
             seen = recorded(start, changes)
             pending = pending_changes(start, changes, hours, seen).due
             due = [file for file in pending if not new_file or file.order <= end]

@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import open_store
+from cdclake.commit.ledger import recorded
 from cdclake.commit.log import ChangeLog
 from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
 from cdclake.lake.operations.direct.apply import DirectChange, change_directly
-from cdclake.lake.operations.load import load_incremental, load_initial
+from cdclake.lake.operations.load import load_incremental, load_initial, replace_table
 from cdclake.lake.raw.ordering import order_values
 from cdclake.lake.raw.reader import inspect_raw_file, read
 from cdclake.lake.raw.rows import ReadBatch
@@ -34,6 +35,7 @@ from cdclake.model.position import ARRIVED, position
 from cdclake.model.raw.files import ListedObject, parse_raw_file
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
+from cdclake.raw_listing import list_raw_files
 from cdclake_devkit.oracle import ChangeRow, LakeRow
 from tests.builders import table_run
 from tests.dying_store import Death, DyingStore
@@ -205,8 +207,15 @@ class Table:
     def load_initial(self) -> dict[str, Any]:
         return load_initial(self.run(), self.spark)
 
-    def load_incremental(self, last: str = "", new: str = "", listed_files: int = 0) -> dict[str, Any]:
-        return load_incremental(self.run(), self.spark, last, new, listed_files)
+    def load_again(self) -> dict[str, Any]:
+        """Load the full load that may be in the lake already, as after the table's date was reset."""
+        run = self.run()
+        before, raw = run.current(reloads=True), list_raw_files(run.raw, run.raw_prefix, run.settings)
+        seen = recorded(run.log, before.ledger, raw.all_changes)
+        return replace_table(run, self.spark, before, raw, seen)
+
+    def load_incremental(self, last: str = "", new: str = "") -> dict[str, Any]:
+        return load_incremental(self.run(), self.spark, last, new)
 
     def load(self, rows: list[dict[str, Any]], modified: datetime | None = None) -> dict[str, Any]:
         """Write a full load of one file and load it."""

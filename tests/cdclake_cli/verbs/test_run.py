@@ -53,8 +53,8 @@ def test_a_stopped_run_says_what_goes_on_in_glue(
     first, *rest = [line.partition(" UTC ")[2] for line in result.stderr.splitlines()]
     assert first == f"Started the Controller, run {controller.run_id}"
     assert rest == [
-        "This command no longer waits. In Glue, these go on without it:",
-        f"DMSCDC_Controller, run {controller.run_id}, and the runs of DMSCDC_ProcessTable that it starts",
+        "This command no longer waits. In Glue, these go on without it, and so do the runs that they start:",
+        f"DMSCDC_Controller, run {controller.run_id}",
         "To watch them: cdclake status. To wait for them again: cdclake run",
     ]
     assert signal.getsignal(number) == before

@@ -251,6 +251,7 @@ def test_a_spark_job_runs_with_the_packaged_java_on_loopback_only(bench: Workben
 
 def test_a_run_is_killed_at_its_timeout(tmp_path: Path) -> None:
     activity = Activity()
+    ended: list[tuple[str, JobRunState, bool]] = []
     runs = JobRuns(
         environment=child_environment({}, "http://127.0.0.1:1", "us-east-1"),
         assume_role=lambda _: {},
@@ -258,6 +259,7 @@ def test_a_run_is_killed_at_its_timeout(tmp_path: Path) -> None:
         data_dir=tmp_path,
         limits={JobKind.PYTHON_SHELL: 1},
         activity=activity,
+        ended=lambda run: ended.append((run.run_id, run.state, activity.wait_until_idle(0) != [])),
     )
     run = Run("slow", "jr_1", JobKind.PYTHON_SHELL, "role", "s3://bucket/slow.py", {}, datetime.now(timezone.utc), 0.5)
     runs.start(run)
@@ -265,6 +267,7 @@ def test_a_run_is_killed_at_its_timeout(tmp_path: Path) -> None:
     runs.close()
     assert run.state is JobRunState.TIMEOUT
     assert run.error == "Run exceeded its timeout of 0.5 seconds"
+    assert ended == [("jr_1", JobRunState.TIMEOUT, True)]  # it still counted as busy
     assert runs.log_path("slow", "jr_1").read_text() == "began\n"
     assert list((tmp_path / "runs").iterdir()) == []
 

@@ -26,7 +26,7 @@ from cdclake.control.run.item_sync import (
     open_findings,
     was_loaded,
 )
-from cdclake.control.run.lease import Lease
+from cdclake.control.run.lease import Lease, renewed_in_background
 from cdclake.errors import CommitConflictError, LeaseHeldError, RefusedChangeError, RetryableError
 from cdclake.model.catalog import CatalogName
 from cdclake.model.names import Sentinel
@@ -142,7 +142,7 @@ class RegisteredTable:
             LeaseHeldError: A run is working on the table.
         """
         with self._leased() as lease:
-            with lease.renewed_in_background():
+            with renewed_in_background(lambda: (lease,)):
                 result = commit(lease.token)
             self._sync_item()
             return result
@@ -364,9 +364,9 @@ class RegisteredTable:
     def _acquire_lease(self) -> Lease:
         for _ in range(self.lease_wait_seconds):
             with suppress(LeaseHeldError):
-                return Lease(self.states, self.state.path, self.state.name, self.run_id, self.clock)
+                return Lease.acquire(self.states, self.state.path, self.state.name, self.run_id, self.clock)
             self.sleep(1)
-        return Lease(self.states, self.state.path, self.state.name, self.run_id, self.clock)
+        return Lease.acquire(self.states, self.state.path, self.state.name, self.run_id, self.clock)
 
     def _sync_catalog(self, keep_alive: KeepAlive) -> None:
         """Update the catalog, if a run has ever shown the table in it."""

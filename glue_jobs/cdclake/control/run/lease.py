@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from cdclake import logs
 from cdclake.commit.takeover import take_over
 from cdclake.errors import CdclakeError, LeaseLostError
+from cdclake.ports import AcquiredLease
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from cdclake.commit.log import ChangeLog
     from cdclake.commit.publish import KeepAlive
     from cdclake.model.table.name import TableName
+    from cdclake.model.table.state import TableState
     from cdclake.ports import Clock, StateStore
 
 LEASE_SECONDS = 300
@@ -27,29 +29,55 @@ log = logs.bind(__name__)
 class Lease:
     """A lease that a run holds. The run calls `renew_if_due` between its steps.
 
-    Args:
-        path: Key of the table's item.
-        holder: The run's id.
-
     Attributes:
         token: The fencing token, greater than the token of any earlier lease of the table.
         taken_over_from: See `AcquiredLease`.
-
-    Raises:
-        LeaseHeldError: Another run's lease has not expired.
-        UnknownTableError: The table is not registered.
     """
 
-    def __init__(self, states: StateStore, path: str, name: TableName, holder: str, clock: Clock) -> None:
+    def __init__(
+        self, states: StateStore, path: str, name: TableName, holder: str, clock: Clock, acquired: AcquiredLease
+    ) -> None:
         self._states, self._path, self._name, self._holder, self._clock = states, path, name, holder, clock
         self._renewed = clock()
-        acquired = states.acquire_lease(path, holder, self._renewed, LEASE_SECONDS)
         self.token = acquired.token
         self.taken_over_from = acquired.taken_over_from
         self._fault = acquired.fault
         self._fenced = False
+
+    @classmethod
+    def acquire(cls, states: StateStore, path: str, name: TableName, holder: str, clock: Clock) -> Lease:
+        """Acquire a table's lease.
+
+        Args:
+            path: Key of the table's item.
+            holder: The run's id.
+
+        Raises:
+            LeaseHeldError: Another run's lease has not expired.
+            UnknownTableError: The table is not registered.
+        """
+        acquired = states.acquire_lease(path, holder, clock(), LEASE_SECONDS)
         if acquired.fault:
             log.warning("%s: the lease of %s counts as expired: %s", name, acquired.taken_over_from, acquired.fault)
+        return cls(states, path, name, holder, clock, acquired)
+
+    @classmethod
+    def adopt(cls, states: StateStore, state: TableState, earlier: str, holder: str, clock: Clock) -> Lease:
+        """Take the lease that another run hands over, with its fencing token. That run has fenced those before it.
+
+        Args:
+            state: The table's item.
+            earlier: The other run's id.
+            holder: This run's id.
+
+        Raises:
+            LeaseLostError: The other run no longer has it.
+        """
+        lease = cls(states, state.path, state.name, holder, clock, AcquiredLease(state.fencing_token))
+        if not states.renew_lease(state.path, earlier, lease.token, clock(), LEASE_SECONDS, to=holder):
+            raise lease._lost()
+        lease._fenced = True
+        return lease
 
     def renew_if_due(self) -> None:
         """Renew the lease if the last renewal was a while ago. Cheap to call often.
@@ -110,28 +138,37 @@ class Lease:
         """Release the lease; see `StateStore.release_lease`."""
         return self._states.release_lease(self._path, self._holder, self.token, even_if_requested=even_if_requested)
 
-    @contextmanager
-    def renewed_in_background(self, interval_seconds: float = RENEW_AFTER_SECONDS / 4) -> Iterator[None]:
-        """Renew the lease from a separate thread while the `with` block does work that cannot call `renew_if_due`.
 
-        The work goes on even if the lease cannot be renewed: a run that takes over the table also takes the change
-        number that the work could commit.
-        """
-        over = Event()
-        thread = Thread(target=self._renew_until, args=(over, interval_seconds), name="cdclake-lease", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+@contextmanager
+def renewed_in_background(
+    leases: Callable[[], Iterable[Lease]], interval_seconds: float = RENEW_AFTER_SECONDS / 4
+) -> Iterator[None]:
+    """Renew leases from a separate thread while the `with` block does work that cannot call `renew_if_due`.
 
-    def _renew_until(self, over: Event, interval_seconds: float) -> None:
+    The work goes on even if a lease cannot be renewed: a run that takes over the table also takes the change number
+    that the work could commit.
+
+    Args:
+        leases: Returns those to renew now.
+    """
+    over, lost = Event(), set[Lease]()
+
+    def renew() -> None:
         while not over.wait(interval_seconds):
-            try:
-                self.renew_if_due()
-            except LeaseLostError:
-                log.warning("the lease was lost while rows were computed")
-                return
-            except CdclakeError:
-                log.warning("the lease could not be renewed; trying again", exc_info=True)
+            for lease in leases():
+                try:
+                    if lease not in lost:
+                        lease.renew_if_due()
+                except LeaseLostError:
+                    log.warning("the lease was lost while rows were computed")
+                    lost.add(lease)
+                except CdclakeError:
+                    log.warning("the lease could not be renewed; trying again", exc_info=True)
+
+    thread = Thread(target=renew, name="cdclake-lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

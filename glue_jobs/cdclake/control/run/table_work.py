@@ -1,10 +1,9 @@
-"""One table of a ProcessTable run, under the table's lease: what is due, and the result."""
+"""One table of a run, under the table's lease: what is due, and the result."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import timedelta
-from random import random as random_number
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from cdclake import logs
@@ -13,7 +12,6 @@ from cdclake.commit.ledger import recorded
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.control.catalog.sync import sync_catalog
-from cdclake.control.jobs.arguments import item_json
 from cdclake.control.jobs.entry import StoppedError, error_line
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.full_load_gate import dms_table_state
@@ -31,6 +29,7 @@ from cdclake.control.run.item_sync import (
     was_loaded,
 )
 from cdclake.control.run.lineage import lineage_events
+from cdclake.control.run.spark_run import SparkRun, aftermath, run_error
 from cdclake.errors import (
     CdclakeError,
     ConfigurationError,
@@ -40,10 +39,11 @@ from cdclake.errors import (
     SchemaDriftError,
     UnknownTableError,
 )
-from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument, RunState, Sentinel
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, RunState, Sentinel
 from cdclake.model.raw.files import RawFiles
 from cdclake.model.table.attributes import Attribute, attributes_that
 from cdclake.model.times import iso_utc
+from cdclake.ports import JobRun, JobState
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     from cdclake.commit.publish import KeepAlive
     from cdclake.control.run.lease import Lease
-    from cdclake.control.run.spark_runs import Death
     from cdclake.model.layout import LakeLayout
     from cdclake.model.raw.ledger import Recorded
     from cdclake.model.snapshot import Snapshot
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
     from cdclake.ports import (
         Catalog,
         Clock,
-        JobRun,
         JobRunner,
         LineageSink,
         MetricSink,
@@ -79,11 +77,10 @@ class Ports:
     """Everything outside that a run works with.
 
     Attributes:
+        jobs: Starts runs of the jobs, and tells how they ended.
         open_bucket: Opens the store of a bucket.
-        sleep: Pauses for a number of seconds.
         metrics: Takes lag, changes, failures and durations.
         statistics: Reads table states of DMS tasks; None: only the files decide whether a full load is complete.
-        random: Returns numbers from 0 to 1.
         catalog: Catalog database for the lake tables; None for none.
         lineage: Takes the lineage of changes, besides the log; None: only the log.
     """
@@ -92,38 +89,56 @@ class Ports:
     jobs: JobRunner
     open_bucket: Callable[[str], ObjectStore]
     clock: Clock
-    sleep: Callable[[float], None]
     metrics: MetricSink
     statistics: TaskStatistics | None = None
-    random: Callable[[], float] = random_number
     catalog: Catalog | None = None
     lineage: LineageSink | None = None
 
 
-@dataclass
-class StartedJob:
-    """A job that a round started, and its outcome."""
+class DueLoad(NamedTuple):
+    """What a run loads into one lake table as one change, with everything that the plan was made from.
+
+    Attributes:
+        job: `JOB_LOAD_INITIAL` replaces the table with a full load, `JOB_LOAD_INCREMENTAL` applies change files.
+        state: The table's item.
+        files: What is in the raw folder.
+        lake: The newest snapshot.
+        recorded: Those of the listed change files that the lake's ledger contains.
+        begin: For a full load: the last change file that it contains, if an operator set it; else empty.
+        end: For changes: the last change file to apply. Both are relative.
+        token: Fencing token of the lease.
+        note_file: Called with each raw file before it is read alone, and with "" afterwards, as an earlier run died at
+            this table; None: several are read at a time.
+    """
 
     job: str
-    run_id: str
-    outcome: str = ""
+    layout: LakeLayout
+    state: TableState
+    files: RawFiles
+    lake: Snapshot
+    recorded: Recorded
+    begin: str
+    end: str
+    token: int
+    note_file: Callable[[str], None] | None
 
 
 @dataclass
 class Round:
-    """One round of a table: what was decided, run and committed.
+    """One round of a table: what was decided, loaded and committed.
 
     Attributes:
+        loads: Names of the jobs whose work was done.
         changes: Numbers of the lake's changes that the item did not know at the start of the round.
     """
 
     decision: Decision
-    jobs: list[StartedJob] = field(default_factory=list)
+    loads: list[str] = field(default_factory=list)
     changes: list[int] = field(default_factory=list)
 
     def to_json(self) -> dict[str, object]:
         """JSON data."""
-        return {"decision": self.decision.to_json(), "jobs": [asdict(j) for j in self.jobs], "changes": self.changes}
+        return {"decision": self.decision.to_json(), "loads": self.loads, "changes": self.changes}
 
 
 @dataclass
@@ -171,6 +186,7 @@ class _RoundState(NamedTuple):
         files: What is in the raw folder.
         dms_state: State of the table in its DMS task.
         change_before: Newest change that the item knew.
+        recorded: Those of the listed change files that the lake's ledger contains.
         decision: What is still due.
     """
 
@@ -180,17 +196,18 @@ class _RoundState(NamedTuple):
     change_before: int
     state: TableState
     lake: Snapshot
+    recorded: Recorded
     decision: Decision
 
     def after(self, state: TableState, lake: Snapshot, seen: Recorded) -> _RoundState:
-        """The state after a job has ended: the lake shows which change files it holds.
+        """The state after a load: the lake shows which change files it holds.
 
         Args:
             seen: Those of the listed change files that the lake's ledger contains.
         """
         state = state.with_attributes(**{Attribute.LAST_LEFT_OUT: self.decision.left_out})
         decision = plan_table(state, self.files, self.listed_utc, lake, self.dms_state, recorded=seen)
-        return self._replace(state=state, lake=lake, decision=decision)
+        return self._replace(state=state, lake=lake, recorded=seen, decision=decision)
 
 
 class TableWork:
@@ -200,22 +217,36 @@ class TableWork:
         path: Key of the table's item.
         ports: State table, buckets, time.
         report: Collects what was done.
+        keep_alive: Renews the leases of the run.
+        note: What the run notes in the item while it works on the table; None: nothing, as no job's run does the work.
 
     Attributes:
         open: Whether the run still works on the table.
+        set_aside: Whether the table waits for the end of the run's rounds.
+        starts: Number of Spark runs in a row that were started for the table and have not reached it.
     """
 
     def __init__(
-        self, path: str, lease: Lease, layout: LakeLayout, ports: Ports, report: TableReport, renew_leases: KeepAlive
+        self,
+        path: str,
+        lease: Lease,
+        layout: LakeLayout,
+        ports: Ports,
+        report: TableReport,
+        keep_alive: KeepAlive,
+        note: SparkRun | None = None,
     ) -> None:
         self.path = path
         self.lease = lease
         self.report = report
         self.open = True
+        self.set_aside = False
+        self.starts = 0
         self._layout = layout
         self._ports = ports
         self._states = ports.states
-        self._renew_leases = renew_leases
+        self._renew_leases = keep_alive
+        self._note = note
         self._changes = ChangeLog(ports.open_bucket(layout.bucket), layout)
         self._round: _RoundState | None = None
         self._more = False
@@ -243,12 +274,17 @@ class TableWork:
         state.check_types()
         change = state.last_change
         self._change = change or None
+        if self._note:
+            started = SparkRun.of(state.item)
+            if started and started.run == self._note.run:
+                self._note = self._note._replace(starts=started.starts)
+            self._states.record_run(self.path, {Attribute.LAST_SPARK_RUN: str(self._note)})
         state, lake = self._sync_with_lake(state)
         listed_utc = self._ports.clock()
         raw = self._ports.open_bucket(state.bucket)
         files = list_raw_files(raw, state.raw_prefix, state.settings)
         dms_state = dms_table_state(self._ports.statistics, state, files.full_load)
-        seen = recorded(self._changes, lake.ledger, files.changes)
+        seen = recorded(self._changes, lake.ledger, files.all_changes)
         decision = plan_table(state, files, listed_utc, lake, dms_state, recorded=seen)
         self.report.rounds.append(Round(decision))
         self._ports.metrics.put(metrics.lag_metrics(self.report.table, decision, listed_utc))
@@ -257,92 +293,123 @@ class TableWork:
             self._log.warning(finding)
         if decision.kind is DecisionKind.FROZEN:
             raise RawFilesLostError(decision.reason, remedy=decision.to_do, table=self._layout.name)
+        self._round = _RoundState(listed_utc, files, dms_state, change, state, lake, seen, decision)
+        self._settle_unended_run()
         if decision.work:
-            state = self._store_note(state, decision)
-        self._round = _RoundState(listed_utc, files, dms_state, change, state, lake, decision)
-
-    def is_due(self, job: str) -> bool:
-        """Whether to run a Spark job now. The incremental waits for a due full load."""
-        if not (self.open and self._round):
-            return False
-        decision = self._round.decision
-        return decision.full_load if job == JOB_LOAD_INITIAL else decision.incremental and not decision.full_load
+            self._store_note(decision)
 
     @property
-    def may_kill(self) -> bool:
-        """Whether its next Spark run may die: an earlier one did, and none has succeeded since."""
-        if not (self.open and self._round and self._round.state.deaths):
-            return False
-        return self._round.decision.full_load or self._round.decision.incremental
+    def due_job(self) -> str:
+        """The job whose work is due next; empty if none is. A full load comes first."""
+        if not (self.open and self._round):
+            return ""
+        decision = self._round.decision
+        if decision.full_load:
+            return JOB_LOAD_INITIAL
+        return JOB_LOAD_INCREMENTAL if decision.incremental else ""
 
-    def job_arguments(self, job: str) -> dict[str, str]:
-        """Arguments of a Spark job for this table: the AWS walkthrough's, and our own."""
+    @property
+    def needs_own_run(self) -> bool:
+        """Whether a run died at the table, and none has succeeded since: the next may die, too."""
+        return bool(self._round and self._round.state.deaths)
+
+    def load(self, load: Callable[[DueLoad], object]) -> None:
+        """Load what is due next in this process, update the item, and decide what is still due.
+
+        Raises:
+            JobRunError: The lake lacks what was loaded.
+        """
         assert self._round is not None
-        state, layout = self._round.state, self._layout
-        arguments = {
-            Argument.BUCKET: state.bucket,
-            Argument.PREFIX: state.raw_prefix,
-            Argument.FOLDER: f"{state.name.table}/",
-            Argument.OUT_PATH: layout.out_path,
-            Argument.PARTITION_KEY: state.item.get(Attribute.PARTITION_KEY, Sentinel.NONE),
-            Argument.PRIMARY_KEY: state.item.get(Attribute.PRIMARY_KEY, Sentinel.NONE),
-            Argument.ITEM: item_json(state.item),
-            Argument.FENCING_TOKEN: str(self.lease.token),
-        }
-        if job == JOB_LOAD_INITIAL:
-            arguments[Argument.BASE_CHANGE] = str(self._round.lake.change)
-            if self._round.decision.load_begin:
-                arguments[Argument.LAST_INCREMENTAL_FILE] = state.as_watermark(self._round.decision.load_begin)
-        if job == JOB_LOAD_INCREMENTAL:
-            arguments[Argument.LAST_INCREMENTAL_FILE] = state.last_incremental_file
-            arguments[Argument.NEW_INCREMENTAL_FILE] = state.as_watermark(self._round.decision.new_watermark)
-            arguments[Argument.NEW_INCREMENTAL_FILES] = str(self._round.decision.files)
-        if state.deaths:
-            arguments[Argument.NAME_FILES] = "true"
-        return arguments
+        job = self.due_job
+        self._log.info("loads", extra={"job": job})
+        load(self._due_load(job))
+        self.report.rounds[-1].loads.append(job)
+        self._sync_after(job)
 
-    def job_started(self, job: str, run_id: str) -> None:
-        """Record the start of a Spark job."""
-        self.report.rounds[-1].jobs.append(StartedJob(job, run_id))
-        self._log.info("started %s", job, extra={"started": run_id})
+    def _due_load(self, job: str) -> DueLoad:
+        assert self._round is not None
+        plan = self._round
+        return DueLoad(
+            job,
+            self._layout,
+            plan.state,
+            plan.files,
+            plan.lake,
+            plan.recorded,
+            plan.decision.load_begin,
+            plan.decision.new_watermark,
+            self.lease.token,
+            self._note_file if self.needs_own_run else None,
+        )
 
-    def job_ended(self, job: str, run: JobRun) -> None:
-        """Record the end of that job."""
-        started = self.report.rounds[-1].jobs[-1]
-        started.outcome = run.detail or run.state.value
-        self._log.info("%s ended as %s", job, started.outcome, extra={"started": run.run_id})
+    def _note_file(self, file: str) -> None:
+        if self._note:
+            self._states.record_run(self.path, {Attribute.LAST_SPARK_RUN: str(self._note._replace(file=file))})
 
-    def record_death(self, job: str, death: Death, error: CdclakeError) -> None:
-        """Record that a Spark run died at this table. If it is not the first, the table had it for itself, and fails.
+    def hand_to(self, run: SparkRun) -> None:
+        """Leave the table, with its lease, to a Spark run that was started for it."""
+        self._log.info("started %s", run.job, extra={"started": run.run})
+        self._states.record_run(self.path, {Attribute.LAST_SPARK_RUN: str(run)})
+        self.open = False
+        self.report.outcome, self.report.follow_up = "handed on", run.run
 
-        Args:
-            error: How the run ended, or what it reported.
+    def _settle_unended_run(self) -> None:
+        """If an earlier Spark run recorded no end for the table, find out how it ended.
+
+        Raises:
+            CdclakeError: The table fails because of that.
+        """
+        assert self._round is not None
+        state = self._round.state
+        run = SparkRun.of(state.item)
+        if run is None or self._note:  # the run that works on the table has just written its own
+            return
+        try:
+            ended = self._ports.jobs.get(run.job, run.run)
+        except JobRunError:  # Glue keeps runs for months
+            ended = JobRun(run.run, JobState.FAILED)
+        after = aftermath(run, ended, state.deaths, reached_program=self.lease.taken_over_from == run.run)
+        self.starts = after.starts
+        changed = {Attribute.LAST_SPARK_RUN: ""}
+        if after.died:
+            changed[Attribute.LAST_DEATHS] = str(state.deaths + 1)
+        self._states.record_run(self.path, changed)
+        self._round = self._round._replace(state=state.with_attributes(**changed))
+        error = run_error(run.job, ended)
+        if after.died or after.fails:
+            self._log.warning("an earlier run ended", extra={"error": error_line(error)})
+        if after.fails:
+            raise self._deadly(run, error) if after.died else error
+
+    def record_defect(self, error: Exception) -> None:
+        """Record an error that is none of cdclake's: a defect, or that a worker of Spark died.
+
+        The first one counts as a death of the run at this table: it goes on, and reads each raw file alone. After a
+        second one the table fails.
         """
         assert self._round is not None
         known = self._round.state.deaths
-        if known and not death.began:  # so it did not die of the table
-            self.fail(error)
-            return
         changed = {Attribute.LAST_DEATHS: str(known + 1)}
         self._states.record_run(self.path, changed)
         self._round = self._round._replace(state=self._round.state.with_attributes(**changed))
         if known:
-            self.fail(self._deadly(job, death, error))
+            where = self._raw_files(self.due_job, "")
+            self.fail(JobRunError(error_line(error), remedy="Read the log of the run", **where))
+            return
+        self._log.exception("failed, and is tried once more", exc_info=error)
+        self._more = True
 
-    def _deadly(self, job: str, death: Death, error: CdclakeError) -> CdclakeError:
-        where = {**self._raw_files(job, death.file), **error.details}
-        if death.reported:
-            return JobRunError(error.message, remedy=error.remedy or "Read its log", **where)
-        at = "while it read a raw file" if death.file else "at this table"
+    def _deadly(self, run: SparkRun, error: CdclakeError) -> CdclakeError:
+        at = "while it read a raw file" if run.file else "at this table"
         message = f"A Spark run died {at}, after another had died at this table: {error.message}"
         remedy = (
             "Nothing was applied, and other tables go on. Have DMS write the file again, or, if its rows are not"
             f" needed, add it to {Attribute.IGNORE_FILES}. If the run lacked memory, give the Spark jobs larger workers"
         )
-        return DeadlyFileError(message, remedy=remedy, **where)
+        return DeadlyFileError(message, remedy=remedy, **self._raw_files(self.due_job, run.file), **error.details)
 
     def _raw_files(self, job: str, file: str) -> dict[str, str]:
-        """The raw files that a job read, for an error.
+        """The raw files that are due, for an error.
 
         Args:
             file: The only one, if it is known.
@@ -352,14 +419,12 @@ class TableWork:
         first, last = decision.first, decision.new_watermark
         if job == JOB_LOAD_INITIAL:
             first, last = loads[0].relative, loads[-1].relative
+        if not job:
+            first = last = ""
         return {"file": file or first} if file or first == last else {"files": f"{first} to {last}"}
 
-    def sync_after_job(self, job: str) -> None:
-        """Read the result of a job from the lake, update the item, and decide what is still due.
-
-        Raises:
-            JobRunError: The job succeeded, but did not do its work.
-        """
+    def _sync_after(self, job: str) -> None:
+        """Read the result of a load from the lake, update the item, and decide what is still due."""
         assert self._round is not None
         before = self._round.decision
         lake = self._changes.snapshot(self._changes.head())
@@ -367,13 +432,14 @@ class TableWork:
         state = self._sync_catalog(state, lake)
         if state.deaths:
             state = state.with_attributes(**{Attribute.LAST_DEATHS: ""})
-        self._round = self._round.after(state, lake, recorded(self._changes, lake.ledger, self._round.files.changes))
+        seen = recorded(self._changes, lake.ledger, self._round.files.all_changes)
+        self._round = self._round.after(state, lake, seen)
         left = self._round.decision
         reload_requested = left.full_load and state.full_load_date_by_hand  # while the job worked
         undone = left.full_load if job == JOB_LOAD_INITIAL else left.repeats(before)
         if undone and not reload_requested:
-            message = f"The jobs succeeded, but the lake lacks what they should have loaded: {left.reason}"
-            raise JobRunError(message, remedy="Read the log of the last job; the next run tries again")
+            message = f"The load succeeded, but the lake lacks what it should have loaded: {left.reason}"
+            raise JobRunError(message, remedy="Read the log of the run; the next run tries again")
 
     def finish_round(self) -> None:
         """Record the end of the round."""
@@ -434,7 +500,9 @@ class TableWork:
         return True
 
     def hand_over(self) -> None:
-        """Release the lease although there is more work, so that another run can do it."""
+        """Release the lease although there is more work, so that another ProcessTable run can start it."""
+        if self._note:
+            self._states.record_run(self.path, {Attribute.LAST_SPARK_RUN: ""})
         self.lease.release(even_if_requested=True)
         self.open = False
         self.report.outcome = "handed on"
@@ -445,13 +513,8 @@ class TableWork:
         self.open = False
         self.report.outcome, self.report.failure = "failed", error
 
-    def fail(self, error: BaseException, *, job_may_run: bool = False) -> None:
-        """Record an error and release the lease.
-
-        Args:
-            job_may_run: Whether a Spark job of the table may still be running. If so, the lease is left to expire: a
-                run that takes over an expired lease fences such a job, but a run that takes a free lease does not.
-        """
+    def fail(self, error: BaseException) -> None:
+        """Record an error and release the lease."""
         if not self.open:
             return  # another run holds its lease, and so owns its item
         self.abandon(error)
@@ -459,10 +522,9 @@ class TableWork:
         self._log.error("failed", extra={"error": self.report.error}, exc_info=defect)
         try:
             self._record_end(RunState.FAILED, error)
-            if not job_may_run:
-                # A mark that was set meanwhile stays. So events start at most one run of a broken table per quarter of
-                # an hour. The hourly Controller tries too.
-                self.lease.release(even_if_requested=True)
+            # A mark that was set meanwhile stays. So events start at most one run of a broken table per quarter of an
+            # hour. The hourly Controller tries too.
+            self.lease.release(even_if_requested=True)
         except StoppedError:
             raise
         except CdclakeError:
@@ -500,13 +562,14 @@ class TableWork:
         )
         raise ConfigurationError(message, remedy=remedy)
 
-    def _store_note(self, state: TableState, decision: Decision) -> TableState:
+    def _store_note(self, decision: Decision) -> None:
         """Store which files are pending before any of them is applied, see `cdclake.control.plan.lost_files`."""
-        if state.item.get(Attribute.LAST_PENDING, "") == decision.note:
-            return state
-        changed = {Attribute.LAST_PENDING: decision.note}
-        self._states.record_run(self.path, changed)
-        return state.with_attributes(**changed)
+        assert self._round is not None
+        state = self._round.state
+        if state.item.get(Attribute.LAST_PENDING, "") != decision.note:
+            changed = {Attribute.LAST_PENDING: decision.note}
+            self._states.record_run(self.path, changed)
+            self._round = self._round._replace(state=state.with_attributes(**changed))
 
     def _keep_alive(self) -> None:
         self._renew_leases()
@@ -574,6 +637,7 @@ class TableWork:
                 Attribute.LAST_ERROR: error_line(error) if error else "",
                 Attribute.LAST_ERROR_CODE: error.code if isinstance(error, CdclakeError) else "",
                 Attribute.LAST_DRIFT: str(error.details["columns"]) if isinstance(error, SchemaDriftError) else "",
+                **({Attribute.LAST_SPARK_RUN: ""} if self._note else {}),
                 **(more or {}),
             },
         )

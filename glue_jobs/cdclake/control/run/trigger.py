@@ -4,14 +4,17 @@ How no trigger is lost::
 
     trigger:        set mark ──▶ read lease ─┬─ free ──▶ start a run
                                              └─ held ──▶ leave the work to the holder
-    ProcessTable:   take lease ──▶ clear mark ──▶ list ──▶ work ──▶ release lease, unless the mark is set
+    run:            take lease ──▶ clear mark ──▶ list ──▶ work ──▶ release lease, unless the mark is set
                                        ▲                                        │ it is set
                                        └────────────────────────────────────────┘
 
 The trigger sets the mark before it reads the lease. So if it finds the lease held, the holder has yet to release it,
-will find the mark then, and goes another round. If the holder dies, its lease expires, the mark becomes stale after
-`STALE_AFTER_SECONDS`, and the next event or the hourly Controller starts a run. A second run would not help before
-that: it would find the lease held.
+will find the mark then, and goes another round. ProcessTable hands its lease over to the Spark run that it starts, and
+so never releases it in between.
+
+If a Spark run dies, Glue's event ends its leases and starts a run, see `continue_after`. If the event is lost, or
+another holder dies, its lease expires, the mark becomes stale after `STALE_AFTER_SECONDS`, and the next event or the
+hourly Controller starts a run. A second run would not help before that: it would find the lease held.
 """
 
 from __future__ import annotations
@@ -20,14 +23,14 @@ import logging
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdclake.control.jobs.arguments import item_json, paths_json
+from cdclake.control.jobs.arguments import item_json, parse_paths, paths_json
 from cdclake.errors import CdclakeError, UnknownTableError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
     from cdclake.ports import JobRunner, StateStore
@@ -118,6 +121,49 @@ def trigger_tables(
         started = _start(states, jobs, due, marked)
         results.update(started)
     return results
+
+
+def continue_after(
+    states: StateStore, jobs: JobRunner, job: str, run_id: str, now: datetime
+) -> dict[str, TriggerResult]:
+    """Let a new run go on with the tables of a Spark run that has died: end their leases, and trigger it.
+
+    The new run takes the tables over, so it keeps the dead one from committing, and it finds out how that ended.
+
+    Args:
+        job: Name of the Spark job.
+        run_id: Id of its run.
+
+    Returns:
+        The result of each table that the dead run still held, by path; none if it was started by hand. A table that
+        fails does not stop the others.
+
+    Raises:
+        JobRunError: The run does not exist.
+    """
+    run = jobs.get(job, run_id)  # its state may lag behind the event
+    if Argument.PATHS not in run.arguments:
+        return {}
+    holders = {run_id, run.arguments.get(Argument.LEASE_HOLDER, run_id)}
+    failed: dict[str, TriggerResult] = {}
+    left = []
+    for path in parse_paths(run.arguments[Argument.PATHS]):
+        try:
+            if _end_lease(states, path, holders, now):
+                left.append(path)
+        except Exception as error:
+            log.exception("could not end the lease", extra={"table": _name(path)})
+            failed[path] = TriggerResult(TriggerOutcome.FAILED, error=error)
+    return {**failed, **trigger_tables(states, jobs, left, now, even_if_requested=True)}
+
+
+def _end_lease(states: StateStore, path: str, holders: Collection[str], now: datetime) -> bool:
+    """Let a table's lease expire now; False if none of these holders has it."""
+    state = states.get(path)
+    holder = state.item.get(Attribute.LEASE_HOLDER, "") if state else ""
+    if not state or holder not in holders:
+        return False
+    return states.renew_lease(path, holder, state.fencing_token, now, 0)
 
 
 def _start(

@@ -1,4 +1,4 @@
-"""Starts table runs from a Spark job's command line."""
+"""The Spark jobs: bring the tables up to date that ProcessTable hands over, or load one table for an operator."""
 
 from __future__ import annotations
 
@@ -9,99 +9,152 @@ from cdclake.adapters.aws import server_clock
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
-from cdclake.control.jobs.arguments import item_json, parse_arguments, parse_item, to_argv
-from cdclake.control.jobs.entry import StoppedError, job_run_id
-from cdclake.control.run.spark_batch import file_note, report_failure, run_batch
-from cdclake.errors import CdclakeError, disk_full
+from cdclake.control.jobs.arguments import item_json, parse_arguments, parse_item
+from cdclake.control.jobs.entry import job_run_id
+from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
+from cdclake.control.run.run_arguments import RunArguments
+from cdclake.errors import disk_full
+from cdclake.lake.operations.load import apply_changes, load_incremental, load_initial, replace_table
 from cdclake.lake.operations.table_run import TableRun
+from cdclake.model.due_files import begin_after
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import Argument, Sentinel
+from cdclake.model.names import JOB_LOAD_INITIAL, Argument, Sentinel
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import TableSettings
+from cdclake.run_ports import open_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from cdclake.control.run.bring_up_to_date import DueLoad
     from cdclake.lake.spark.backend import Backend
 
 log = logs.bind(__name__)
 _REQUIRED = (Argument.BUCKET, Argument.PREFIX, Argument.FOLDER, Argument.OUT_PATH)
-_OPTIONAL = {Argument.PARTITION_KEY: Sentinel.NONE, Argument.PRIMARY_KEY: Sentinel.NONE, Argument.FENCING_TOKEN: "0"}
 
 
-def load_tables(
-    argv: Sequence[str], load: Callable[[Sequence[str]], dict[str, Any]], backend: Callable[[], Backend]
-) -> dict[str, Any]:
-    """Load the table that a Spark job's arguments name, or each table of the batch that they name.
+def run_spark_job(job: str, argv: Sequence[str], backend: Callable[[], Backend]) -> dict[str, Any]:
+    """Do the work of a Spark job: for the tables of `paths`, or for the table of the walkthrough's arguments.
 
     Args:
-        argv: The job's command line.
-        load: Loads one table, given the command line of a run of that table alone; returns its summary.
+        job: Name of the job.
+        argv: The command line.
         backend: Returns the backend on Spark.
 
     Returns:
-        The table's summary; for a batch, the result of `spark_batch.run_batch`.
+        What the run did, as JSON data; its `error` is empty if no table failed.
 
     Raises:
-        ConfigurationError: An argument is missing or wrong, or there is no such batch.
-        CdclakeError: The single table cannot be loaded.
+        ConfigurationError: An argument is missing or wrong.
+        CdclakeError: The only table cannot be loaded.
     """
-    url = parse_arguments(argv, (), {Argument.BATCH: ""})[Argument.BATCH]
-    if not url:
-        return _load_single(load, argv, backend)
-    bucket, key = _bucket_and_key(url)
-    run_id = [f"--{Argument.JOB_RUN_ID}", job_run_id(argv)]
+    if not parse_arguments(argv, (), {Argument.PATHS: ""})[Argument.PATHS]:
+        return _load_by_hand(job, argv, backend())
+    arguments, run_id = RunArguments.parse(argv), job_run_id(argv)
+    lake = (arguments.out_bucket, arguments.out_prefix)
 
-    def load_one(table: Mapping[str, str]) -> dict[str, Any]:
-        return _load_and_log(load, [*to_argv(table), *run_id], backend)
+    def load(due: DueLoad) -> None:
+        load_due(due, run_id, backend())
 
-    return run_batch(open_store(bucket), key, load_one, lambda: is_spark_alive(backend()))
+    host = Host(job, arguments.lease_holder, arguments.timeout_seconds, can_continue=lambda: is_spark_alive(backend()))
+    report = bring_up_to_date(arguments.paths, *lake, run_id, open_ports(arguments), load, host)
+    return report.only.to_json() if len(arguments.paths) == 1 else report.to_json()
 
 
-def _load_single(
-    load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str], backend: Callable[[], Backend]
-) -> dict[str, Any]:
-    """Load one table, and write its error where the caller looks for it.
+def load_due(due: DueLoad, run_id: str, backend: Backend) -> None:
+    """Commit what is due for a table as one change."""
+    state = due.state
+    run = _table_run(
+        state.bucket, state.raw_prefix, due.layout, state.settings, run_id, due.token, note_file=due.note_file
+    )
+    load_planned(run, due, backend)
 
-    Only a run without an error counts as dead, see `spark_runs.batch_outcome`.
+
+def load_planned(run: TableRun, due: DueLoad, backend: Backend) -> None:
+    """The same, with access to the table."""
+    before, raw, seen = due.lake, due.files, due.recorded
+    reloads = due.job == JOB_LOAD_INITIAL
+
+    def load() -> dict[str, Any]:
+        run.check(before, reloads=reloads)
+        if reloads:
+            return replace_table(run, backend, before, raw, seen, due.begin)
+        base = before if before.exists else begin_after(before, due.state.watermark)
+        return apply_changes(run, backend, before, base, raw, seen, due.end)
+
+    _logged(load, backend)
+
+
+def _load_by_hand(job: str, argv: Sequence[str], backend: Backend) -> dict[str, Any]:
+    """Load one table without a lease, as the jobs of the walkthrough do; returns the change's summary.
+
+    The argument `item` contains the table's settings. Keys that it lacks come from `primaryKey` and `partitionKey`.
     """
-    try:
-        return _load_and_log(load, argv, backend)
-    except StoppedError:
-        raise
-    except Exception as error:
-        arguments = parse_arguments(argv, (Argument.BUCKET, Argument.PREFIX), {Argument.PROGRESS: ""})
-        if arguments[Argument.PROGRESS] and (isinstance(error, CdclakeError) or is_spark_alive(backend())):
-            bucket, key = _bucket_and_key(arguments[Argument.PROGRESS])
-            report_failure(open_store(bucket), key, arguments, error)
-        raise
-
-
-def _bucket_and_key(url: str) -> tuple[str, str]:
-    bucket, _, key = url.split("://", 1)[-1].partition("/")
-    return bucket, key
-
-
-def _load_and_log(
-    load: Callable[[Sequence[str]], dict[str, Any]], argv: Sequence[str], backend: Callable[[], Backend]
-) -> dict[str, Any]:
-    """Load one table, and log when it starts and ends. All log lines in between name the table."""
-    arguments = parse_arguments(argv, (Argument.OUT_PATH, Argument.FOLDER))
+    optional = {
+        **dict.fromkeys((Argument.PARTITION_KEY, Argument.PRIMARY_KEY, Argument.LAST_INCREMENTAL_FILE), Sentinel.NONE),
+        Argument.NEW_INCREMENTAL_FILE: Sentinel.NONE,
+        Argument.ITEM: "",
+    }
+    arguments = parse_arguments(argv, _REQUIRED, optional)
+    bucket, raw_prefix = arguments[Argument.BUCKET], arguments[Argument.PREFIX]
+    item = {
+        Attribute.PRIMARY_KEY: arguments[Argument.PRIMARY_KEY],
+        Attribute.PARTITION_KEY: arguments[Argument.PARTITION_KEY],
+        **parse_item(arguments[Argument.ITEM] or item_json({Attribute.PATH: f"{bucket}/{raw_prefix}"})),
+    }
     layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
+    run = _table_run(bucket, raw_prefix, layout, TableSettings.from_item(item), job_run_id(argv))
+    last, new = (
+        relative_file(arguments[name], bucket, raw_prefix)
+        for name in (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
+    )
     with logs.context(table=str(layout.name)):
-        log.info("began")
-        try:
-            summary = load(argv)
-        except OSError as error:
-            if full := disk_full(error):
-                raise full from error
-            raise
-        change = summary.get("change") or summary.get("newest_change") or None
-        reason = summary.get("kind") or summary.get("reason")
-        books = {name: count for name, count in (summary.get("books") or {}).items() if count}
-        outcome = {"change": change, "reason": reason, "books": books, "parallelism": backend().parallelism}
-        log.info("ended", extra=outcome)
-        return summary
+        if job == JOB_LOAD_INITIAL:
+            return _logged(lambda: load_initial(run, backend, last), backend)
+        return _logged(lambda: load_incremental(run, backend, last, new), backend)
+
+
+def _table_run(
+    bucket: str,
+    raw_prefix: str,
+    layout: LakeLayout,
+    settings: TableSettings,
+    run_id: str,
+    fencing_token: int = 0,
+    note_file: Callable[[str], None] | None = None,
+) -> TableRun:
+    return TableRun(
+        raw=open_store(bucket),
+        raw_fs=lake_filesystem(bucket),
+        raw_prefix=raw_prefix,
+        log=ChangeLog(open_store(layout.bucket), layout),
+        lake_fs=lake_filesystem(layout.bucket),
+        settings=settings,
+        run_id=run_id,
+        fencing_token=fencing_token,
+        clock=server_clock,
+        note_file=note_file,
+    )
+
+
+def _logged(load: Callable[[], dict[str, Any]], backend: Backend) -> dict[str, Any]:
+    """Load one table, and log when that starts and ends."""
+    log.info("began")
+    try:
+        summary = load()
+    except OSError as error:
+        if full := disk_full(error):
+            raise full from error
+        raise
+    log.info("ended", extra={**_outcome(summary), "parallelism": backend.parallelism})
+    return summary
+
+
+def _outcome(summary: Mapping[str, Any]) -> dict[str, Any]:
+    change = summary.get("change") or summary.get("newest_change") or None
+    reason = summary.get("kind") or summary.get("reason")
+    books = {name: count for name, count in (summary.get("books") or {}).items() if count}
+    return {"change": change, "reason": reason, "books": books}
 
 
 def is_spark_alive(backend: Backend) -> bool:
@@ -111,64 +164,6 @@ def is_spark_alive(backend: Backend) -> bool:
     except Exception:
         log.exception("Spark has crashed")
         return False
-
-
-def table_run(
-    argv: Sequence[str], required: Collection[str] = (), optional: Mapping[str, str] | None = None
-) -> tuple[TableRun, Mapping[str, str]]:
-    """Parse a Spark job's arguments and connect to the raw and the lake bucket.
-
-    The argument `item` contains the table's settings. Keys that it lacks come from `primaryKey` and `partitionKey`, the
-    arguments of the walkthrough's jobs.
-
-    Args:
-        argv: The job's command line.
-        required: Names of required arguments, besides those that both jobs require.
-        optional: Names of further arguments, with their defaults.
-
-    Returns:
-        The run, and the values of the arguments by name.
-
-    Raises:
-        ConfigurationError: An argument is missing or wrong.
-    """
-    given = {
-        **_OPTIONAL,
-        **dict.fromkeys((Argument.ITEM, Argument.PROGRESS, Argument.NAME_FILES), ""),
-        **(optional or {}),
-    }
-    arguments = parse_arguments(argv, (*_REQUIRED, *required), given)
-    bucket, raw_prefix = arguments[Argument.BUCKET], arguments[Argument.PREFIX]
-    item_text = arguments[Argument.ITEM] or item_json({Attribute.PATH: f"{bucket}/{raw_prefix}"})
-    item = {
-        Attribute.PRIMARY_KEY: arguments[Argument.PRIMARY_KEY],
-        Attribute.PARTITION_KEY: arguments[Argument.PARTITION_KEY],
-        **parse_item(item_text),
-    }
-    layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
-    run = TableRun(
-        raw=open_store(bucket),
-        raw_fs=lake_filesystem(bucket),
-        raw_prefix=raw_prefix,
-        log=ChangeLog(open_store(layout.bucket), layout),
-        lake_fs=lake_filesystem(layout.bucket),
-        settings=TableSettings.from_item(item),
-        run_id=job_run_id(argv),
-        fencing_token=int(arguments[Argument.FENCING_TOKEN]),
-        clock=server_clock,
-        note_file=_file_note(arguments),
-    )
-    return run, arguments
-
-
-def _file_note(arguments: Mapping[str, str]) -> Callable[[str], None] | None:
-    """`TableRun.note_file`. It is called at once, as then it is known that the run has begun."""
-    if not (arguments[Argument.PROGRESS] and arguments[Argument.NAME_FILES]):
-        return None
-    bucket, key = _bucket_and_key(arguments[Argument.PROGRESS])
-    note = file_note(open_store(bucket), key, arguments)
-    note("")
-    return note
 
 
 def relative_file(argument: str, bucket: str, raw_prefix: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdclake.commit.ledger import identified, recorded
 from cdclake.concurrency import CALLS_AT_ONCE, executor, in_parallel
-from cdclake.errors import InputError, RawFilesLostError, UnsettledKeyError
+from cdclake.errors import InputError, UnsettledKeyError
 from cdclake.lake.operations.commit import commit
 from cdclake.lake.operations.compute import (
     ChangeFiles,
@@ -52,15 +52,14 @@ if TYPE_CHECKING:
     from cdclake.lake.spark.backend import Backend
     from cdclake.model.drift import SourceDrift
     from cdclake.model.raw.files import RawFile, RawFiles
+    from cdclake.model.raw.ledger import Recorded
 
 
-def load_initial(run: TableRun, backend: Backend, base_change: int | None = None, begin: str = "") -> dict[str, Any]:
-    """Replace the lake table with the full load in the raw folder. A second call with the same arguments does nothing.
+def load_initial(run: TableRun, backend: Backend, begin: str = "") -> dict[str, Any]:
+    """Replace the lake table with the full load in the raw folder, unless it was last loaded from exactly these files.
 
     Args:
-        base_change: Number of the lake's newest change when the load was planned. The load is skipped if there is a
-            newer change by now. None skips it only if the table was last loaded from exactly the same files.
-        begin: The last change file that the full load contains, relative; empty: the times of the files decide.
+        begin: See `replace_table`.
 
     Returns:
         Summary of the change, for logs and programs; its `change` is None if the load was skipped.
@@ -69,9 +68,8 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
         InputError: There is no full load, or it cannot be read.
         RawFilesLostError: It is an old one, and change files that were applied since are gone.
     """
-    started = time.perf_counter()
     before, raw = _current(run, reloads=True)
-    full_load, changes = raw.full_load, raw.changes
+    full_load = raw.full_load
     if not full_load:
         remedy = "Confirm that the DMS task does a full load of this table into this folder"
         raise InputError("The raw folder contains no full-load files", remedy=remedy, file=run.raw_prefix)
@@ -79,9 +77,31 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
     if missing:
         remedy = "Wait until the DMS task has loaded the table, or make it reload the table"
         raise InputError("A full-load file is missing, but a later one exists", remedy=remedy, file=missing[0])
-    same = is_loaded(before, full_load)
-    if same if base_change is None else before.change != base_change:
+    if is_loaded(before, full_load):
         return _no_change(run, before, "this full load is in the lake already")
+    return replace_table(run, backend, before, raw, recorded(run.log, before.ledger, raw.all_changes), begin)
+
+
+def replace_table(
+    run: TableRun, backend: Backend, before: Snapshot, raw: RawFiles, seen: Recorded, begin: str = ""
+) -> dict[str, Any]:
+    """Replace the lake table with a full load.
+
+    Args:
+        before: The newest snapshot, checked; see `TableRun.check`.
+        raw: The raw files; the full load is complete.
+        seen: Those of the change files that the table's ledger contains.
+        begin: The last change file that the full load contains, relative; empty: the times of the files decide.
+
+    Returns:
+        Summary of the change, for logs and programs.
+
+    Raises:
+        InputError: The full load cannot be read.
+        RawFilesLostError: It is an old one, and change files that were applied since are gone.
+    """
+    started = time.perf_counter()
+    full_load, changes = raw.full_load, raw.changes
     require_applied_changes(run, before, raw, begin)
 
     _identify(full_load)
@@ -97,7 +117,6 @@ def load_initial(run: TableRun, backend: Backend, base_change: int | None = None
     parts = [part for inspection in inspections for part in inspection.parts]
     result = compute(run, backend, before, shape, parts, started=started, loaded_utc=loaded_utc)
     covered_to = begin or (covered_by_reload(before, full_load, changes) if before.exists else "")
-    seen = recorded(run.log, before.ledger, raw.all_changes)
     facts = mark_loaded(before, full_load, raw.all_changes, covered_to, seen, by_hand=bool(begin))
     facts = replace(facts, source=drift.source, ordering="", load_in_quarantine=bool(result.quarantine_keys))
     return commit(run, before, facts, shape, result, ChangeKind.FULL_LOAD, full_load, drift=drift.changes)
@@ -115,41 +134,50 @@ def _identify(files: Iterable[RawFile]) -> None:
     in_parallel(attrgetter("identity"), (file for file in files if callable(file.etag)), CALLS_AT_ONCE)
 
 
-def load_incremental(
-    run: TableRun, backend: Backend, last_file: str, new_file: str, listed_files: int = 0
-) -> dict[str, Any]:
+def load_incremental(run: TableRun, backend: Backend, last_file: str = "", new_file: str = "") -> dict[str, Any]:
     """Apply the change files that the lake table lacks, late ones included, up to `new_file`.
 
-    The lake's own snapshot records which files are applied; `last_file` is used only if there is no lake table yet. If
-    more files are due than one change may apply, the oldest are applied; see
-    `cdclake.model.due_files.first_batch`. Otherwise a second call with the same arguments does nothing.
+    If more files are due than one change may apply, the oldest are applied; see `first_batch`. Otherwise a second call
+    with the same arguments does nothing.
 
     Args:
-        last_file: Watermark of the state table, relative to the table's raw folder; empty for none.
+        last_file: Watermark of the state table, relative to the table's raw folder; empty for none. It is used only if
+            there is no lake table yet: the lake's own snapshot records which files are applied.
         new_file: Last change file to apply, relative; empty for all.
-        listed_files: Number of change files up to `new_file` that were due when the run was planned.
 
     Returns:
         Summary of the change, for logs and programs; its `change` is None if there was nothing to apply.
 
     Raises:
         InputError: A change file cannot be read.
-        RawFilesLostError: There are fewer files than were listed; nothing was applied.
         ConfigurationError: The table's keys differ from those that the lake table was created with.
     """
-    started = time.perf_counter()
     before, raw = _current(run)
     base = before if before.exists else begin_after(before, last_file)
+    return apply_changes(run, backend, before, base, raw, recorded(run.log, base.ledger, raw.changes), new_file)
+
+
+def apply_changes(
+    run: TableRun, backend: Backend, before: Snapshot, base: Snapshot, raw: RawFiles, seen: Recorded, new_file: str
+) -> dict[str, Any]:
+    """Apply due change files. If they are more than one change may apply, the oldest; see `first_batch`.
+
+    Args:
+        before: The newest snapshot, checked; see `TableRun.check`.
+        base: The same, or where the changes of a table without any begin.
+        raw: The raw files.
+        seen: Those of the change files that the table's ledger contains.
+        new_file: Last change file to apply, relative; empty for all.
+
+    Returns, raises:
+        As `load_incremental`.
+    """
+    started = time.perf_counter()
     end = file_order(new_file)
     changes = raw.changes
-    seen = recorded(run.log, base.ledger, changes)
     due, too_late, _ = pending_changes(base, changes, run.settings.late_window_hours, seen)
     left_out = {"too_late": [file.relative for file in too_late]}
     listed = [file for file in due if not end or file.order <= end]
-    if listed and len(listed) < listed_files:
-        message = f"Only {len(listed)} of {listed_files} change files to apply are still in the raw bucket"
-        remedy = "Restore them, or make DMS reload the table; nothing was applied"
-        raise RawFilesLostError(message, remedy=remedy, table=run.layout.name)
     batch = first_batch(listed, run.settings.max_files_per_run, run.settings.max_bytes_per_run)
     if not batch:
         return {**_no_change(run, before, "every change file is in the lake already"), **left_out}

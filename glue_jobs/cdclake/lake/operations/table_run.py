@@ -57,25 +57,30 @@ class TableRun:
         return self.log.layout
 
     def current(self, *, reloads: bool = False) -> Snapshot:
-        """Complete a change that a crashed run left behind, check its files, and return its newest snapshot.
+        """Complete a change that a crashed run left behind, and return the newest snapshot, checked; see `check`."""
+        change = complete_newest(self.log)
+        snapshot = self.log.snapshot(change)
+        self.check(snapshot, reloads=reloads)
+        return snapshot
+
+    def check(self, snapshot: Snapshot, *, reloads: bool = False) -> None:
+        """Check that this run may write the table and that its files are as they should be, and remove leftovers.
 
         Args:
+            snapshot: The newest one; its change is complete.
             reloads: Whether the run replaces all of the table's files.
 
         Raises:
             LeaseLostError: Another run took over the table.
             LakeFilesError: Another program added, removed or replaced files.
         """
-        change = complete_newest(self.log)
         with executor(self.log.store.calls_at_once) as pool:  # requests that do not need each other's responses
-            leftovers = pool.submit(remove_staging, self.log, change)
+            leftovers = pool.submit(remove_staging, self.log, snapshot.change)
             listing = pool.submit(begin_listing, self.log)
             if self.fencing_token:
-                self.log.check_fence(change, self.fencing_token)
-            snapshot = self.log.snapshot(change)
+                self.log.check_fence(snapshot.change, self.fencing_token)
             if reloads:
                 check_files(self.log, snapshot, listing.result(), reloads=True)
             else:
                 check_next_files(self.log, snapshot, self.limits.checked_files, listing.result())
             leftovers.result()
-        return snapshot

@@ -275,7 +275,7 @@ class Attribute:
     LAST_RUN_STATE = _by_jobs("LastRunState")
     """`SUCCEEDED` or `FAILED`: how the last run of this table ended."""
     LAST_RUN_ID = _by_jobs("LastRunId")
-    """Glue job run id of the ProcessTable run that wrote this."""
+    """Id of the run that wrote this: of a Spark job, or of ProcessTable if none was needed."""
     LAST_RUN_UTC = _by_jobs("LastRunUtc")
     """When that run ended."""
     LAST_LISTED_UTC = _by_jobs("LastListedUtc")
@@ -287,6 +287,8 @@ class Attribute:
     LAST_DEATHS = _by_jobs("LastDeaths", more="operations.md#a-raw-file-that-ends-the-run")
     """How many Spark runs died at this table since a good run, as text. Until then the table has Spark runs of its own,
     which read each raw file alone first; empty if none."""
+    LAST_SPARK_RUN = _by_jobs("LastSparkRun", passed=False, more="operations.md#a-raw-file-that-ends-the-run")
+    """JSON of the Spark run that was started for the table and has not recorded its end; empty if there is none."""
     LAST_FINDINGS = _by_jobs("LastFindings", passed=False, of_lake=True, more="schema-changes.md#acknowledge")
     """What changes left out or found, and no operator has acknowledged, as JSON; absent until a run wrote it."""
     LAST_DRIFT = _by_jobs("LastDrift", passed=False, of_lake=True)

@@ -13,7 +13,7 @@ import pytest
 
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.plan.decision import DecisionKind
-from cdclake.control.run.lease import LEASE_SECONDS, RENEW_AFTER_SECONDS, Lease
+from cdclake.control.run.lease import LEASE_SECONDS, RENEW_AFTER_SECONDS, Lease, renewed_in_background
 from cdclake.control.status import Health, table_statuses
 from cdclake.errors import (
     ConfigurationError,
@@ -317,9 +317,9 @@ def test_a_change_is_made_under_the_lease_and_updates_the_item(orders: World) ->
 
 
 def test_a_lease_is_renewed_in_the_background(orders: World) -> None:
-    lease = Lease(orders.states, ORDERS, orders.state().name, "by-hand", orders.clock)
+    lease = Lease.acquire(orders.states, ORDERS, orders.state().name, "by-hand", orders.clock)
     until = item(orders)[Attribute.LEASE_EXPIRES_UTC]
-    with lease.renewed_in_background(interval_seconds=0.001):
+    with renewed_in_background(lambda: (lease,), interval_seconds=0.001):
         orders.clock.advance(RENEW_AFTER_SECONDS)
         assert renewing_threads()
         assert eventually(lambda: item(orders)[Attribute.LEASE_EXPIRES_UTC] > until)
@@ -331,8 +331,8 @@ def test_a_lease_is_renewed_in_the_background(orders: World) -> None:
 
 
 def test_the_renewing_thread_ends_with_work_that_fails(orders: World) -> None:
-    lease = Lease(orders.states, ORDERS, orders.state().name, "by-hand", orders.clock)
-    with pytest.raises(ZeroDivisionError), lease.renewed_in_background(interval_seconds=60):
+    lease = Lease.acquire(orders.states, ORDERS, orders.state().name, "by-hand", orders.clock)
+    with pytest.raises(ZeroDivisionError), renewed_in_background(lambda: (lease,), interval_seconds=60):
         assert renewing_threads()
         raise ZeroDivisionError
     assert not renewing_threads()
@@ -343,12 +343,13 @@ def renewing_threads() -> list[Thread]:
 
 
 def test_work_continues_when_its_lease_is_lost(orders: World, caplog: pytest.LogCaptureFixture) -> None:
-    lease = Lease(orders.states, ORDERS, orders.state().name, "by-hand", orders.clock)
+    lease = Lease.acquire(orders.states, ORDERS, orders.state().name, "by-hand", orders.clock)
     orders.clock.advance(LEASE_SECONDS + 1)
     orders.states.acquire_lease(ORDERS, "run-9", orders.clock(), LEASE_SECONDS)
-    with lease.renewed_in_background(interval_seconds=0.001):
+    with renewed_in_background(lambda: (lease,), interval_seconds=0.001):
         assert eventually(lambda: "lease was lost" in caplog.text)
-        assert eventually(lambda: not renewing_threads())
+        time.sleep(0.02)  # twenty intervals
+    assert caplog.text.count("lease was lost") == 1
     assert item(orders)[Attribute.LEASE_HOLDER] == "run-9"
     with pytest.raises(LeaseLostError):
         lease.renew_if_due()

@@ -16,7 +16,7 @@ from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.catalog.plan import catalog_entry, live_view
 from cdclake.control.controller import execute, plan
 from cdclake.control.jobs.entry import StoppedError
-from cdclake.control.run.process_table import TableReport, process_table
+from cdclake.control.run.bring_up_to_date import TableReport, bring_up_to_date
 from cdclake.errors import LakeFilesError, RetryableError
 from cdclake.model.catalog import CatalogEntry, CatalogName, CatalogTable, Statistics
 from cdclake.model.change.books import Books
@@ -67,7 +67,8 @@ def orders(world: World) -> World:
 
 
 def run(world: World, catalog: Catalog | None) -> TableReport:
-    return process_table(ORDERS, LAKE, LAKE_PREFIX, "run-1", replace(world.ports, catalog=catalog))
+    ports = replace(world.ports, catalog=catalog)
+    return bring_up_to_date([ORDERS], LAKE, LAKE_PREFIX, "run-1", ports, world.load_due).only
 
 
 def change(

@@ -47,7 +47,7 @@ def test_a_backlog_is_applied_oldest_first_and_each_batch_moves_the_watermark(wo
     world.put(*reversed(names))
     report = world.process()
     assert world.applied == names
-    assert world.spark_starts() == [JOB_LOAD_INCREMENTAL] * 3
+    assert world.loads == [JOB_LOAD_INCREMENTAL] * 3
     watermarks = [one.decision.new_watermark for one in report.rounds]
     assert watermarks == [names[2], names[5], names[7]]
     assert [one.decision.left for one in report.rounds] == [5, 2, 0]
@@ -71,7 +71,7 @@ def test_the_first_full_load_is_followed_by_the_backlog_in_batches(world: World)
     for minute in range(3):
         world.put(change(minute))
     world.process()
-    assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL, JOB_LOAD_INCREMENTAL]
+    assert world.loads == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL, JOB_LOAD_INCREMENTAL]
     assert world.applied == [change(minute) for minute in range(3)]
 
 

@@ -93,23 +93,23 @@ def test_an_event_while_a_full_load_arrives_loads_nothing_and_the_controller_sta
     quiet(world)
     world.put(load(1))
     assert world.process().rounds[0].decision.kind is DecisionKind.WAITING
-    assert world.spark_starts() == []
+    assert world.loads == []
     assert world.state().item["LastRunState"] == "SUCCEEDED"
     world.clock.advance(60 * MINUTE)
     todo = world.plan()
     assert world.execute(todo).tables[0].outcome == "started"
     world.process()
-    assert world.spark_starts() == [JOB_LOAD_INITIAL]
+    assert world.loads == [JOB_LOAD_INITIAL]
 
 
 def test_changes_wait_with_the_first_full_load_and_are_applied_after_it(world: World):
     quiet(world)
     world.put(load(1), CHANGE_1)
     world.process()
-    assert world.spark_starts() == []
+    assert world.loads == []
     world.clock.advance(10 * MINUTE)
     world.process()
-    assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL]
+    assert world.loads == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL]
     assert world.applied == [CHANGE_1]
 
 
@@ -126,7 +126,7 @@ def test_changes_wait_while_a_reload_arrives_and_older_ones_are_not_applied_afte
     assert world.process().rounds[0].decision.kind is DecisionKind.WAITING
     world.clock.advance(10 * MINUTE)
     world.process()
-    assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL]
+    assert world.loads == [JOB_LOAD_INITIAL, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL]
     assert world.applied == [CHANGE_2]
     assert not world.decision().work
 
@@ -188,7 +188,7 @@ def test_a_table_with_a_dms_task_waits_until_the_task_reports_it_complete(world:
     world.statistics.words[TASK, "shop.orders"] = "Table completed"
     assert world.decision().kind is DecisionKind.FULL_LOAD
     world.process()
-    assert world.spark_starts() == [JOB_LOAD_INITIAL]
+    assert world.loads == [JOB_LOAD_INITIAL]
 
 
 def test_a_full_load_that_failed_in_dms_needs_action(world: World):

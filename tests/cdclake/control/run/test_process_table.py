@@ -1,524 +1,428 @@
+"""ProcessTable starts the Spark runs that tables need, hands its leases over, and notices runs that have died."""
+
 from __future__ import annotations
 
 import json
-import logging
-from datetime import datetime, timezone
+from typing import TYPE_CHECKING
 
 import pytest
 
 from cdclake.control.jobs.arguments import parse_item
+from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.run.lease import LEASE_SECONDS
-from cdclake.errors import (
-    ConfigurationError,
-    IntegrityError,
-    JobRunError,
-    LeaseLostError,
-    RetryableError,
-    UnknownTableError,
-    UnreadableFileError,
-)
+from cdclake.control.run.process_table import PAUSE_SECONDS, WAIT_FOR_ROOM
+from cdclake.control.run.spark_run import MAX_GIVEN_UP, MAX_STARTS, SparkRun
+from cdclake.errors import NoRoomError, RetryableError
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute
-from cdclake.ports import JobState
-from cdclake_devkit.memory import MemoryState
-from tests.cdclake.control.world import ORDERS, RAW, World, raising
+from cdclake.ports import JobRun, JobState
+from tests.builders import Killed
+from tests.cdclake.control.world import RAW, World, raising
 
-LOAD = "LOAD00000001.parquet"
-CHANGE_1, CHANGE_2, CHANGE_3 = (f"20240305-10000{n}000.parquet" for n in (1, 2, 3))
-ACTIVE, SUCCEEDED = JobState.ACTIVE, JobState.SUCCEEDED
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
-
-def outcome(world: World) -> dict[str, str]:
-    return {name: value for name, value in world.state().item.items() if name.startswith("Last")}
+LOAD, CHANGE = "LOAD00000001.parquet", "20240305-100001000.parquet"
+A, B, C = PATHS = tuple(f"{RAW}/dms/shop/{name}/" for name in "abc")
 
 
-def test_a_new_table_is_loaded_and_its_changes_applied_in_one_run(world: World):
-    world.add_table(LOAD, CHANGE_1)
-    report = world.process()
-    assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL]
-    item = world.state().item
-    assert item[Attribute.LAST_FULL_LOAD_DATE] == "2024-03-05 10:00:00"
-    assert item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_1
-    assert item[Attribute.LAST_CHANGE_ID] == "2"
-    assert (item[Attribute.LAST_RUN_STATE], item[Attribute.LAST_RUN_ID]) == ("SUCCEEDED", "run-1")
-    assert (item[Attribute.LAST_RUN_UTC], item[Attribute.LAST_ERROR]) == ("2024-03-05T10:00:00Z", "")
-    assert world.is_free()
-    assert [one.changes for one in report.rounds] == [[1, 2]]
+@pytest.fixture(autouse=True)
+def three_tables(world: World) -> None:
+    for path in PATHS:
+        world.add_table(LOAD, path=path)
 
 
-def test_the_spark_jobs_get_the_arguments_of_the_walkthrough_and_our_own(world: World):
-    world.add_table(LOAD, CHANGE_1, PrimaryKey="id", PartitionKey="region", CsvDelimiter=";")
-    world.process()
-    initial, incremental = (dict(start.arguments) for start in world.jobs.started)
-    progress = [arguments.pop(Argument.PROGRESS) for arguments in (initial, incremental)]
-    assert progress == [f"s3://lake-bucket/lake/_cdclake/batch-run-1-{n}-progress.json" for n in (1, 2)]
-    item = parse_item(initial.pop(Argument.ITEM))
-    assert item["CsvDelimiter"] == ";"
-    assert initial == {
-        "bucket": RAW,
-        "prefix": "dms/shop/orders/",
-        "folder": "orders/",
-        "out_path": "s3://lake-bucket/lake/shop/",
-        "partitionKey": "region",
-        "primaryKey": "id",
-        "fencing_token": "1",
-        "base_change": "0",
-    }
-    del initial["base_change"]
-    assert parse_item(incremental.pop(Argument.ITEM))[Attribute.LAST_FULL_LOAD_DATE] == "2024-03-05 10:00:00"
-    further = {
-        "lastIncrementalFile": f"{ORDERS}0.parquet",
-        "newIncrementalFile": ORDERS + CHANGE_1,
-        "newIncrementalFiles": "1",
-    }
-    assert incremental == {**initial, **further}
+def item(world: World, path: str) -> Mapping[str, str]:
+    return world.state(path).item
 
 
-def test_the_error_of_a_spark_job_keeps_its_kind(world: World):
-    world.add_table(LOAD)
-    world.broken[ORDERS] = UnreadableFileError("not Parquet", remedy="Replace it", file=LOAD)
-    with pytest.raises(UnreadableFileError, match=r"not Parquet .*Replace it"):
-        world.process()
-    item = world.state().item
-    assert item[Attribute.LAST_ERROR_CODE] == "UnreadableFileError"
-    assert item[Attribute.LAST_ERROR].startswith("UnreadableFileError: not Parquet")
-    assert not list(world.lake.list("lake/_cdclake/batch-"))
-    assert world.spark_starts() == [JOB_LOAD_INITIAL]
-    world.broken.clear()
-    world.process()
-    item = world.state().item
-    assert (item[Attribute.LAST_ERROR], item[Attribute.LAST_ERROR_CODE]) == ("", "")
+def ends(world: World) -> dict[str, str | None]:
+    return {path[-2]: item(world, path).get(Attribute.LAST_RUN_STATE) for path in PATHS}
 
 
-def test_a_second_run_without_new_files_starts_nothing(world: World):
-    world.add_table(LOAD)
-    world.process()
-    world.jobs.started.clear()
-    report = world.process(run_id="run-2")
-    assert world.jobs.started == []
-    assert report.rounds[0].decision.kind.value == "nothing new"
-    assert world.state().item[Attribute.LAST_RUN_ID] == "run-2"
+def spark_runs(world: World) -> list[tuple[str, str]]:
+    """The job and the tables of each Spark run that was started."""
+    starts = [start for start in world.jobs.started if start.job != JOB_PROCESS_TABLE]
+    return [(start.job, "".join(path[-2] for path in json.loads(start.arguments[Argument.PATHS]))) for start in starts]
 
 
-def test_no_incremental_after_a_failed_full_load(world: World):
-    world.add_table(LOAD, CHANGE_1)
-    world.failures[JOB_LOAD_INITIAL] = "SchemaMismatchError: Column a is gone. Reload the table"
-    with pytest.raises(JobRunError, match="Column a is gone"):
-        world.process()
-    assert set(world.spark_starts()) == {JOB_LOAD_INITIAL}
-    item = world.state().item
-    assert item[Attribute.LAST_RUN_STATE] == "FAILED"
-    assert "Column a is gone. Reload the table" in item[Attribute.LAST_ERROR]
-    assert item[Attribute.LAST_FULL_LOAD_DATE] == "1900-01-01 00:00:00"
-    assert world.is_free()
+def nothing_is_left(world: World) -> bool:
+    return all(map(world.is_free, PATHS)) and not any(item(world, path)[Attribute.LAST_SPARK_RUN] for path in PATHS)
 
 
-def test_a_successful_full_load_is_kept_when_the_incremental_fails(world: World):
-    world.add_table(LOAD, CHANGE_1)
-    world.failures[JOB_LOAD_INCREMENTAL] = "boom"
-    with pytest.raises(JobRunError):
-        world.process()
-    assert world.state().item[Attribute.LAST_CHANGE_ID] == "1"
-    world.failures.clear()
-    world.process()
-    assert world.spark_starts() == [JOB_LOAD_INITIAL] + [JOB_LOAD_INCREMENTAL] * 3  # one looked for a deadly file
+def loaded(world: World) -> None:
+    """All tables are loaded, and have a change that is due."""
+    world.process_all(*PATHS, run_id="before")
+    for path in PATHS:
+        world.put(CHANGE, path=path)
 
 
-def test_after_a_reload_the_incremental_takes_only_files_that_the_full_load_does_not_cover(world: World):
-    world.add_table(LOAD)
-    world.process()
-    world.put(CHANGE_1)
-    world.clock.advance(60)
-    world.put(LOAD)
-    world.clock.advance(60)
-    world.put(CHANGE_2)
-    world.jobs.started.clear()
-    world.process()
-    initial, incremental = world.jobs.started
-    assert (initial.job, incremental.job) == (JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
-    assert incremental.arguments[Argument.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_1
-    assert incremental.arguments[Argument.NEW_INCREMENTAL_FILE] == ORDERS + CHANGE_2
+def run_it(world: World, *paths: str) -> None:
+    """Trigger tables, and do all that follows. Starts of ProcessTable run it, as do Glue's events."""
 
-
-def test_changes_written_since_a_full_load_began_are_applied_again_when_more_load_files_arrive(world: World):
-    world.add_table(LOAD)
-    world.clock.advance(60)
-    world.put(CHANGE_1)
-    world.process()
-    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_1
-    world.clock.advance(60)
-    world.put("LOAD00000002.parquet")
-    world.jobs.started.clear()
-    world.process()
-    assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL]
-    assert world.jobs.started[1].arguments[Argument.LAST_INCREMENTAL_FILE] == f"{ORDERS}0.parquet"
-    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_1
-
-
-@pytest.mark.parametrize("published", [True, False])
-def test_the_next_run_finishes_a_run_that_died_between_commit_and_state_before_it_plans(world: World, published: bool):
-    world.add_table(LOAD)
-    world.process()
-    world.put(CHANGE_1)
-    world.load(JOB_LOAD_INCREMENTAL, world.log(), world.state(), and_publish=published)
-    world.jobs.started.clear()
-    report = world.process(run_id="run-2")
-    assert world.jobs.started == []
-    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_1
-    assert world.state().item[Attribute.LAST_CHANGE_ID] == "2"
-    assert report.rounds[0].changes == [2]
-    assert world.log().is_published(2)
-
-
-def test_a_busy_table_is_skipped_and_the_mark_stays_for_the_holder(world: World):
-    world.add_table(LOAD)
-    token = world.states.acquire_lease(ORDERS, "other", world.clock(), 300).token
-    world.states.request_work(ORDERS, world.clock(), 900)
-    before = world.state().item
-    assert world.process().outcome.startswith("busy: leased by other until 2024-03-05T10:05:00Z")
-    assert world.state().item == before
-    assert not world.states.release_lease(ORDERS, "other", token, even_if_requested=False)
-
-
-def test_an_inactive_table_is_skipped(world: World):
-    world.add_table(LOAD, ActiveFlag="false")
-    world.states.request_work(ORDERS, world.clock(), 900)
-    assert world.process().outcome == "inactive"
-    assert world.jobs.started == []
-    assert Attribute.WORK_REQUESTED_UTC not in world.state().item
-
-
-def test_a_table_turned_off_during_a_run_gets_no_further_round(world: World):
-    world.add_table(LOAD)
-
-    def turn_off_and_trigger() -> None:
-        world.states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "false"})
-        world.deliver(CHANGE_1)
-
-    world.during_job = turn_off_and_trigger
-    report = world.process()
-    assert world.spark_starts() == [JOB_LOAD_INITIAL]
-    assert [one.decision.kind.value for one in report.rounds] == ["full load", "inactive"]
-    assert world.is_free()
-
-
-def test_settings_are_read_from_the_table_and_not_from_the_argument(world: World):
-    world.add_table(LOAD, PrimaryKey="id")
-    world.states.set_attributes(ORDERS, {Attribute.PRIMARY_KEY: "id,line"})
-    world.process()
-    assert world.jobs.started[0].arguments[Argument.PRIMARY_KEY] == "id,line"
-
-
-def test_an_unknown_table_is_an_error(world: World):
-    with pytest.raises(UnknownTableError, match="shop/orders"):
-        world.process()
-
-
-@pytest.mark.parametrize("hook", ["after_job", "after_listing"])
-def test_a_trigger_during_a_run_leads_to_a_second_round(world: World, hook: str):
-    world.add_table(CHANGE_1)
-    arrivals = iter([CHANGE_2])
-    setattr(world if hook == "after_job" else world.raw, hook, lambda: world.deliver(*arrivals))
-    assert [one.decision.new_watermark for one in world.process().rounds] == [CHANGE_1, CHANGE_2]
-    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_2
-    assert world.is_free()
-    assert Attribute.WORK_REQUESTED_UTC not in world.state().item
-
-
-def test_a_table_that_always_has_more_work_is_handed_over_to_a_new_run(world: World):
-    world.register()
-    names = iter(f"20240305-1000{n:02d}000.parquet" for n in range(60))
-    world.put(next(names))
-    world.after_job = lambda: world.deliver(next(names))
-    report = world.process(max_rounds=2)
-    assert (len(report.rounds), report.outcome) == (2, "handed on")
-    last = world.jobs.started[-1]
-    assert (last.job, last.run_id) == (JOB_PROCESS_TABLE, report.follow_up)
-    assert parse_item(last.arguments[Argument.ITEM])[Attribute.PATH] == ORDERS
-    assert world.is_free()
-
-
-def test_a_new_run_that_cannot_be_started_leaves_no_mark(world: World):
-    world.add_table(CHANGE_1)
-    world.after_job = lambda: world.deliver(CHANGE_2)
-
-    def refuse(job: str, arguments: object) -> None:
+    def start(job: str, arguments: Mapping[str, str]) -> None:
         if job == JOB_PROCESS_TABLE:
-            raise JobRunError("Glue has no room for another run now")
+            one = arguments.get(Argument.ITEM)
+            todo.append([parse_item(one)["path"]] if one else json.loads(arguments[Argument.PATHS]))
+        given(job, arguments)
 
-    world.before_start = refuse
-    with pytest.raises(JobRunError, match="no room"):
-        world.process(max_rounds=1)
-    assert Attribute.WORK_REQUESTED_UTC not in world.state().item
-    assert world.is_free()
-
-
-def test_a_lost_lease_ends_the_wait_and_leaves_the_item_to_the_new_holder(world: World):
-    world.add_table(LOAD)
-    world.states_of_job = [ACTIVE] * 3 + [SUCCEEDED]
-
-    def sleep_too_long(seconds: float) -> None:
-        world.slept.append(seconds)
-        world.clock.advance(LEASE_SECONDS + 1)
-        world.states.acquire_lease(ORDERS, "other", world.clock(), 300)
-
-    world.sleep = sleep_too_long  # type: ignore[method-assign]  # the process was frozen
-    with pytest.raises(LeaseLostError, match=r"shop\.orders"):
-        world.process()
-    assert len(world.slept) == 1
-    item = world.state().item
-    assert item[Attribute.LEASE_HOLDER] == "other"
-    assert Attribute.LAST_RUN_STATE not in item
+    todo, given = [list(paths or PATHS)], world.before_start
+    world.before_start = start
+    for number in range(100):
+        if not todo:
+            return
+        world.run_process_table(*todo.pop(0), run_id=f"run-{number}")
+        world.run_spark()
+    raise AssertionError(todo)
 
 
-def test_a_run_that_cannot_confirm_the_end_of_its_job_lets_the_lease_expire(world: World):
-    world.add_table(LOAD)
-    world.states_of_job = [ACTIVE, SUCCEEDED]
-    world.jobs.get = raising(RetryableError("Glue does not answer"))  # type: ignore[method-assign]  # the service is down
-    with pytest.raises(RetryableError):
-        world.process()
-    assert not world.is_free()
-    assert world.state().item[Attribute.LAST_RUN_STATE] == "FAILED"
+def test_one_spark_run_loads_all_tables_and_their_changes(world: World):
+    world.put(CHANGE, path=B)
+    report = world.run_process_table(*PATHS)
+    assert spark_runs(world) == [(JOB_LOAD_INITIAL, "abc")]
+    assert {(one.outcome, one.follow_up) for one in report.tables} == {("handed on", world.jobs.started[0].run_id)}
+    assert world.loads == []
+    world.run_spark()
+    assert world.loads == [JOB_LOAD_INITIAL, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL]
+    assert ends(world) == dict.fromkeys("abc", "SUCCEEDED")
+    assert item(world, A)[Attribute.LAST_RUN_ID] == world.jobs.started[0].run_id
+    assert nothing_is_left(world)
 
 
-def expired_lease(world: World) -> int:
-    """The token of a run that paused after it took the lease of a loaded table with a new change."""
-    world.add_table(LOAD)
-    world.process(run_id="first")
-    token = world.states.acquire_lease(ORDERS, "paused", world.clock(), LEASE_SECONDS).token
-    world.put(CHANGE_1)
+def test_full_loads_and_changes_have_spark_runs_of_different_jobs(world: World):
+    world.process_all(A, run_id="before")
+    world.put(CHANGE, path=A)
+    world.run_process_table(*PATHS)
+    assert spark_runs(world) == [(JOB_LOAD_INITIAL, "bc"), (JOB_LOAD_INCREMENTAL, "a")]
+
+
+def test_no_other_run_gets_a_table_between_processtable_and_its_spark_run(world: World):
+    world.run_process_table(*PATHS)
+    assert [one.outcome for one in world.process_all(*PATHS, run_id="other").tables] == [
+        f"busy: leased by run-1 until {item(world, A)[Attribute.LEASE_EXPIRES_UTC]}"
+    ] * 3
+    world.run_spark()
+    assert world.loads == [JOB_LOAD_INITIAL] * 3
+    assert [world.log(path).record(1).fencing_token for path in PATHS] == [1] * 3
+
+
+def test_a_file_that_comes_before_the_spark_run_begins_is_in_its_plan(world: World):
+    loaded(world)
+    world.run_process_table(*PATHS)
+    world.deliver("20240305-100002000.parquet", path=A)
+    world.run_spark()
+    assert item(world, A)[Attribute.LAST_INCREMENTAL_FILE] == f"{A}20240305-100002000.parquet"
+    assert world.loads[3:] == [JOB_LOAD_INCREMENTAL] * 3
+    assert Attribute.WORK_REQUESTED_UTC not in item(world, A)
+
+
+def test_what_needs_no_rows_needs_no_spark_run(world: World):
+    world.process_all(*PATHS, run_id="before")
+    report = world.run_process_table(*PATHS)
+    assert world.jobs.started == []
+    assert [(one.outcome, one.rounds[0].decision.kind) for one in report.tables] == [
+        ("done", DecisionKind.NOTHING_NEW)
+    ] * 3
+    assert item(world, A)[Attribute.LAST_RUN_ID] == "run-1"
+
+
+def test_a_spark_run_without_leases_does_nothing(world: World):
+    """Its leases have expired in Glue's queue, and operators' commands have taken two of the tables over."""
+    world.run_process_table(*PATHS)
     world.clock.advance(LEASE_SECONDS + 1)
-    return token
+    for path in (A, B):
+        world.states.acquire_lease(path, "by-hand", world.clock(), LEASE_SECONDS)
+    world.states.release_lease(A, "by-hand", 2, even_if_requested=True)
+    world.run_spark(events=False)
+    assert [world.log(path).head() for path in PATHS] == [0, 0, 1]
+    assert (world.is_free(A), item(world, B)[Attribute.LEASE_HOLDER]) == (True, "by-hand")
 
 
-def test_a_takeover_of_an_expired_lease_fences_the_job_of_the_earlier_run(world: World):
-    token = expired_lease(world)
-    report = world.process(run_id="second")
-    kinds = [world.log().record(number).kind for number in (1, 2, 3)]
-    assert kinds == [ChangeKind.FULL_LOAD, ChangeKind.TAKEOVER, ChangeKind.INCREMENTAL]
-    assert report.rounds[0].changes == [2, 3]
-    assert world.jobs.started[-1].arguments[Argument.FENCING_TOKEN] == str(token + 1)
-    assert "paused" in world.log().record(2).reason
-    world.put(CHANGE_2)
-    with pytest.raises(LeaseLostError, match="expired"):  # the job of the paused run begins only now
-        world.load(JOB_LOAD_INCREMENTAL, world.log(), world.state(), token=token)
-    assert world.log().head() == 3
+def test_a_run_of_loadincremental_leaves_a_full_load_to_one_of_loadinitial(world: World):
+    loaded(world)
+    world.run_process_table(*PATHS)
+    world.clock.advance(60)
+    world.put(LOAD, path=B)
+    world.run_spark()
+    assert world.jobs.started[-1].job == JOB_PROCESS_TABLE
+    assert parse_item(world.jobs.started[-1].arguments[Argument.ITEM])["path"] == B
+    assert [item(world, path)[Attribute.LAST_CHANGE_ID] for path in PATHS] == ["2", "1", "2"]
+    assert nothing_is_left(world)
+    run_it(world, B)
+    assert spark_runs(world)[-1] == (JOB_LOAD_INITIAL, "b")
+    assert item(world, B)[Attribute.LAST_CHANGE_ID] == "2"  # the full load contains the change
 
 
-def test_a_takeover_whose_first_answer_was_lost_fences_all_the_same(world: World):
-    token = expired_lease(world)
-    world.states.acquire_lease(ORDERS, "second", world.clock(), LEASE_SECONDS)  # the answer is lost
-    world.process(run_id="second")
-    assert world.log().record(2).kind == ChangeKind.TAKEOVER
-    assert "answer was lost" in world.log().record(2).reason
-    world.put(CHANGE_2)
-    with pytest.raises(LeaseLostError, match="expired"):
-        world.load(JOB_LOAD_INCREMENTAL, world.log(), world.state(), token=token)
+def killing(world: World, *paths: str) -> None:
+    """A Spark run dies at each of these tables, at the LOAD file."""
+    world.broken, world.deadly_file = dict.fromkeys(paths, Killed()), LOAD
 
 
-def test_a_takeover_before_the_first_change_keeps_the_items_watermark(world: World):
-    world.register(LastIncrementalFile=ORDERS + CHANGE_1)
-    world.states.acquire_lease(ORDERS, "paused", world.clock(), LEASE_SECONDS)
+def test_a_table_that_kills_the_spark_run_gets_one_of_its_own_and_then_fails_alone(world: World):
+    killing(world, B)
+    run_it(world)
+    assert ends(world) == {"a": "SUCCEEDED", "b": "FAILED", "c": "SUCCEEDED"}
+    assert spark_runs(world) == [(JOB_LOAD_INITIAL, "abc"), (JOB_LOAD_INITIAL, "c"), (JOB_LOAD_INITIAL, "b")]
+    error = item(world, B)[Attribute.LAST_ERROR]
+    assert error.startswith("DeadlyFileError: A Spark run died while it read a raw file, after another had died")
+    assert "DMSCDC_LoadInitial ended as FAILED: killed" in error
+    assert f"(file {LOAD}, run jr_" in error
+    assert "Have DMS write the file again" in error
+    assert item(world, B)[Attribute.LAST_ERROR_CODE] == "DeadlyFileError"
+    assert nothing_is_left(world)
+
+
+def test_a_table_that_survives_a_run_of_its_own_is_loaded_and_forgiven(world: World):
+    killing(world, B)
+    world.run_process_table(*PATHS)
+    world.run_spark(events=False)
+    world.broken = {}
+    world.after_failed_run(JOB_LOAD_INITIAL, world.jobs.started[0].run_id)
+    run_it(world, B, C)
+    assert ends(world) == dict.fromkeys("abc", "SUCCEEDED")
+    assert spark_runs(world)[1:] == [(JOB_LOAD_INITIAL, "c"), (JOB_LOAD_INITIAL, "b")]
+    assert item(world, B)[Attribute.LAST_DEATHS] == ""
+    assert not item(world, A).get(Attribute.LAST_DEATHS)
+    assert nothing_is_left(world)
+
+
+@pytest.mark.parametrize("killers", [4, 7])
+def test_no_number_of_tables_that_kill_runs_fails_one_that_no_run_reached(world: World, killers: int):
+    paths = [f"{RAW}/dms/shop/{name}/" for name in "ABCDEFG"[:killers]]
+    for path in paths:
+        world.add_table(LOAD, path=path)
+    killing(world, *paths)
+    run_it(world, *paths, *PATHS)
+    assert ends(world) == dict.fromkeys("abc", "SUCCEEDED")
+    assert all(f"file {LOAD}" in item(world, path)[Attribute.LAST_ERROR] for path in paths)
+    assert len(spark_runs(world)) == 2 * killers + 1
+    assert nothing_is_left(world)
+
+
+def test_the_dead_run_is_kept_from_committing(world: World):
+    """Glue says that it has ended, but nobody knows whether all its processes have."""
+    killing(world, B)
+    world.run_process_table(B)
+    world.run_spark(events=False)
+    world.after_failed_run(JOB_LOAD_INITIAL, world.jobs.started[0].run_id)
+    world.run_process_table(B, run_id="next")
+    assert world.log(B).record(1).kind is ChangeKind.TAKEOVER
+
+
+def test_an_event_that_is_lost_is_made_up_for_by_the_controller(world: World):
+    killing(world, B)
+    world.run_process_table(*PATHS)
+    world.run_spark(events=False)
+    assert ends(world) == {"a": "SUCCEEDED", "b": None, "c": None}
+    world.run_controller()
+    assert [start.job for start in world.jobs.started] == [JOB_LOAD_INITIAL]  # the leases have not expired
     world.clock.advance(LEASE_SECONDS + 1)
-    world.put(CHANGE_1, CHANGE_2)
-    world.process()
-    assert world.applied == [CHANGE_2]
-    assert world.log().head() == 2
+    world.run_controller()
+    paths = json.loads(world.jobs.started[-1].arguments[Argument.PATHS])
+    assert paths == [B, C]
+    world.run_process_table(*paths, run_id="run-2")
+    assert spark_runs(world)[1:] == [(JOB_LOAD_INITIAL, "c"), (JOB_LOAD_INITIAL, "b")]
+    assert item(world, B)[Attribute.LAST_DEATHS] == "1"
 
 
-def test_a_mark_set_during_a_failed_run_stays(world: World):
-    world.add_table(LOAD)
-    world.failures[JOB_LOAD_INITIAL] = "boom"
-    requested = []
-    world.before_start = lambda *_: requested.append(world.states.request_work(ORDERS, world.clock(), 900))
-    with pytest.raises(JobRunError):
-        world.process()
-    assert requested[0]
-    assert world.is_free()
-    assert Attribute.WORK_REQUESTED_UTC in world.state().item
+def test_an_event_that_comes_twice_or_late_starts_nothing_more(world: World):
+    killing(world, B)
+    world.run_process_table(*PATHS)
+    world.run_spark(events=False)
+    dead = world.jobs.started[0].run_id
+    world.after_failed_run(JOB_LOAD_INITIAL, dead)
+    world.after_failed_run(JOB_LOAD_INITIAL, dead)
+    assert [start.job for start in world.jobs.started].count(JOB_PROCESS_TABLE) == 2  # the lease had just ended
+    world.run_process_table(B, C, run_id="run-2")
+    world.after_failed_run(JOB_LOAD_INITIAL, dead)
+    assert [start.job for start in world.jobs.started].count(JOB_PROCESS_TABLE) == 2
+    assert {item(world, path)[Attribute.LEASE_HOLDER] for path in (B, C)} == {"run-2"}
 
 
-def test_a_job_that_succeeds_without_doing_its_work_is_an_error(world: World):
-    world.add_table(CHANGE_1)
-    world.load = lambda *_, **__: None  # type: ignore[method-assign]  # a job that does nothing
-    with pytest.raises(JobRunError, match="lake lacks"):
-        world.process()
-    assert world.state().item[Attribute.LAST_RUN_STATE] == "FAILED"
+def test_an_event_of_a_run_that_failed_by_itself_starts_nothing(world: World):
+    world.failures[JOB_LOAD_INITIAL] = "the disk is full"
+    world.run_process_table(*PATHS)
+    world.run_spark()
+    assert ends(world) == dict.fromkeys("abc", "FAILED")
+    assert len(world.jobs.started) == 1
+
+
+def ending(world: World, *runs: JobRun, at: str = "") -> None:
+    """The first Spark runs end like this and do nothing, after they have begun with the table `at`, if it is given."""
+    left = iter(runs)
+
+    def instead(job: str, arguments: Mapping[str, str]) -> JobRun | None:
+        run = next(left, None)
+        if run and at:
+            run_id = world.jobs.started[-1].run_id
+            for path in json.loads(arguments[Argument.PATHS]):
+                token = world.state(path).fencing_token
+                holder = arguments[Argument.LEASE_HOLDER]
+                assert world.states.renew_lease(path, holder, token, world.clock(), LEASE_SECONDS, to=run_id)
+            world.states.record_run(at, {Attribute.LAST_SPARK_RUN: str(begun(world, at))})
+        return run
+
+    world.instead = instead
+
+
+def begun(world: World, path: str) -> SparkRun:
+    run = SparkRun.of(item(world, path))
+    assert run
+    return run._replace(began=True)
+
+
+def as_state(state: JobState, detail: str, error: str = "") -> JobRun:
+    return JobRun("", state, detail, error)
+
+
+FAILED_AT_ONCE = as_state(JobState.FAILED, "FAILED", "ModuleNotFoundError: No module named 'pyarrow'")
+GIVEN_UP = as_state(JobState.GIVEN_UP, "EXPIRED")
+
+
+@pytest.mark.parametrize(("end", "most"), [(FAILED_AT_ONCE, MAX_STARTS), (GIVEN_UP, MAX_GIVEN_UP)])
+def test_runs_that_never_begin_are_started_again_a_few_times_and_no_table_is_to_blame(
+    world: World, end: JobRun, most: int
+):
+    ending(world, *[end] * 99)
+    run_it(world)
+    assert spark_runs(world) == [(JOB_LOAD_INITIAL, "abc")] * most
+    assert ends(world) == dict.fromkeys("abc", "FAILED")
+    assert item(world, C)[Attribute.LAST_ERROR].startswith(f"JobRunError: DMSCDC_LoadInitial ended as {end.detail}")
+    assert not any(item(world, path).get(Attribute.LAST_DEATHS) for path in PATHS)
+    assert nothing_is_left(world)
+    run_it(world)  # the next hour
+    assert spark_runs(world)[most:] == [(JOB_LOAD_INITIAL, "abc")] * most
+
+
+@pytest.mark.parametrize(("end", "most"), [(FAILED_AT_ONCE, MAX_STARTS), (GIVEN_UP, MAX_GIVEN_UP)])
+def test_a_run_that_begins_at_last_loads_all_tables(world: World, end: JobRun, most: int):
+    ending(world, *[end] * (most - 1))
+    run_it(world)
+    assert ends(world) == dict.fromkeys("abc", "SUCCEEDED")
+    assert len(spark_runs(world)) == most
+
+
+def test_a_table_at_which_the_service_gives_up_run_after_run_counts_as_deadly_and_the_next_are_loaded(world: World):
+    killing(world, B)
+    world.killed = GIVEN_UP
+    run_it(world)
+    assert ends(world) == {"a": "SUCCEEDED", "b": "FAILED", "c": "SUCCEEDED"}  # as if the events of such runs came
+    runs = [(JOB_LOAD_INITIAL, "abc"), *[(JOB_LOAD_INITIAL, "bc")] * (MAX_GIVEN_UP - 1), (JOB_LOAD_INITIAL, "c")]
+    assert spark_runs(world) == runs
+    assert "DeadlyFileError" in item(world, B)[Attribute.LAST_ERROR]
+
+
+def test_a_run_that_waits_in_glues_queue_is_not_overtaken(world: World):
+    world.run_process_table(*PATHS)
+    world.clock.advance(LEASE_SECONDS + 1)
+    report = world.run_process_table(*PATHS, run_id="an hour later")
+    assert {one.outcome for one in report.tables} == {"busy: run jr_000001 waits in Glue's queue"}
+    assert len(world.jobs.started) == 1
+    world.run_spark()
+    assert ends(world) == dict.fromkeys("abc", "SUCCEEDED")
+    assert [world.log(path).head() for path in PATHS] == [1, 1, 1]  # no takeover
+
+
+def test_a_run_in_the_queue_whose_lease_is_gone_is_replaced(world: World):
+    world.run_process_table(B)
+    token = world.state(B).fencing_token
+    world.states.release_lease(B, "run-1", token, even_if_requested=True)  # an operator's command took it, and ended
+    world.run_process_table(B, run_id="next")
+    assert spark_runs(world) == [(JOB_LOAD_INITIAL, "b")] * 2
+    world.run_spark()
+    assert world.loads == [JOB_LOAD_INITIAL]
 
 
 @pytest.mark.parametrize(
-    "attributes", [{"LastChangeId": "7"}, {"LastFullLoadDate": "2024-03-05 10:00:00"}], ids=["change", "full load"]
+    ("tables", "end", "message"),
+    [
+        ((B,), as_state(JobState.FAILED, "TIMEOUT"), "Give the job more time"),
+        ((B,), as_state(JobState.STOPPED, "STOPPED"), "program stopped it"),
+        (PATHS, as_state(JobState.STOPPED, "STOPPED"), "program stopped it"),
+    ],
 )
-def test_an_item_ahead_of_the_lake_stops_the_table(world: World, attributes: dict[str, str]):
-    world.add_table(CHANGE_1, **attributes)
-    with pytest.raises(IntegrityError, match="Check the lake bucket"):
-        world.process()
-    assert world.jobs.started == []
-    assert world.is_free()
-
-
-def test_a_reload_passes_on_the_change_of_its_decision(world: World):
-    world.add_table(LOAD, CHANGE_1)
-    world.process()
-    world.states.set_attributes(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})
-    world.process()
-    arguments = [start.arguments for start in world.jobs.started if start.job == JOB_LOAD_INITIAL]
-    assert [one[Argument.BASE_CHANGE] for one in arguments] == ["0", "2"]
-
-
-def test_a_reload_whose_run_died_before_the_item_was_written_is_not_repeated(world: World):
-    world.add_table(LOAD)
-    world.process()
-    world.states.set_attributes(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"})
-    world.load(JOB_LOAD_INITIAL, world.log(), world.state())
-    world.jobs.started.clear()
-    world.process()
-    assert world.jobs.started == []
-    assert world.state().item[Attribute.LAST_FULL_LOAD_DATE] == "2024-03-05 10:00:00"
-
-
-def test_a_reload_requested_during_an_incremental_is_not_lost(world: World):
-    world.add_table(LOAD)
-    world.process()
-    world.clock.advance(60)
-    world.put(CHANGE_1)
-    again = {Attribute.LAST_FULL_LOAD_DATE: "1900-01-01 00:00:00"}
-    world.during_job = lambda: world.states.set_attributes(ORDERS, again)
-    world.process()
-    world.during_job = lambda: None
-    assert world.state().item[Attribute.LAST_FULL_LOAD_DATE] == "1900-01-01 00:00:00"
-    world.process()
-    assert world.spark_starts() == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL] * 2
-    assert world.state().item[Attribute.LAST_FULL_LOAD_DATE] == "2024-03-05 10:00:00"
-
-
-def test_a_late_file_is_applied_and_the_watermark_stays(world: World):
-    world.add_table(CHANGE_1, CHANGE_3)
-    world.process()
-    world.put(CHANGE_2)
-    assert world.process().rounds[0].decision.reason == f"1 change file arrived late: {CHANGE_2}"
-    assert world.jobs.started[-1].arguments[Argument.NEW_INCREMENTAL_FILE] == ORDERS + CHANGE_3
-    assert world.applied == [CHANGE_1, CHANGE_3, CHANGE_2]
-    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_3
-    assert world.state().item[Attribute.LAST_CHANGE_ID] == "2"
-
-
-def test_a_job_that_does_not_apply_a_late_file_is_an_error(world: World):
-    world.add_table(CHANGE_2)
-    world.process()
-    world.put(CHANGE_1)
-    world.load = lambda *_, **__: None  # type: ignore[method-assign]  # a job that does nothing
-    with pytest.raises(JobRunError, match=f"should have loaded: 1 change file arrived late: {CHANGE_1}"):
-        world.process()
-
-
-def test_files_delivered_in_any_order_and_again_are_applied_once_each(world: World):
-    world.register()
-    for names in ([CHANGE_3], [CHANGE_1, CHANGE_3], [], [CHANGE_2, CHANGE_1], [CHANGE_2]):
-        world.put(*names)
-        world.process()
-        world.clock.advance(60)
-    assert world.applied == [CHANGE_3, CHANGE_1, CHANGE_2]
-
-
-def test_a_successful_run_records_when_it_began_to_list_and_a_failed_one_does_not(world: World):
-    world.add_table(LOAD)
-    world.states_of_job = [ACTIVE] * 3 + [SUCCEEDED]
-    world.process()
-    assert world.clock() > datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
-    assert world.state().item[Attribute.LAST_LISTED_UTC] == "2024-03-05T10:00:00Z"
-    world.put(CHANGE_1)
-    world.failures[JOB_LOAD_INCREMENTAL] = "boom"
-    with pytest.raises(JobRunError):
-        world.process()
-    assert world.state().item[Attribute.LAST_LISTED_UTC] == "2024-03-05T10:00:00Z"
-
-
-def test_a_file_that_arrives_too_late_is_logged_by_every_run_until_it_is_gone(
-    world: World, caplog: pytest.LogCaptureFixture
+def test_a_run_that_took_too_long_or_was_stopped_is_not_started_again(
+    world: World, tables: tuple[str, ...], end: JobRun, message: str
 ):
-    too_late = "20240301-000000000.parquet"
-    world.add_table(CHANGE_1)
-    world.process()
-    world.clock.advance(60)
-    world.put(too_late)
-    world.clock.advance(60)
-    first, second = world.process().rounds[0].decision, world.process().rounds[0].decision
-    assert (first.work, first.too_late, second.too_late) == (False, 1, 1)
-    world.raw.delete([f"dms/shop/orders/{too_late}"])
-    assert world.process().rounds[0].decision.too_late == 0
-    assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == ["WARNING"] * 2
-    assert world.applied == [CHANGE_1]
+    ending(world, end, at=B)
+    run_it(world, *tables)
+    assert len(spark_runs(world)) == 1
+    for path in tables:
+        assert item(world, path)[Attribute.LAST_RUN_STATE] == "FAILED"
+        assert f"{JOB_LOAD_INITIAL} ended as {end.detail}" in item(world, path)[Attribute.LAST_ERROR]
+        assert message in item(world, path)[Attribute.LAST_ERROR]
+        assert world.is_free(path)
 
 
-@pytest.mark.parametrize("moved", [CHANGE_1, CHANGE_3, "0.parquet"])
-def test_a_watermark_that_was_set_by_hand_is_refused_and_kept(world: World, moved: str):
-    world.add_table(CHANGE_1, CHANGE_2)
-    world.process()
-    world.states.set_attributes(ORDERS, {Attribute.LAST_INCREMENTAL_FILE: ORDERS + moved})
-    with pytest.raises(ConfigurationError, match=f"was set to {ORDERS}{moved}, but the lake table contains"):
-        world.process()
-    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + moved
-    assert moved in world.state().item[Attribute.LAST_ERROR]
-    world.states.set_attributes(ORDERS, {Attribute.LAST_INCREMENTAL_FILE: ORDERS + CHANGE_2})
-    assert not world.process().rounds[0].decision.work
+def test_a_table_that_took_too_long_among_others_gets_a_run_of_its_own(world: World):
+    ending(world, as_state(JobState.FAILED, "TIMEOUT"), at=B)
+    run_it(world)
+    assert ends(world) == dict.fromkeys("abc", "SUCCEEDED")
+    assert spark_runs(world)[1:] == [(JOB_LOAD_INITIAL, "ac"), (JOB_LOAD_INITIAL, "b")]
 
 
-def test_transaction_files_are_applied_and_recorded_by_their_own_keys(world: World):
-    world.add_table(LOAD, CdcPath="cdc/txn")
-    names = [f"CDC_TXN-2024030510000{number}000.csv" for number in (1, 2)]
-    for name in names:
-        world.raw.put(f"dms/cdc/txn/{name}", b"rows")
-        world.process()
-    assert world.applied == names
-    first, second = (start.arguments for start in world.jobs.started if start.job == JOB_LOAD_INCREMENTAL)
-    assert first[Argument.LAST_INCREMENTAL_FILE] == f"{ORDERS}0.parquet"
-    assert first[Argument.NEW_INCREMENTAL_FILE] == f"{RAW}/dms/cdc/txn/{names[0]}"
-    assert second[Argument.LAST_INCREMENTAL_FILE] == f"{RAW}/dms/cdc/txn/{names[0]}"
-    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == f"{RAW}/dms/cdc/txn/{names[1]}"
-    world.jobs.started.clear()
-    world.process()
-    assert world.jobs.started == []
+def test_a_run_whose_process_ended_without_a_word_long_ago_counts_as_dead(world: World):
+    run = SparkRun(JOB_LOAD_INITIAL, "jr_gone", began=True)
+    world.states.record_run(B, {Attribute.LAST_SPARK_RUN: str(run)})
+    world.run_process_table(B)
+    assert item(world, B)[Attribute.LAST_DEATHS] == "1"
 
 
-def test_a_table_may_have_its_own_change_files_besides_transaction_files(world: World):
-    world.register(CdcPath="cdc")
-    world.raw.put("dms/cdc/CDC_TXN-20240305100002000.csv", b"rows")
-    world.put(CHANGE_1, CHANGE_3)
-    world.process()
-    assert world.applied == [CHANGE_1, "CDC_TXN-20240305100002000.csv", CHANGE_3]
-    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + CHANGE_3
+@pytest.mark.parametrize("state", [JobState.ACTIVE, JobState.SUCCEEDED])
+def test_a_run_that_lost_its_lease_is_not_to_blame(world: World, state: JobState):
+    world.states.acquire_lease(B, "jr_000001", world.clock(), LEASE_SECONDS)
+    ending(world, JobRun("", state), at="")
+    world.jobs.start(JOB_LOAD_INITIAL, {Argument.PATHS: json.dumps([B])})
+    world.run_spark(events=False)
+    run = SparkRun(JOB_LOAD_INITIAL, "jr_000001", began=True)
+    world.states.record_run(B, {Attribute.LAST_SPARK_RUN: str(run)})
+    world.clock.advance(LEASE_SECONDS + 1)
+    world.instead = lambda _job, _arguments: None
+    world.run_process_table(B)
+    assert not item(world, B).get(Attribute.LAST_DEATHS)
+    world.run_spark()
+    assert item(world, B)[Attribute.LAST_RUN_STATE] == "SUCCEEDED"
 
 
-def test_the_item_holds_the_whole_error_of_a_job_and_does_not_pass_it_to_the_next_job(world: World):
-    world.add_table(LOAD)
-    error_text = f"JobExit: BadRowError: Op is X (file {'a' * 9000}.csv, row 7). Correct it"
-    world.failures[JOB_LOAD_INITIAL] = f"Error Category: UNCLASSIFIED_ERROR; Failed Line Number: 38; {error_text}"
-    for _ in range(2):
-        with pytest.raises(JobRunError):
-            world.process()
-        assert error_text in world.state().item[Attribute.LAST_ERROR]
-    assert Attribute.LAST_ERROR not in parse_item(world.jobs.started[-1].arguments[Argument.ITEM])
+def test_a_table_that_killed_a_run_shares_none_of_the_controllers_runs(world: World):
+    world.states.record_run(B, {Attribute.LAST_DEATHS: "1"})
+    world.run_controller()
+    processed = [start.arguments for start in world.jobs.started if start.job == JOB_PROCESS_TABLE]
+    assert [json.loads(one[Argument.PATHS]) for one in processed if Argument.PATHS in one] == [[A, C]]
+    assert [parse_item(one[Argument.ITEM])["path"] for one in processed if Argument.ITEM in one] == [B]
 
 
-def test_the_state_table_can_be_rebuilt_from_the_lake(world: World):
-    world.add_table(LOAD, CHANGE_1)
-    world.process()
-    before = outcome(world)
-    world.states = MemoryState()
-    world.register()
-    world.jobs.started.clear()
-    world.process()
-    assert world.jobs.started == []
-    assert outcome(world) == before
+def test_a_start_without_room_waits_and_keeps_its_leases(world: World):
+    refusals = iter(range(30))
+
+    def refuse(job: str, _arguments: Mapping[str, str]) -> None:
+        if next(refusals, None) is not None:
+            assert all(world.state(path).leased(world.clock()) for path in PATHS)
+            raise NoRoomError("Glue has no room for another run now")
+
+    world.before_start = refuse
+    run_it(world)
+    assert ends(world) == dict.fromkeys("abc", "SUCCEEDED")
+    assert world.slept == [PAUSE_SECONDS] * 30
 
 
-def test_the_report_can_be_written_as_json(world: World):
-    world.add_table(LOAD)
-    printed = json.loads(json.dumps(world.process().to_json()))
-    assert (printed["table"], printed["outcome"], printed["follow_up"]) == ("shop.orders", "done", "")
-    (only,) = printed["rounds"]
-    assert only["decision"]["kind"] == "full load"
-    assert only["jobs"] == [{"job": JOB_LOAD_INITIAL, "run_id": "jr_000001", "outcome": "SUCCEEDED"}]
-    assert only["changes"] == [1]
+@pytest.mark.parametrize(
+    ("error", "slept"),
+    [
+        (NoRoomError("Glue has no room for another run now"), WAIT_FOR_ROOM.total_seconds()),
+        (RetryableError("AWS did not answer"), 0),
+    ],
+)
+def test_a_start_that_is_refused_fails_the_tables_of_that_job_and_releases_their_leases(
+    world: World, error: Exception, slept: float
+):
+    world.process_all(*PATHS, run_id="before")
+    world.put(CHANGE, path=A)
+    refuse: Callable[..., None] = raising(error)
+    world.before_start = refuse
+    report = world.run_process_table(*PATHS)
+    assert [one.outcome for one in report.tables] == ["failed", "done", "done"]
+    assert sum(world.slept) == pytest.approx(slept)
+    assert item(world, A)[Attribute.LAST_ERROR].startswith(type(error).__name__)
+    assert all(map(world.is_free, PATHS))

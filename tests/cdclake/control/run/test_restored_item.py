@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from cdclake.model.snapshot import Snapshot
-    from cdclake.ports import JobRun, JobState
 
 LOAD = "LOAD00000001.parquet"
 CHANGES = [f"20240305-10{n:02}00000.parquet" for n in range(10)]
@@ -77,11 +76,7 @@ def lived() -> tuple[World, list[dict[str, str]]]:
     world.register(**SETTINGS)
     items: list[dict[str, str]] = [dict(world.state().item)]
 
-    def save(_job: str, _arguments: Mapping[str, str]) -> JobRun | list[JobState] | None:
-        items.append(dict(world.state().item))
-        return None
-
-    world.instead = save
+    world.during_job = lambda: items.append(dict(world.state().item))
     for step in STEPS:
         step(world)
         items.append(dict(world.state().item))
@@ -170,7 +165,7 @@ def test_commands_go_on_at_once_with_an_item_that_was_made_anew(operate: Callabl
 def test_a_run_under_a_lost_item_and_one_under_the_new_item_cannot_both_commit(world: World) -> None:
     world.add_table(LOAD, **SETTINGS)
     world.process()
-    old = Lease(world.states, ORDERS, world.state().name, "old", world.clock)
+    old = Lease.acquire(world.states, ORDERS, world.state().name, "old", world.clock)
     anew = MemoryState()
     world.states = anew
     world.register(**SETTINGS)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.control.run.process_table import TableReport, process_table
 from cdclake.control.run.trigger import STALE_AFTER_SECONDS, TriggerOutcome, trigger_table
 from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_PROCESS_TABLE
 from cdclake.model.table.attributes import Attribute
-from cdclake.ports import JobRun, JobState
+from cdclake.ports import JobState
 from cdclake_devkit.memory import MemoryJobs, MemoryState
-from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, World, raising
+from tests.cdclake.control.world import ORDERS, World, raising
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -133,16 +131,17 @@ def test_no_trigger_is_lost_when_events_and_runs_race(world: World, attempt: int
     The clock stands still, so nothing goes stale, and a trigger that is lost stays lost.
     """
     world.register()
-    runs: list[Future[TableReport]] = []
+    runs: list[Future[object]] = []
 
-    def start(job: str, arguments: Mapping[str, str]) -> JobRun | list[JobState]:
-        if job != JOB_PROCESS_TABLE:
-            return world.run_job(job, arguments)
-        runs.append(pool.submit(process_table, ORDERS, LAKE, LAKE_PREFIX, f"run-{len(runs)}", ports))
+    def start(job: str, arguments: Mapping[str, str]) -> list[JobState]:
+        run_id = f"run-{len(runs)}"
+        if job == JOB_PROCESS_TABLE:
+            runs.append(pool.submit(world.run_process_table, ORDERS, run_id=run_id))
+        else:
+            runs.append(pool.submit(world.run_spark_job, job, arguments, run_id))
         return [JobState.ACTIVE]
 
-    jobs = MemoryJobs(start)
-    ports = replace(world.ports, jobs=jobs, sleep=lambda _: None)
+    jobs = world.jobs = MemoryJobs(start)
     numbers = iter(range(300))
 
     def deliver() -> None:
@@ -153,7 +152,7 @@ def test_no_trigger_is_lost_when_events_and_runs_race(world: World, attempt: int
     with ThreadPoolExecutor(12) as pool:
         for writer in [pool.submit(deliver) for _ in range(4)]:
             writer.result()
-        for run in runs:  # grows during the loop if a run hands over to another
+        for run in runs:  # grows during the loop: each run may start another
             run.result()
     assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + change_file(299)
     assert Attribute.LEASE_HOLDER not in world.state().item

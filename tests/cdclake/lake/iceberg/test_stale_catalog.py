@@ -12,7 +12,7 @@ from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.stores import open_store
 from cdclake.control.admin.table_admin import RegisteredTable
-from cdclake.control.run.process_table import Ports, process_table
+from cdclake.control.run.bring_up_to_date import Ports, bring_up_to_date
 from cdclake.errors import RetryableError
 from cdclake.lake.operations.erase.erase import erase
 from cdclake.model.table.attributes import Attribute
@@ -89,9 +89,9 @@ def clean_up_by_hand(table: ErasableTable, states: MemoryState, now: datetime) -
 
 def process(table: ErasableTable, states: MemoryState, now: datetime) -> None:
     buckets = {"raw": open_store(table.raw.as_uri()), "lake": open_store("lake")}
-    jobs = MemoryJobs(lambda job, _: pytest.fail(f"{job} has nothing to do"))
-    ports = Ports(states, jobs, buckets.__getitem__, lambda: now, lambda _: None, MemoryMetrics(), catalog=catalog())
-    assert process_table(PATH, "lake", "", "run", ports).outcome == "done"
+    ports = Ports(states, MemoryJobs(), buckets.__getitem__, lambda: now, MemoryMetrics(), catalog=catalog())
+    run = bring_up_to_date([PATH], "lake", "", "run", ports, lambda due: pytest.fail(f"{due.job} has nothing to do"))
+    assert run.only.outcome == "done"
 
 
 def refuse(*_: object) -> None:

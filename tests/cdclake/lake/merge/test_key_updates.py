@@ -105,7 +105,7 @@ def test_a_statement_longer_than_one_change_is_applied_in_one(table: Table) -> N
     insert(table, LOADED)
     write(table, FIRST, SHIFT[:1])
     write(table, SECOND, SHIFT[1:])
-    assert table.load_incremental(new=FIRST, listed_files=1)["raw_files"] == 2
+    assert table.load_incremental(new=FIRST)["raw_files"] == 2
     assert table.live("name") == {2: "a", 3: "b", 4: "c"}
 
 

@@ -9,10 +9,12 @@ import pyarrow as pa
 import pytest
 
 from cdclake.commit.ledger import recorded
-from cdclake.errors import RawFilesLostError
+from cdclake.errors import CdclakeError
 from cdclake.lake.limits import EngineLimits
+from cdclake.lake.operations.load import apply_changes
 from cdclake.lake.storage.tombstones import plan_tombstones
 from cdclake.model.snapshot import TombstoneFile
+from cdclake.raw_listing import list_raw_files
 from tests.cdclake.lake.table import Table
 
 if TYPE_CHECKING:
@@ -167,14 +169,17 @@ def test_one_change_applies_at_most_the_allowed_files_and_late_ones_first(table:
     assert sorted(table.live("name")) == [1, 7, 8, 9, 13, 14]
 
 
-def test_files_that_vanish_after_the_listing_stop_the_job_before_it_applies_others(table: Table) -> None:
+def test_files_that_vanish_after_the_listing_stop_the_run_before_it_applies_others(table: Table) -> None:
     files = [write(table, 5, hour, "U", f"at {hour}") for hour in (9, 10, 11)]
+    run, before = table.run(), table.log.snapshot(table.log.head())
+    listed = list_raw_files(run.raw, run.raw_prefix, run.settings)
     (table.raw / "shop/orders" / files[1]).unlink()
-    before = table.log.head()
-    with pytest.raises(RawFilesLostError, match="Only 2 of 3 change files to apply"):
-        table.load_incremental(new=files[2], listed_files=3)
-    assert table.log.head() == before
-    assert table.load_incremental(new=files[2], listed_files=2)["change"] == before + 1
+    with pytest.raises(CdclakeError, match=files[1]):
+        apply_changes(
+            run, table.spark, before, before, listed, recorded(run.log, before.ledger, listed.changes), files[2]
+        )
+    assert table.log.head() == before.change
+    assert table.load_incremental()["change"] == before.change + 1
 
 
 def test_the_number_of_tombstone_files_grows_with_the_logarithm_of_the_deletes() -> None:

@@ -12,7 +12,6 @@ from cdclake.commit.table_files import compare_with_history
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.errors import IntegrityError, LakeFilesError
 from cdclake.lake.limits import EngineLimits
-from cdclake.lake.operations.load import load_initial
 from cdclake.model.layout import is_in_history
 from cdclake.model.table.state import TableState
 from cdclake_devkit.memory import ManualClock, MemoryState
@@ -68,7 +67,7 @@ def registered(table: Table) -> RegisteredTable:
 
 
 def reload(table: Table) -> None:
-    load_initial(table.run(), table.spark, base_change=table.log.head())
+    table.load_again()
 
 
 DAMAGES: list[Callable[[Table], str]] = [add_foreign_file, delete_file, overwrite_file]

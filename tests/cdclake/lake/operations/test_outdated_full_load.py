@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from cdclake.errors import RawFilesLostError
-from cdclake.lake.operations.load import load_initial
 from tests.cdclake.lake.table import Table
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def name_of(number: int) -> str:
 def reload(table: Table, **settings: str) -> int:
     """Reload the table as after its date was reset; returns its number of rows."""
     table.item |= settings
-    load_initial(table.run(), table.spark, base_change=table.log.head())
+    table.load_again()
     table.load_incremental()
     return len(table.rows())
 

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdclake.control.plan.open_findings import OpenFindings
-from cdclake.control.run.process_table import process_table
 from cdclake.errors import (
     CdclakeError,
     CommitConflictError,
@@ -22,11 +21,12 @@ from cdclake.errors import (
 )
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.storage.keys import row_keys
+from cdclake.model.names import JOB_LOAD_INCREMENTAL
 from cdclake.model.partition_folder import parse_partition_folder, partition_folder
 from cdclake.model.snapshot import LakeKeys
 from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.oracle import merge
-from tests.builders import LAKE, FolderInstallation
+from tests.builders import FolderInstallation
 from tests.cdclake.lake.operations.adopt.adoptable_table import APPLIED, LOADED_UTC, RAW_PATH, AdoptableTable
 from tests.cdclake.lake.raw.mutated_files import ABORTS_PYARROW
 from tests.cdclake.lake.table import Table, by_key
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from cdclake.control.run.process_table import TableReport
+    from cdclake.control.run.table_work import TableReport
 
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("n", pa.int32())])
 PART = "part-00000-9f1c.c000.snappy.parquet"
@@ -518,15 +518,15 @@ class TestAfterAdoption:
             self.process(adoptee)
         adoptee.clock.advance(3600)
         adoptee.adopt()
-        assert [job.outcome for job in self.process(adoptee).rounds[0].jobs] == ["SUCCEEDED"]
+        assert self.process(adoptee).rounds[0].loads == [JOB_LOAD_INCREMENTAL]
         assert by_key(table.rows(), ("id",)) == merge(("id",), before, table.changes[1:])
         assert adoptee.state.item[Attribute.LAST_INCREMENTAL_FILE] == f"{RAW_PATH}20240305-100000000.parquet"
-        assert self.process(adoptee).rounds[0].jobs == []
+        assert self.process(adoptee).rounds[0].loads == []
 
     def process(self, adoptee: AdoptableTable) -> TableReport:
         installation = FolderInstallation(adoptee.table.root, clock=adoptee.clock)
         installation.states = adoptee.states
-        return process_table(RAW_PATH, LAKE, "", "run-1", installation.ports())
+        return installation.bring_up_to_date([RAW_PATH], "run-1").only
 
     def test_a_clean_up_keeps_live_adopted_files_and_deletes_retired_ones(self, adoptee: AdoptableTable) -> None:
         adoptee.write(PART, rows(1, 2))

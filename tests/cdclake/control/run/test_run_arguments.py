@@ -1,12 +1,11 @@
-"""ProcessTable's command line: one table, as in the walkthrough, or several."""
+"""The command line of a run: one table, as in the walkthrough, or several."""
 
 from __future__ import annotations
 
 import pytest
 
 from cdclake.control.jobs.arguments import item_json, parse_arguments, paths_json, to_argv
-from cdclake.control.run.process_table import DEFAULT_TIMEOUT_SECONDS
-from cdclake.control.run.process_table_arguments import ProcessTableArguments
+from cdclake.control.run.run_arguments import RunArguments
 from cdclake.errors import ConfigurationError
 from tests.cdclake.control.world import ORDERS
 
@@ -14,13 +13,13 @@ ITEMS = "raw-bucket/dms/shop/items with spaces/"
 
 
 def parse(**arguments: str):
-    return ProcessTableArguments.parse(["process_table.py", *to_argv({"out_bucket": "lake", **arguments})])
+    return RunArguments.parse(["process_table.py", *to_argv({"out_bucket": "lake", **arguments})])
 
 
 def test_a_single_table_is_passed_as_its_item():
     arguments = parse(item=item_json({"path": ORDERS}))
     assert (arguments.paths, arguments.out_bucket, arguments.out_prefix) == ([ORDERS], "lake", "")
-    assert arguments.timeout_seconds == DEFAULT_TIMEOUT_SECONDS
+    assert arguments.timeout_seconds == 8 * 3600
 
 
 def test_several_tables_are_passed_as_paths_and_each_counts_once():
@@ -57,3 +56,17 @@ def test_without_a_database_there_is_no_catalog_and_without_a_url_no_lineage_is_
     assert parse(item=item, lineage_url="http://marquez:5000/").lineage_url == "http://marquez:5000/"
     assert parse(item=item).catalog_database == parse(item=item, catalog_database="").catalog_database == ""
     assert parse(item=item, catalog_database="cdclake").catalog_database == "cdclake"
+
+
+def test_what_is_passed_on_is_read_as_it_was():
+    given = {
+        "out_prefix": "x/",
+        "state_table": "s",
+        "catalog_database": "c",
+        "name_prefix": "a",
+        "lineage_url": "http://m",
+    }
+    arguments = parse(item=item_json({"path": ORDERS}), **given)
+    handed = {"paths": paths_json([ORDERS]), "lease_holder": "run-1"}
+    assert RunArguments.parse(to_argv({**arguments.passed_on(), **handed})) == arguments._replace(lease_holder="run-1")
+    assert set(given) < set(arguments.passed_on())

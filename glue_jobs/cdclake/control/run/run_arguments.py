@@ -1,11 +1,10 @@
-"""Reads the arguments of the ProcessTable job."""
+"""Reads the arguments of a run: of ProcessTable, and of a Spark job that ProcessTable started."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.jobs.arguments import folder_prefix, parse_arguments, parse_item, parse_paths
-from cdclake.control.run.process_table import DEFAULT_TIMEOUT_SECONDS
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import STATE_TABLE, Argument, Sentinel
 from cdclake.model.table.attributes import Attribute
@@ -14,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SECONDS = 60
+_DEFAULT_TIMEOUT_MINUTES = "480"
 
 
-class ProcessTableArguments(NamedTuple):
+class RunArguments(NamedTuple):
     """The arguments of a run.
 
     Attributes:
@@ -25,10 +25,11 @@ class ProcessTableArguments(NamedTuple):
         out_prefix: Lake prefix, empty or with a trailing slash.
         state_table: Name of the state table.
         table_metrics: The value of the argument of that name.
-        timeout_seconds: The run's time.
         catalog_database: Catalog database for the lake tables; empty for none.
         name_prefix: Prefix of the names of jobs and metrics.
         lineage_url: Where to send OpenLineage events; empty for nowhere.
+        lease_holder: The run that hands its leases over; empty if none does.
+        timeout_seconds: The run's time.
     """
 
     paths: Sequence[str]
@@ -36,29 +37,26 @@ class ProcessTableArguments(NamedTuple):
     out_prefix: str
     state_table: str
     table_metrics: str
-    timeout_seconds: int
     catalog_database: str
     name_prefix: str
     lineage_url: str
+    lease_holder: str
+    timeout_seconds: int
 
     @classmethod
-    def parse(cls, argv: Sequence[str]) -> ProcessTableArguments:
+    def parse(cls, argv: Sequence[str]) -> RunArguments:
         """Read the command line: `paths` names several tables; without it, `item` is the item of a single table.
 
         Raises:
             ConfigurationError: An argument is missing or invalid; names it.
         """
+        may_be_empty = (Argument.OUT_PREFIX, Argument.CATALOG_DATABASE, Argument.NAME_PREFIX, Argument.LINEAGE_URL)
         optional = {
-            Argument.PATHS: "",
-            Argument.OUT_PREFIX: "",
+            **dict.fromkeys((*may_be_empty, Argument.PATHS, Argument.LEASE_HOLDER), ""),
             Argument.STATE_TABLE: STATE_TABLE,
             Argument.TABLE_METRICS: Sentinel.ACTIVE,
-            Argument.CATALOG_DATABASE: "",
-            Argument.NAME_PREFIX: "",
-            Argument.LINEAGE_URL: "",
-            Argument.TIMEOUT_MINUTES: str(DEFAULT_TIMEOUT_SECONDS // _SECONDS),
+            Argument.TIMEOUT_MINUTES: _DEFAULT_TIMEOUT_MINUTES,
         }
-        may_be_empty = [Argument.OUT_PREFIX, Argument.CATALOG_DATABASE, Argument.NAME_PREFIX, Argument.LINEAGE_URL]
         values = parse_arguments(argv, [Argument.OUT_BUCKET], optional, may_be_empty)
         if values[Argument.PATHS]:
             paths = parse_paths(values[Argument.PATHS])
@@ -74,8 +72,22 @@ class ProcessTableArguments(NamedTuple):
             out_prefix=folder_prefix(values[Argument.OUT_PREFIX]),
             state_table=values[Argument.STATE_TABLE],
             table_metrics=values[Argument.TABLE_METRICS],
-            timeout_seconds=int(minutes) * _SECONDS,
             catalog_database=values[Argument.CATALOG_DATABASE].strip(),
             name_prefix=values[Argument.NAME_PREFIX],
             lineage_url=values[Argument.LINEAGE_URL],
+            lease_holder=values[Argument.LEASE_HOLDER],
+            timeout_seconds=int(minutes) * _SECONDS,
         )
+
+    def passed_on(self) -> dict[str, str]:
+        """The arguments that ProcessTable passes on to a Spark run, by name without dashes."""
+        arguments = {
+            Argument.OUT_BUCKET: self.out_bucket,
+            Argument.OUT_PREFIX: self.out_prefix,
+            Argument.STATE_TABLE: self.state_table,
+            Argument.TABLE_METRICS: self.table_metrics,
+            Argument.CATALOG_DATABASE: self.catalog_database,
+            Argument.NAME_PREFIX: self.name_prefix,
+            Argument.LINEAGE_URL: self.lineage_url,
+        }
+        return {name: value for name, value in arguments.items() if value}

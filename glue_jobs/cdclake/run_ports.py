@@ -1,0 +1,32 @@
+"""Connects a run to AWS: its state table, jobs, buckets, metrics and catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdclake.adapters.aws import client, server_clock
+from cdclake.adapters.catalog import open_catalog
+from cdclake.adapters.cloudwatch import cloudwatch_metrics
+from cdclake.adapters.dms import DmsStatistics
+from cdclake.adapters.dynamodb import DynamoState
+from cdclake.adapters.glue import GlueJobs
+from cdclake.adapters.lineage import open_lineage
+from cdclake.adapters.stores import open_store
+from cdclake.control.run.table_work import Ports
+
+if TYPE_CHECKING:
+    from cdclake.control.run.run_arguments import RunArguments
+
+
+def open_ports(arguments: RunArguments) -> Ports:
+    """What a run works with, by its arguments."""
+    return Ports(
+        states=DynamoState(client("dynamodb"), arguments.state_table),
+        jobs=GlueJobs(client("glue"), arguments.name_prefix),
+        open_bucket=open_store,
+        clock=server_clock,
+        metrics=cloudwatch_metrics(arguments.table_metrics, arguments.name_prefix),
+        statistics=DmsStatistics(lambda: client("dms")),
+        catalog=open_catalog(arguments.catalog_database),
+        lineage=open_lineage(arguments.lineage_url),
+    )
