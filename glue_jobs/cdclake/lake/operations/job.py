@@ -9,6 +9,7 @@ from cdclake.adapters.aws import server_clock
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
+from cdclake.concurrency import executor
 from cdclake.control.jobs.arguments import item_json, parse_arguments, parse_item
 from cdclake.control.jobs.entry import job_run_id
 from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
@@ -52,12 +53,15 @@ def run_spark_job(job: str, argv: Sequence[str], backend: Callable[[], Backend])
         return _load_by_hand(job, argv, backend())
     arguments, run_id = RunArguments.parse(argv), job_run_id(argv)
     lake = (arguments.out_bucket, arguments.out_prefix)
+    with executor(2) as pool:
+        spark = pool.submit(backend)  # Spark starts while the run lists and plans
 
-    def load(due: DueLoad) -> None:
-        load_due(due, run_id, backend())
+        def load(due: DueLoad) -> None:
+            load_due(due, run_id, spark.result())
 
-    host = Host(job, arguments.lease_holder, arguments.timeout_seconds, can_continue=lambda: is_spark_alive(backend()))
-    report = bring_up_to_date(arguments.paths, *lake, run_id, open_ports(arguments), load, host)
+        host = Host(job, arguments.lease_holder, arguments.timeout_seconds)
+        host = host._replace(can_continue=lambda: is_spark_alive(spark.result()))
+        report = bring_up_to_date(arguments.paths, *lake, run_id, open_ports(arguments), load, host)
     return report.only.to_json() if len(arguments.paths) == 1 else report.to_json()
 
 
