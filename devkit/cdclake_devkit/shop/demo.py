@@ -9,7 +9,8 @@ One table has Iceberg readers. A reader counts its rows all the while.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Callable
 
 from cdclake.adapters.catalog import GlueCatalog
@@ -24,6 +25,7 @@ from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.shop import lake_tables
 from cdclake_devkit.shop.checksum import read_lake
 from cdclake_devkit.shop.data import TABLES
+from cdclake_devkit.shop.event_times import EventTimes, event_times
 from cdclake_devkit.shop.iceberg_reader import IcebergReader
 from cdclake_devkit.shop.memory_table import KEY
 
@@ -56,6 +58,7 @@ class TableStep:
         started_by: `hourly run` or `file event`.
         changes: The changes that the step committed, at least one.
         comparison: The lake table compared with the source, and the catalog with the lake table.
+        times: From its first new file to its visible change; None in hourly runs.
     """
 
     table: str
@@ -63,6 +66,7 @@ class TableStep:
     started_by: str
     changes: tuple[ChangeSummary, ...]
     comparison: ChecksumComparison
+    times: EventTimes | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The totals of all changes of the step."""
@@ -76,6 +80,7 @@ class TableStep:
             **{name: sum(getattr(change, name) for change in self.changes) for name in totals},
             "files_before": self.changes[0].files_before,
             "seconds": round(sum(change.seconds for change in self.changes), 3),
+            **({"event_times": self.times._asdict()} if self.times else {}),
         }
 
 
@@ -183,18 +188,23 @@ class Demo:
 
         self._turn_notification_on(notification)
         self._report_stage("Round two: uploading late corrections")
-        self._upload(self._shop.round_two())
+        written = self._upload(self._shop.round_two())
         self._report_stage("Round two: applying corrections after file events")
         self._aws.wait_until_idle(EVENT_TIMEOUT_SECONDS)
         self._check_last_runs()
-        steps += self._check("round two", EVENT)
+        steps += [self._with_times(step, written) for step in self._check("round two", EVENT)]
         counts = self._reader.report(self._rows_after_changes(ICEBERG_TABLE))
         return DemoReport(registered, tuple(steps), counts, round(time.monotonic() - started, 1))
 
-    def _upload(self, files: Iterable[DmsFile]) -> None:
+    def _upload(self, files: Iterable[DmsFile]) -> dict[str, datetime]:
+        """Write files; returns when the first one of each table was written, by the table's name."""
+        written: dict[str, datetime] = {}
         for file in files:
+            schema, table = file.key.split("/")[:2]
+            written.setdefault(f"{schema}.{table}", datetime.now(timezone.utc))
             key = self._deployment.raw_prefix + file.key
             self._aws.client("s3").put_object(Bucket=self._deployment.raw_bucket, Key=key, Body=file.data)
+        return written
 
     def _turn_notification_off(self) -> Mapping[str, Any]:
         s3, bucket = self._aws.client("s3"), self._deployment.raw_bucket
@@ -237,6 +247,11 @@ class Demo:
         rows = self._reader.rows() if table == ICEBERG_TABLE else read_lake(self._lake, log.layout, source.schema)
         comparison = lake_tables.compare_with_source(rows, source, log, self._catalog)
         return TableStep(str(log.layout.name), step, started_by, changes, comparison)
+
+    def _with_times(self, step: TableStep, written: Mapping[str, datetime]) -> TableStep:
+        log = ChangeLog(self._lake, self._layout(step.table.partition(".")[2]))
+        times = event_times(self._aws, step.table, log.record(step.changes[0].change), written[step.table])
+        return replace(step, times=times)
 
     def _rows_after_changes(self, table: str) -> dict[int, int]:
         summaries = change_summaries(ChangeLog(self._lake, self._layout(table)), 0)

@@ -23,6 +23,12 @@ _DEFAULT_ORDERS = 300_000
 _MIN_ORDERS = 1_000
 
 _STEP_COLUMNS = (OutputColumn("table", "Table"), *STEP_COLUMNS, OutputColumn("equal", "Equal"))
+_TIME_COLUMNS = (
+    OutputColumn("table", "Table"),
+    OutputColumn("process_table", "ProcessTable\nbegan", number=True),
+    OutputColumn("spark", "Spark run\nbegan", number=True),
+    OutputColumn("visible", "Change\nvisible", number=True),
+)
 _COMPARISON_COLUMNS = (
     OutputColumn("table", "Table"),
     OutputColumn("side", "Side"),
@@ -96,6 +102,9 @@ def show(report: DemoReport, output: OutputFormat) -> None:
     for (name, started_by), steps in groupby(report.steps, key=lambda step: (step.step, step.started_by)):
         records = [{"table": step.table, **step_record(step.to_json())} for step in steps]
         out.records(f"{name.capitalize()} ({started_by})", _STEP_COLUMNS, records)
+    records = [{"table": step.table, **step.times._asdict()} for step in report.steps if step.times]
+    if records:
+        out.records("Seconds after the first file of a table (file event)", _TIME_COLUMNS, records)
     comparisons = report.last_comparisons().items()
     records = [record for table, last in comparisons for record in _comparison_records(table, last)]
     out.records("Lake and source after the last step", _COMPARISON_COLUMNS, records)

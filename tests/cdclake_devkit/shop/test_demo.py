@@ -69,6 +69,17 @@ def test_demo_reports_the_figures_of_each_round(demo):
     assert two["rows"] == ORDERS + 1_345 + 20 - 100
 
 
+@pytest.mark.spark
+@pytest.mark.aws
+@pytest.mark.long
+def test_demo_measures_how_long_a_file_takes_to_be_visible(demo):
+    for table in json.loads(demo.stdout)["tables"].values():
+        full, one, two = table["steps"]
+        assert "event_times" not in {**full, **one}
+        times = two["event_times"]
+        assert 0 < times["process_table"] < times["spark"] < times["visible"]
+
+
 def change(number, **figures):
     start = ChangeSummary(number, "incremental", 1, 10, 100, 1, 2, 3, 0, 0, 4, 9, 5, 900, 800, 0.5, {})
     return replace(start, **figures)

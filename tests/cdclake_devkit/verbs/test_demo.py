@@ -9,6 +9,7 @@ from cdclake.commit.report import ChangeSummary
 from cdclake_cli.printing.output import OutputFormat
 from cdclake_devkit.shop.checksum import ChecksumComparison
 from cdclake_devkit.shop.demo import EVENT, HOURLY, DemoReport, TableStep
+from cdclake_devkit.shop.event_times import EventTimes
 from cdclake_devkit.shop.iceberg_reader import CountReport
 from cdclake_devkit.verbs.demo import show
 
@@ -23,7 +24,8 @@ def step(table, name, started_by, *differences):
 
 @pytest.fixture
 def report():
-    steps = (step("shop.productorder", "round one", HOURLY), step("shop.productorder", "round two", EVENT))
+    by_event = replace(step("shop.productorder", "round two", EVENT), times=EventTimes(1.2, 3.4, 15.6))
+    steps = (step("shop.productorder", "round one", HOURLY), by_event)
     return DemoReport(("shop.productorder",), steps, READER, 99.5)
 
 
@@ -34,6 +36,7 @@ def test_text_has_a_table_for_each_step_and_the_verdict(report, capsys):
     assert "Round two (file event)" in out
     assert "4 of 9" in out
     assert out.count("a" * 32) == 2
+    assert "shop.productorder           1.2        3.4     15.6" in out
     assert "48 counts during 3 changes, 0 wrong" in out
     assert "Equal to the source: yes" in out
 
