@@ -10,7 +10,7 @@ from cdclake_devkit.local.jobs import JobRunState
 from smoke_aws.measure import log_streams
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
 MAX_STOPPED = 25
 """Runs per request. https://docs.aws.amazon.com/glue/latest/webapi/API_BatchStopJobRun.html"""
@@ -41,8 +41,10 @@ def _first_versions(s3: Any, bucket: str) -> list[dict[str, str]]:  # noqa: ANN4
     return [{"Key": entry["Key"], "VersionId": entry["VersionId"]} for entry in entries]
 
 
-def stop_runs(glue: Any, jobs: Iterable[str], poll_seconds: float) -> list[str]:  # noqa: ANN401 - boto3's client
+def stop_runs(glue: Any, jobs: Collection[str], poll_seconds: float) -> list[str]:  # noqa: ANN401 - boto3's client
     """Stop all active runs of jobs, and wait until they have ended; returns the ids of all runs.
+
+    The event of a stopped run may start another one, so this looks at all jobs until none has an active run.
 
     Args:
         glue: Client of Glue.
@@ -52,21 +54,20 @@ def stop_runs(glue: Any, jobs: Iterable[str], poll_seconds: float) -> list[str]:
     Raises:
         JobRunError: A run does not end.
     """
-    ids = []
-    for job in jobs:
-        for _ in range(STOP_POLLS):
-            runs = _runs(glue, job)
-            active = [run["Id"] for run in runs if not JobRunState(run["JobRunState"]).ended]
-            if not active:
-                break
-            glue.batch_stop_job_run(JobName=job, JobRunIds=active[:MAX_STOPPED])
-            time.sleep(poll_seconds)
-        else:
-            raise JobRunError(
-                "A run could not be stopped", remedy="Stop it in the Glue console", job=job, run=active[0]
-            )
-        ids += [run["Id"] for run in runs]
-    return ids
+    for _ in range(STOP_POLLS):
+        runs = {job: _runs(glue, job) for job in jobs}
+        active = {job: ids for job, found in runs.items() if (ids := _active(found))}
+        if not active:
+            return [run["Id"] for found in runs.values() for run in found]
+        for job, ids in active.items():
+            glue.batch_stop_job_run(JobName=job, JobRunIds=ids[:MAX_STOPPED])
+        time.sleep(poll_seconds)
+    job, ids = next(iter(active.items()))
+    raise JobRunError("A run could not be stopped", remedy="Stop it in the Glue console", job=job, run=ids[0])
+
+
+def _active(runs: Iterable[Mapping[str, Any]]) -> list[str]:
+    return [run["Id"] for run in runs if not JobRunState(run["JobRunState"]).ended]
 
 
 def _runs(glue: Any, job: str) -> list[dict[str, Any]]:  # noqa: ANN401 - boto3's client

@@ -169,11 +169,13 @@ def test_active_runs_are_stopped_before_anything_is_removed() -> None:
     def stop(JobName: str, JobRunIds: list[str]) -> None:
         for run_id in JobRunIds:
             runs[JobName][int(run_id[-1])] = "STOPPED"
+            if JobName == "smoke-b" and len(runs["smoke-a"]) == 2:  # its event starts another run
+                runs["smoke-a"].append("STARTING")
 
     glue.get_paginator.return_value.paginate = paginate
     glue.batch_stop_job_run = stop
-    assert stop_runs(glue, ["smoke-a", "smoke-b", "absent"], 0) == ["smoke-a-0", "smoke-a-1", "smoke-b-0"]
-    assert runs == {"smoke-a": ["STOPPED", "SUCCEEDED"], "smoke-b": ["STOPPED"]}
+    assert stop_runs(glue, ["smoke-a", "smoke-b", "absent"], 0) == [*(f"smoke-a-{n}" for n in range(3)), "smoke-b-0"]
+    assert runs == {"smoke-a": ["STOPPED", "SUCCEEDED", "STOPPED"], "smoke-b": ["STOPPED"]}
 
 
 def test_a_bucket_that_fills_again_is_emptied_again(aws: None, tmp_path: Path) -> None:
