@@ -11,10 +11,10 @@ from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.concurrency import executor
 from cdclake.control.jobs.arguments import item_json, parse_arguments, parse_item
-from cdclake.control.jobs.entry import job_run_id
+from cdclake.control.jobs.entry import error_line, job_run_id
 from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
 from cdclake.control.run.run_arguments import RunArguments
-from cdclake.errors import disk_full
+from cdclake.errors import JobRunError, disk_full
 from cdclake.lake.operations.load import apply_changes, load_incremental, load_initial, replace_table
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.model.due_files import begin_after
@@ -57,6 +57,10 @@ def run_spark_job(job: str, argv: Sequence[str], backend: Callable[[], Backend])
         spark = pool.submit(backend)  # Spark starts while the run lists and plans
 
         def load(due: DueLoad) -> None:
+            if error := spark.exception():  # no table is to blame
+                log.error("Spark could not start", exc_info=error)
+                message = f"Spark could not start: {error_line(error)}"
+                raise JobRunError(message, remedy="Read the job's error log") from error
             load_due(due, run_id, spark.result())
 
         host = Host(job, arguments.lease_holder, arguments.timeout_seconds)

@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 from unittest.mock import patch
 
 import boto3
@@ -21,7 +21,7 @@ from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.jobs.arguments import item_json, parse_arguments, paths_json
-from cdclake.errors import BadRowError, ConfigurationError, DiskFullError
+from cdclake.errors import BadRowError, ConfigurationError, DiskFullError, JobRunError
 from cdclake.lake.operations.job import is_spark_alive, load_planned, relative_file, run_spark_job
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.layout import LakeLayout
@@ -113,6 +113,23 @@ def test_the_items_settings_override_single_arguments(buckets: Any) -> None:
     item = item_json({"path": ORDERS, "PrimaryKey": "code"})
     run_spark_job(JOB_LOAD_INITIAL, command_line(primaryKey="id", item=item), InProcessBackend)
     assert (lake().snapshot(1).primary_key, lake().snapshot(1).partition_key) == (("code",), ("day",))
+
+
+@pytest.mark.aws
+def test_a_spark_that_cannot_start_is_the_fault_of_no_table(buckets: Any) -> None:
+    def no_spark() -> NoReturn:
+        raise RuntimeError("Java gateway process exited")
+
+    create_state_table(boto3.client("dynamodb"), STATE_TABLE)
+    states = DynamoState(boto3.client("dynamodb"), STATE_TABLE)
+    settings = {"ActiveFlag": "true", "PrimaryKey": "id", "FullLoadQuietMinutes": "0"}
+    states.register(TableState.new(RAW, "dms/shop/", "orders/").with_attributes(**settings))
+    argv = ["load.py", "--JOB_RUN_ID", "jr_1", "--paths", paths_json([ORDERS]), "--out_bucket", LAKE]
+    with pytest.raises(JobRunError, match="Spark could not start: RuntimeError"):
+        run_spark_job(JOB_LOAD_INITIAL, [*argv, "--table_metrics", "false"], no_spark)
+    state = states.get(ORDERS)
+    assert state
+    assert (state.deaths, state.item[Attribute.LAST_RUN_STATE]) == (0, "FAILED")
 
 
 @pytest.mark.aws
