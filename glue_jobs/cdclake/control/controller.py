@@ -221,7 +221,7 @@ def _start_runs(
             table.decision.files,
             table.decision.bytes,
             table.decision.left,
-            alone=table.state.deaths > 0,
+            alone=table.state.deaths > 0 or _left_by_processtable(table.state),
         )
         for table in plan.tables
         if table.action is Action.START and table.decision
@@ -230,6 +230,11 @@ def _start_runs(
     for paths in pack_tables(due, limits):
         triggered.update(trigger_tables(states, jobs, paths, now, even_if_requested=True))
     return triggered
+
+
+def _left_by_processtable(state: TableState) -> bool:
+    """Whether a ProcessTable run died before it handed the table over: perhaps at this table, as at too many files."""
+    return Attribute.LEASE_HOLDER in state.item and not state.item.get(Attribute.LAST_SPARK_RUN)
 
 
 def _execute_one(
