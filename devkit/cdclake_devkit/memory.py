@@ -368,6 +368,8 @@ class MemoryJobs:
                 if not self._waiting:
                     return
                 start, work = self._waiting.pop(0)
+                running = JobRun(start.run_id, JobState.ACTIVE, "RUNNING", "", start.arguments)
+                self._runs[start.job, start.run_id] = [running]
             ended = work(start.run_id)._replace(run_id=start.run_id, arguments=start.arguments)
             self._runs[start.job, start.run_id] = [ended]
             if ended.state is not JobState.SUCCEEDED:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 from cdclake import logs
 from cdclake.control.jobs.entry import StoppedError, error_line, failures_line
 from cdclake.control.run.lease import Lease, renewed_in_background
-from cdclake.control.run.spark_run import SparkRun
+from cdclake.control.run.spark_run import RUNNING, SparkRun
 from cdclake.control.run.table_work import DueLoad, Ports, TableReport, TableWork, read_state
 from cdclake.control.run.trigger import trigger_tables
 from cdclake.errors import CdclakeError, JobRunError, LeaseHeldError, LeaseLostError
@@ -218,16 +218,18 @@ class Rounds:
     def _queued_run(self, state: TableState) -> str:
         """The run that was handed a lease that has expired meanwhile, and may yet begin; empty if there is none.
 
-        Taking the table over would only put another run at the end of Glue's queue.
+        Taking the table over would only put another run at the end of Glue's queue. But a run that runs, and did not
+        take the lease or let it expire, can no longer begin with the table, or not soon.
         """
         run = SparkRun.of(state.item)
         is_taken = Attribute.LEASE_HOLDER not in state.item or state.leased(self._ports.clock())
         if self._host.earlier or not run or run.began or is_taken:
             return ""
         try:
-            return run.run if self._ports.jobs.get(run.job, run.run).state is JobState.ACTIVE else ""
+            found = self._ports.jobs.get(run.job, run.run)
         except JobRunError:  # it is long gone
             return ""
+        return run.run if found.state is JobState.ACTIVE and found.detail != RUNNING else ""
 
     def _lease(self, state: TableState) -> Lease:
         states, clock, run_id = self._ports.states, self._ports.clock, self._run_id

@@ -23,10 +23,10 @@ MAX_STARTS = 2
 """Number of runs in a row that may fail before their program begins: its libraries may be missing."""
 MAX_GIVEN_UP = 4
 """Number of runs in a row that the service may give up."""
-MAX_NOT_REACHED = 100
-"""Number of runs in a row that may die at other tables. Each of these has runs of its own from then on."""
 TIMEOUT = "TIMEOUT"
 """Glue's state of a run that took too long."""
+RUNNING = "RUNNING"
+"""Glue's state of a run whose program runs."""
 
 
 class SparkRun(NamedTuple):
@@ -36,7 +36,7 @@ class SparkRun(NamedTuple):
         job: The job.
         run: The run's id.
         tables: Number of the run's tables.
-        starts: Number of runs for this table in a row, this one included, of which none has reached it.
+        starts: Number of runs for this table in a row, this one included, that Glue started in vain.
         began: Whether the run has begun with this table.
         file: The raw file that it is reading, relative; empty if it is not known.
     """
@@ -67,7 +67,7 @@ class Aftermath(NamedTuple):
     Attributes:
         died: Whether the run died at this table.
         fails: Whether the table fails. Otherwise it gets another run, of its own if a run died at it.
-        starts: Number of runs in a row of which none has reached it.
+        starts: Number of runs in a row that Glue started in vain: it gave them up, or their program did not begin.
     """
 
     died: bool = False
@@ -92,10 +92,9 @@ def aftermath(run: SparkRun, ended: JobRun, deaths: int, *, reached_program: boo
         if ended.detail == TIMEOUT and run.tables == 1:  # another run would take as long
             return Aftermath(fails=True)
         return Aftermath(died=True, fails=deaths > 0)
-    if reached_program and not run.began:
-        most = MAX_NOT_REACHED
-    else:
-        most = MAX_GIVEN_UP if ended.state is JobState.GIVEN_UP else MAX_STARTS
+    if reached_program and not run.began:  # it died at another table, which has runs of its own from now on
+        return Aftermath()
+    most = MAX_GIVEN_UP if ended.state is JobState.GIVEN_UP else MAX_STARTS
     return Aftermath(died=run.began, fails=True) if run.starts >= most else Aftermath(starts=run.starts)
 
 

@@ -223,7 +223,7 @@ class TableWork:
     Attributes:
         open: Whether the run still works on the table.
         set_aside: Whether the table waits for the end of the run's rounds.
-        starts: Number of Spark runs in a row that were started for the table and have not reached it.
+        starts: See `Aftermath`.
     """
 
     def __init__(
@@ -266,9 +266,12 @@ class TableWork:
         """Update the item from the lake, list the raw files, and decide what is due."""
         self._round, self._more = None, False
         self._begun = self._ports.clock()
+        self._keep_alive()  # after a pause, the table and the notes in its item may be another run's
         self._states.clear_request(self.path)  # before listing: a later file sets a new mark
         state = read_state(self._states, self.path)
         if not state.active:
+            if self._note and state.item.get(Attribute.LAST_SPARK_RUN):
+                self._states.record_run(self.path, {Attribute.LAST_SPARK_RUN: ""})
             self.report.rounds.append(Round(plan_table(state, RawFiles(), self._ports.clock())))
             return
         state.check_types()
@@ -464,6 +467,7 @@ class TableWork:
             found = open_findings(self._round.state, self._changes, lake)
             outcome[Attribute.LAST_FINDINGS] = str(found)
             outcome |= self._clean_up(state, lake.change)
+        self._keep_alive()
         self._record_end(RunState.SUCCEEDED, more=outcome)
         if self.report.catalog_error:
             self._ports.metrics.put(metrics.catalog_failure_metrics(self.report.table))
@@ -521,6 +525,7 @@ class TableWork:
         defect = None if isinstance(error, CdclakeError) else error
         self._log.error("failed", extra={"error": self.report.error}, exc_info=defect)
         try:
+            self.lease.renew_if_due()  # the outage that is the error may have cost the lease
             self._record_end(RunState.FAILED, error)
             # A mark that was set meanwhile stays. So events start at most one run of a broken table per quarter of an
             # hour. The hourly Controller tries too.

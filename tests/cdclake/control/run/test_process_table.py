@@ -23,6 +23,8 @@ from tests.cdclake.control.world import RAW, World, raising
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from cdclake.model.table.state import TableState
+
 LOAD, CHANGE = "LOAD00000001.parquet", "20240305-100001000.parquet"
 A, B, C = PATHS = tuple(f"{RAW}/dms/shop/{name}/" for name in "abc")
 
@@ -295,6 +297,17 @@ def test_runs_that_never_begin_are_started_again_a_few_times_and_no_table_is_to_
     assert spark_runs(world)[most:] == [(JOB_LOAD_INITIAL, "abc")] * most
 
 
+def test_runs_that_died_at_other_tables_are_no_starts_in_vain(world: World):
+    killing(world, A)
+    world.run_process_table(*PATHS)
+    world.run_spark(events=False)
+    world.broken = {}
+    world.after_failed_run(JOB_LOAD_INITIAL, world.jobs.started[0].run_id)
+    ending(world, FAILED_AT_ONCE, FAILED_AT_ONCE)  # one of A, one of the others
+    run_it(world)
+    assert ends(world) == dict.fromkeys("abc", "SUCCEEDED")
+
+
 @pytest.mark.parametrize(("end", "most"), [(FAILED_AT_ONCE, MAX_STARTS), (GIVEN_UP, MAX_GIVEN_UP)])
 def test_a_run_that_begins_at_last_loads_all_tables(world: World, end: JobRun, most: int):
     ending(world, *[end] * (most - 1))
@@ -322,6 +335,81 @@ def test_a_run_that_waits_in_glues_queue_is_not_overtaken(world: World):
     world.run_spark()
     assert ends(world) == dict.fromkeys("abc", "SUCCEEDED")
     assert [world.log(path).head() for path in PATHS] == [1, 1, 1]  # no takeover
+
+
+def test_a_running_run_that_could_not_take_a_lease_does_not_keep_the_table_for_hours(world: World):
+    world.run_process_table(A, B)
+    read, outcomes = world.states.get, list[str]()
+
+    def no_answer(path: str) -> TableState | None:
+        if path != B:
+            return read(path)
+        world.states.get = read  # type: ignore[method-assign]
+        raise RetryableError("AWS did not answer")
+
+    def an_hour_later() -> None:
+        world.during_job = lambda: None
+        world.clock.advance(3600)
+        outcomes.append(world.run_process_table(B, run_id="an hour later").only.outcome)
+
+    world.states.get, world.during_job = no_answer, an_hour_later  # type: ignore[method-assign]
+    world.run_spark(events=False)
+    assert outcomes == ["handed on"]
+    assert item(world, B)[Attribute.LAST_RUN_STATE] == "SUCCEEDED"
+
+
+def test_a_table_that_is_turned_off_before_its_run_begins_does_not_fail_with_it(world: World):
+    killing(world, B)
+    world.killed = as_state(JobState.STOPPED, "STOPPED")
+    world.run_process_table(A, B)
+    world.states.set_attributes(A, {Attribute.ACTIVE_FLAG: "false"})
+    world.run_spark(events=False)
+    assert item(world, A)[Attribute.LAST_SPARK_RUN] == ""
+    world.states.set_attributes(A, {Attribute.ACTIVE_FLAG: "true"})
+    world.run_process_table(A, run_id="next")
+    assert Attribute.LAST_RUN_STATE not in item(world, A)
+
+
+def overtaken(world: World) -> None:
+    """The Spark run at work is cut off for so long that another run takes the table A over, and ends."""
+    world.clock.advance(LEASE_SECONDS + 1)
+    world.process(A, run_id="other")
+
+
+def test_a_run_that_was_overtaken_does_not_write_its_failure(world: World):
+    loaded(world)
+    world.run_process_table(A)
+
+    def cut_off() -> None:
+        world.during_job = lambda: None
+        overtaken(world)
+        raise RetryableError("AWS did not answer")
+
+    world.during_job = cut_off
+    world.run_spark(events=False)
+    assert (item(world, A)[Attribute.LAST_RUN_STATE], item(world, A)[Attribute.LAST_RUN_ID]) == ("SUCCEEDED", "other")
+
+
+def test_a_run_that_was_overtaken_between_two_rounds_leaves_no_note(world: World):
+    loaded(world)
+    world.run_process_table(A)
+    release = world.states.release_lease
+
+    def cut_off(path: str, holder: str, token: int, *, even_if_requested: bool) -> bool:
+        world.states.release_lease = release  # type: ignore[method-assign]
+        released = release(path, holder, token, even_if_requested=even_if_requested)
+        overtaken(world)
+        world.put("20240305-100003000.parquet", path=A)
+        return released
+
+    def a_file_comes() -> None:
+        world.after_job = lambda: None
+        world.deliver("20240305-100002000.parquet", path=A)
+        world.states.release_lease = cut_off  # type: ignore[method-assign]
+
+    world.after_job = a_file_comes
+    world.run_spark(events=False)
+    assert item(world, A)[Attribute.LAST_SPARK_RUN] == ""
 
 
 def test_a_run_in_the_queue_whose_lease_is_gone_is_replaced(world: World):
@@ -391,6 +479,17 @@ def test_a_table_that_killed_a_run_shares_none_of_the_controllers_runs(world: Wo
     processed = [start.arguments for start in world.jobs.started if start.job == JOB_PROCESS_TABLE]
     assert [json.loads(one[Argument.PATHS]) for one in processed if Argument.PATHS in one] == [[A, C]]
     assert [parse_item(one[Argument.ITEM])["path"] for one in processed if Argument.ITEM in one] == [B]
+
+
+def test_tables_at_which_processtable_died_share_no_run_any_more(world: World):
+    """One of them may have too many raw files for it. It must not keep the others from being loaded for ever."""
+    world.raw.after_listing = raising(Killed())
+    with pytest.raises(Killed):
+        world.run_process_table(*PATHS)
+    world.raw.after_listing = lambda: None
+    world.clock.advance(LEASE_SECONDS + 1)
+    world.run_controller()
+    assert [parse_item(start.arguments[Argument.ITEM])["path"] for start in world.jobs.started] == list(PATHS)
 
 
 def test_a_start_without_room_waits_and_keeps_its_leases(world: World):
