@@ -352,6 +352,7 @@ class TableWork:
     def hand_to(self, run: SparkRun) -> None:
         """Leave the table, with its lease, to a Spark run that was started for it."""
         self._log.info("started %s", run.job, extra={"started": run.run})
+        self.lease.renew_if_due()  # after a pause, the table may be another run's, as of the one that was started
         self._states.record_run(self.path, {Attribute.LAST_SPARK_RUN: str(run)})
         self.open = False
         self.report.outcome, self.report.follow_up = "handed on", run.run

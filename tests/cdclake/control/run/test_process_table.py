@@ -390,6 +390,13 @@ def test_a_run_that_was_overtaken_does_not_write_its_failure(world: World):
     assert (item(world, A)[Attribute.LAST_RUN_STATE], item(world, A)[Attribute.LAST_RUN_ID]) == ("SUCCEEDED", "other")
 
 
+def test_a_processtable_run_that_was_overtaken_while_it_started_a_run_leaves_no_note(world: World):
+    world.before_start = lambda _job, _arguments: overtaken(world)
+    world.run_process_table(A)
+    assert item(world, A)[Attribute.LAST_RUN_ID] == "other"
+    assert Attribute.LAST_SPARK_RUN not in item(world, A)
+
+
 def test_a_run_that_was_overtaken_between_two_rounds_leaves_no_note(world: World):
     loaded(world)
     world.run_process_table(A)
