@@ -75,16 +75,18 @@ class Aftermath(NamedTuple):
     starts: int = 0
 
 
-def aftermath(run: SparkRun, ended: JobRun, deaths: int, *, reached_program: bool) -> Aftermath:
+def aftermath(run: SparkRun, ended: JobRun, deaths: int, *, had_lease: bool) -> Aftermath:
     """Decide what follows from a run that recorded no end.
 
     Args:
         run: The note in the table's item.
         ended: The run's state now. If it is active or succeeded, another run took over the table from it.
         deaths: Number of runs that died at this table before.
-        reached_program: Whether the run's program had begun, as the lease shows.
+        had_lease: Whether it had the table's lease at its end. If it had begun with the table, and had not, others took
+            the table over from it, and its end says nothing about the table.
     """
-    if ended.state in (JobState.ACTIVE, JobState.SUCCEEDED):
+    lost_lease = run.began and not had_lease
+    if lost_lease or ended.state in (JobState.ACTIVE, JobState.SUCCEEDED):
         return Aftermath()
     if ended.state is JobState.STOPPED:  # an operator does not want it now
         return Aftermath(fails=True)
@@ -92,7 +94,7 @@ def aftermath(run: SparkRun, ended: JobRun, deaths: int, *, reached_program: boo
         if ended.detail == TIMEOUT and run.tables == 1:  # another run would take as long
             return Aftermath(fails=True)
         return Aftermath(died=True, fails=deaths > 0)
-    if reached_program and not run.began:  # it died at another table, which has runs of its own from now on
+    if had_lease and not run.began:  # it died at another table, which has runs of its own from now on
         return Aftermath()
     most = MAX_GIVEN_UP if ended.state is JobState.GIVEN_UP else MAX_STARTS
     return Aftermath(died=run.began, fails=True) if run.starts >= most else Aftermath(starts=run.starts)

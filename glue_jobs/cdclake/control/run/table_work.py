@@ -372,7 +372,7 @@ class TableWork:
             ended = self._ports.jobs.get(run.job, run.run)
         except JobRunError:  # Glue keeps runs for months
             ended = JobRun(run.run, JobState.FAILED)
-        after = aftermath(run, ended, state.deaths, reached_program=self.lease.taken_over_from == run.run)
+        after = aftermath(run, ended, state.deaths, had_lease=self.lease.taken_over_from == run.run)
         self.starts = after.starts
         changed = {Attribute.LAST_SPARK_RUN: ""}
         if after.died:

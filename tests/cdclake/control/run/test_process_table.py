@@ -459,9 +459,23 @@ def test_a_table_that_took_too_long_among_others_gets_a_run_of_its_own(world: Wo
 
 def test_a_run_whose_process_ended_without_a_word_long_ago_counts_as_dead(world: World):
     run = SparkRun(JOB_LOAD_INITIAL, "jr_gone", began=True)
+    world.states.acquire_lease(B, run.run, world.clock(), 0)
     world.states.record_run(B, {Attribute.LAST_SPARK_RUN: str(run)})
     world.run_process_table(B)
     assert item(world, B)[Attribute.LAST_DEATHS] == "1"
+
+
+@pytest.mark.parametrize("state", [JobState.FAILED, JobState.STOPPED])
+def test_the_end_of_a_run_that_an_operators_command_overtook_says_nothing(world: World, state: JobState):
+    ending(world, JobRun("", state), at=B)
+    world.run_process_table(B)
+    world.run_spark(events=False)
+    world.clock.advance(LEASE_SECONDS + 1)
+    world.states.acquire_lease(B, "by-hand", world.clock(), LEASE_SECONDS)
+    world.states.release_lease(B, "by-hand", 2, even_if_requested=True)
+    run_it(world, B)
+    assert ends(world)["b"] == "SUCCEEDED"
+    assert not item(world, B).get(Attribute.LAST_DEATHS)
 
 
 @pytest.mark.parametrize("state", [JobState.ACTIVE, JobState.SUCCEEDED])
