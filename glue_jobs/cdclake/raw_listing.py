@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectReader
 
 
-def list_raw_files(raw: ObjectReader, raw_prefix: str, settings: TableSettings) -> RawFiles:
+def list_raw_files(raw: ObjectReader, raw_prefix: str, settings: TableSettings, begin: str = "") -> RawFiles:
     """List a table's raw files.
 
     Args:
         raw: The raw bucket.
         raw_prefix: Key prefix of the table's folder, with a trailing slash.
+        begin: Relative key after which to list the table's folder; empty: list all.
     """
     transactions = list(raw.list(transactions_prefix(raw_prefix, settings.cdc_path))) if settings.cdc_path else []
-    files = raw_files(chain(raw.list(raw_prefix), transactions), raw_prefix, settings.ignore_files)
-    return files._replace(no_transactions=bool(settings.cdc_path) and not transactions)
+    own = raw.list(raw_prefix, raw_prefix + begin if begin else "")
+    files = raw_files(chain(own, transactions), raw_prefix, settings.ignore_files)
+    return files._replace(no_transactions=bool(settings.cdc_path) and not transactions, begin=begin)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
+from cdclake.commit.ledger import recorded, seal
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.control.controller import DEFAULT_LIMITS, Plan, PlanInputs, execute, plan
@@ -37,7 +38,7 @@ from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
 from cdclake.raw_listing import list_raw_files
 from cdclake_devkit.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore, Work
-from tests.builders import SCHEMA, Killed, change_record, ended, recorded
+from tests.builders import SCHEMA, Killed, change_record, ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -69,6 +70,7 @@ class RawBucket(MemoryStore):
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
         self.listed: list[str] = []
+        self.objects_listed = 0
 
     after_listing: Callable[[], None] = staticmethod(lambda: None)
 
@@ -76,7 +78,11 @@ class RawBucket(MemoryStore):
         self.listed.append(prefix)
         listed = super().list(prefix, start_after)
         self.after_listing()
-        return listed
+        return map(self._counted, listed)
+
+    def _counted(self, entry: ListedObject) -> ListedObject:
+        self.objects_listed += 1
+        return entry
 
 
 class Statistics:
@@ -107,6 +113,7 @@ class World:
         lineage: Takes lineage besides the log, if it is set.
         loads: The jobs whose work was done, in order.
         applied: Change files in the order in which loads applied them, with repetitions.
+        segment_files: About how many files a segment of the ledger has; 0: the snapshot holds all.
     """
 
     def __init__(self, clock: ManualClock) -> None:
@@ -119,6 +126,7 @@ class World:
         self.slept: list[float] = []
         self.loads: list[str] = []
         self.applied: list[str] = []
+        self.segment_files = 0
         self.failures: dict[str, str] = {}
         self.before_start: Callable[[str, Mapping[str, str]], None] = lambda _job, _arguments: None
         self.broken: dict[str, BaseException] = {}
@@ -294,12 +302,12 @@ class World:
         if job == JOB_LOAD_INITIAL:
             kind = ChangeKind.FULL_LOAD
             covered_to = covered_by_reload(before, loads, changes) if before.exists else ""
-            after = mark_loaded(before, loads, files.all_changes, covered_to, recorded(before, files.all_changes))
+            after = mark_loaded(before, loads, files.all_changes, covered_to, recorded(log, before.ledger, files.all_changes))
         else:
             kind = ChangeKind.INCREMENTAL
             start = before if before.exists else begin_after(before, state.watermark)
             end = file_order(new_file)
-            seen = recorded(start, changes)
+            seen = recorded(log, start.ledger, changes)
             pending = pending_changes(start, changes, hours, seen).due
             due = [file for file in pending if not new_file or file.order <= end]
             due = list(first_batch(due, state.settings.max_files_per_run, state.settings.max_bytes_per_run))
@@ -308,6 +316,8 @@ class World:
             self.applied += [file.relative for file in due]
             after = mark_applied(mark_seen(start, files.all_changes), due, hours)
         number = before.change + 1
+        if self.segment_files:
+            after = replace(after, ledger=seal(log, after.ledger, number, f"jr-{number}", self.segment_files))
         staged, retired, files_after = self.rewrite(log, before)
         key = log.write_snapshot(
             replace(

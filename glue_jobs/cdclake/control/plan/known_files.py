@@ -29,7 +29,7 @@ class KnownFiles(NamedTuple):
     Attributes:
         after: The watermark, relative; empty if none.
         tail: Digest of the names and sizes of the files that every scan lists, see `raw_scan.is_in_tail`.
-        names: Digest of the names of all files.
+        names: Digest of the names of all files; empty if the run did not list all.
     """
 
     after: str
@@ -37,18 +37,19 @@ class KnownFiles(NamedTuple):
     names: str
 
     @classmethod
-    def of(cls, state: TableState, changes: Sequence[RawFile]) -> KnownFiles:
+    def of(cls, state: TableState, changes: Sequence[RawFile], *, complete: bool = True) -> KnownFiles:
         """The known files of a table.
 
         Args:
             state: Its item, with the watermark.
             changes: All its change files, in the order to apply them; or a part, if only `tail` is needed.
+            complete: Whether they are all.
         """
         after = state.checked_watermark
         end, in_tail = file_order(after), is_in_tail(state)
         known = [file for file in changes if file.order <= end]
         tail = _digest(f"{file.relative}\0{file.size_bytes}" for file in known if in_tail(file))
-        return cls(after, tail, _digest(file.relative for file in known))
+        return cls(after, tail, _digest(file.relative for file in known) if complete else "")
 
     @classmethod
     def parse(cls, text: str) -> KnownFiles | None:

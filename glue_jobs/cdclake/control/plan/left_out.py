@@ -75,18 +75,21 @@ class LeftOut(NamedTuple):
         return [bool(files) for files in self[:3]] != [bool(files) for files in now[:3]]
 
     def updated(self, files: RawFiles, pending: Pending | None = None) -> LeftOut:
-        """What is left out now.
+        """What is left out now. What lies before the begin of the listing stays as it was.
 
         Args:
             files: What is in the raw folder.
             pending: What the lake lacks of it. None: unknown, so what was left out still is, if it is still there.
         """
+        unread = files.unread or (self.unread if files.begin else ())
+        earlier = LeftOut(unread, *(_up_to(files.begin, stored) for stored in self[1:]))
         if not pending:
             late, changed = (_there(stored, files.changes) for stored in (self.too_late, self.overwritten))
-            return LeftOut(files.unread, late, changed, self.accepted)
+            return LeftOut(unread, {**earlier.too_late, **late}, {**earlier.overwritten, **changed}, self.accepted)
         late, changed = ({file.relative: file.identity for file in found} for found in pending[1:])
-        accepted = _with(self.accepted, {**late, **changed})
-        return LeftOut(files.unread, _without(late, accepted), _without(changed, accepted), accepted)
+        late, changed = {**earlier.too_late, **late}, {**earlier.overwritten, **changed}
+        accepted = {**earlier.accepted, **_with(self.accepted, {**late, **changed})}
+        return LeftOut(unread, _without(late, accepted), _without(changed, accepted), accepted)
 
     def findings(self, table: TableName) -> tuple[str, ...]:
         """One text for each kind of file, with the remedy."""
@@ -119,6 +122,10 @@ def counted(names: Sequence[str], what: str) -> str:
     """
     first = ", ".join([*sorted(names)[:MAX_NAMES], *(["..."] if len(names) > MAX_NAMES else [])])
     return f"{len(names)} {what}{'' if len(names) == 1 else 's'} ({first})"
+
+
+def _up_to(begin: str, stored: Mapping[str, str]) -> dict[str, str]:
+    return {name: identity for name, identity in stored.items() if name <= begin}
 
 
 def _there(stored: Mapping[str, str], files: Iterable[RawFile]) -> dict[str, str]:

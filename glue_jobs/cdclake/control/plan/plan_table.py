@@ -269,7 +269,7 @@ def _with_known_files(state: TableState, decision: Decision, files: RawFiles, *,
     if decision.kind is not DecisionKind.NOTHING_NEW or known is None or known.after != state.checked_watermark:
         return decision
     now = KnownFiles.of(state, files.changes)
-    if now.tail == known.tail and (now.names == known.names or not complete):
+    if now.tail == known.tail and (now.names == known.names or not (complete and known.names)):
         return decision
     reason = f"change files up to {known.after} appeared or vanished since the last run"
     return replace(decision, kind=DecisionKind.RESCAN, reason=reason)

@@ -13,11 +13,12 @@ A folder that fits on one page takes one request and needs no stored position.
 Transaction files are listed once for all tables that read them. Only change files matter there, so they need no page:
 the listing begins at the tail, and once a day at the start of the late window.
 
-ProcessTable, which decides, always lists everything.
+A run, which decides, knows from the ledger what it need not list, see `run_begin`.
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
@@ -44,6 +45,7 @@ LOOKBACK_HOURS = 12
 LOOKBACK_FILES = 800
 """Where DMS writes more often, the tail begins this many files back. That leaves room for LOAD files and late files."""
 HOURS = 24
+RECONCILED_EVERY = timedelta(days=1)
 _STAMP_CHARACTERS = len("yyyymmdd-HHMMSS")
 
 
@@ -112,6 +114,29 @@ def transactions_begin(state: TableState, now: datetime) -> str:
     else:
         stamp = _tail_stamp(state)
     return state.transactions_prefix + stamp.replace("-", "") if stamp else ""
+
+
+def run_begin(state: TableState, lake: Snapshot, now: datetime) -> str:
+    """Key within the table's folder after which a run lists the raw files; empty to list all.
+
+    Before it are only files that the newest segment of the ledger, and those before it, cover, and that are too old to
+    be applied. Once a day a run lists all, and compares them with the ledger. So does each run that finds nothing to
+    load, as something else led to it.
+
+    Args:
+        lake: The newest snapshot.
+        now: The time.
+
+    Raises:
+        ConfigurationError: An attribute of the state is invalid; names it.
+    """
+    ledger, reconciled_utc = lake.ledger, state.last_reconciled_utc
+    if state.transactions_prefix or not (lake.exists and ledger.segments and ledger.covers_floor):
+        return ""
+    if not reconciled_utc or not reconciled_utc <= now < reconciled_utc + RECONCILED_EVERY:
+        return ""
+    stamp = min(ledger.segments[-1].last[:_STAMP_CHARACTERS], window_begin(lake, state.settings.late_window_hours))
+    return start_after(lake.watermark, stamp) if stamp else ""
 
 
 def scan_start(change_files: Sequence[RawFile], watermark: str) -> str:

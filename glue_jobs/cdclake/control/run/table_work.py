@@ -18,7 +18,7 @@ from cdclake.control.plan.full_load_gate import dms_table_state
 from cdclake.control.plan.known_files import KnownFiles
 from cdclake.control.plan.loaded_files import LoadedFiles
 from cdclake.control.plan.plan_table import plan_table
-from cdclake.control.plan.raw_scan import scan_start
+from cdclake.control.plan.raw_scan import run_begin, scan_start
 from cdclake.control.run import metrics
 from cdclake.control.run.item_sync import (
     check_not_ahead,
@@ -283,12 +283,8 @@ class TableWork:
                 self._note = self._note._replace(starts=started.starts)
             self._states.record_run(self.path, {Attribute.LAST_SPARK_RUN: str(self._note)})
         state, lake = self._sync_with_lake(state)
-        listed_utc = self._ports.clock()
-        raw = self._ports.open_bucket(state.bucket)
-        files = list_raw_files(raw, state.raw_prefix, state.settings)
-        dms_state = dms_table_state(self._ports.statistics, state, files.full_load)
-        seen = recorded(self._changes, lake.ledger, files.all_changes)
-        decision = plan_table(state, files, listed_utc, lake, dms_state, recorded=seen)
+        self._round = self._plan(state, lake, change, run_begin(state, lake, self._ports.clock()))
+        decision, listed_utc = self._round.decision, self._round.listed_utc
         self.report.rounds.append(Round(decision))
         self._ports.metrics.put(metrics.lag_metrics(self.report.table, decision, listed_utc))
         self._log.info(decision.kind.value, extra={"reason": decision.reason})
@@ -296,10 +292,25 @@ class TableWork:
             self._log.warning(finding)
         if decision.kind is DecisionKind.FROZEN:
             raise RawFilesLostError(decision.reason, remedy=decision.to_do, table=self._layout.name)
-        self._round = _RoundState(listed_utc, files, dms_state, change, state, lake, seen, decision)
         self._settle_unended_run()
         if decision.work:
             self._store_note(decision)
+
+    def _plan(self, state: TableState, lake: Snapshot, change_before: int, begin: str) -> _RoundState:
+        """List the raw files, and decide what is due.
+
+        Args:
+            begin: See `run_begin`. If nothing that was listed is to be loaded, or a full load is, all are listed.
+        """
+        listed_utc = self._ports.clock()
+        raw = self._ports.open_bucket(state.bucket)
+        files = list_raw_files(raw, state.raw_prefix, state.settings, begin)
+        dms_state = dms_table_state(self._ports.statistics, state, files.full_load)
+        seen = recorded(self._changes, lake.ledger, files.all_changes)
+        decision = plan_table(state, files, listed_utc, lake, dms_state, recorded=seen)
+        if begin and decision.kind is not DecisionKind.INCREMENTAL:
+            return self._plan(state, lake, change_before, "")
+        return _RoundState(listed_utc, files, dms_state, change_before, state, lake, seen, decision)
 
     @property
     def due_job(self) -> str:
@@ -451,19 +462,21 @@ class TableWork:
             return
         lake, decision = self._round.lake, self._round.decision
         self.report.rounds[-1].changes = list(range(self._round.change_before + 1, lake.change + 1))
-        outcome = {
-            Attribute.LAST_PENDING: decision.note,
-            Attribute.LAST_LEFT_OUT: decision.left_out,
-            Attribute.LAST_LOOK_FROM: scan_start(self._round.files.changes, lake.watermark),
-        }
-        state, loads = self._round.state, self._round.files.full_load
+        files = self._round.files
+        outcome = {Attribute.LAST_PENDING: decision.note, Attribute.LAST_LEFT_OUT: decision.left_out}
+        look_from = scan_start(files.changes, lake.watermark)
+        if look_from or not files.begin:
+            outcome[Attribute.LAST_LOOK_FROM] = look_from
+        if not files.begin:
+            outcome[Attribute.LAST_RECONCILED_UTC] = iso_utc(self._round.listed_utc)
+        state, loads = self._round.state, files.full_load
         if Attribute.LAST_DEATHS in state.item:
             outcome[Attribute.LAST_DEATHS] = ""
         if lake.exists and not (state.item.get(Attribute.LAST_FULL_LOAD_FILES) or decision.full_load):
             outcome[Attribute.LAST_FULL_LOAD_FILES] = str(LoadedFiles.of_files(loads))  # the lake knows none
         if decision.kind is DecisionKind.NOTHING_NEW:  # otherwise some listed files are not applied yet
             outcome[Attribute.LAST_LISTED_UTC] = iso_utc(self._round.listed_utc)
-            known = KnownFiles.of(state.with_attributes(**outcome), self._round.files.changes)
+            known = KnownFiles.of(state.with_attributes(**outcome), files.changes, complete=not files.begin)
             outcome[Attribute.LAST_KNOWN_FILES] = str(known)
             found = open_findings(self._round.state, self._changes, lake)
             outcome[Attribute.LAST_FINDINGS] = str(found)

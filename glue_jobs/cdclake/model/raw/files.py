@@ -270,6 +270,7 @@ class RawFiles(NamedTuple):
         ignored: Raw files that `IgnoreFiles` covers, by name. They are in no other field.
         no_transactions: Whether the table names a folder of transaction files, but none was listed. Before the first
             change all are listed, later those since the begin of the listing.
+        begin: Relative key after which they were listed; empty: these are all.
     """
 
     full_load: Sequence[RawFile] = ()
@@ -277,6 +278,7 @@ class RawFiles(NamedTuple):
     unread: Sequence[str] = ()
     ignored: Sequence[RawFile] = ()
     no_transactions: bool = False
+    begin: str = ""
 
     @property
     def all_changes(self) -> list[RawFile]:

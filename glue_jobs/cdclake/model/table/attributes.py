@@ -280,6 +280,8 @@ class Attribute:
     """When that run ended."""
     LAST_LISTED_UTC = _by_jobs("LastListedUtc")
     """When the last good run began to list the raw files; it may have missed later ones."""
+    LAST_RECONCILED_UTC = _by_jobs("LastReconciledUtc", of_lake=True, more="operations.md#many-tables")
+    """When a run last listed all raw files. Others list the newest, if they have something to load."""
     LAST_ERROR = _by_jobs("LastError", passed=False)
     """Error of the last run, with the remedy; empty after a good run."""
     LAST_ERROR_CODE = _by_jobs("LastErrorCode", passed=False)

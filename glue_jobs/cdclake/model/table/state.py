@@ -267,6 +267,14 @@ class TableState:
             remedy = "Remove it: the next run checks every change file of the late window and sets it again"
             raise ConfigurationError(message, remedy=remedy, table=self.name) from error
 
+    @property
+    def last_reconciled_utc(self) -> datetime | None:
+        """When a run last listed all raw files; None if that is unknown."""
+        try:
+            return parse_iso_utc(attribute_text(self.item, Attribute.LAST_RECONCILED_UTC))
+        except ValueError:
+            return None
+
     def needs_clean_up(self, now: datetime) -> bool:
         """Whether to delete files that are past retention for a day, or for a tenth of the retention time if longer.
 
