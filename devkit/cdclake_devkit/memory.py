@@ -217,11 +217,18 @@ class MemoryState:
         with self._lock:
             self._registered(path).update(attributes)
 
-    def record_run(self, path: str, attributes: Mapping[str, str]) -> None:
-        """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item."""
+    def record_run(self, path: str, attributes: Mapping[str, str], lease: tuple[str, int] | None = None) -> bool:
+        """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item.
+
+        False if the run no longer has the lease that it names; then nothing was written.
+        """
         check_outcome(attributes)
         with self._lock:
-            self._registered(path).update(attributes)
+            item = self._registered(path)
+            if lease and not has_lease(item, *lease):
+                return False
+            item.update(attributes)
+            return True
 
     def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
         """Record a request to process a table, and return whether the caller should start a run."""

@@ -240,11 +240,15 @@ class StateStore(Protocol):
         """
         ...
 
-    def record_run(self, path: str, attributes: Mapping[str, str]) -> None:
+    def record_run(self, path: str, attributes: Mapping[str, str], lease: tuple[str, int] | None = None) -> bool:
         """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item.
 
         Args:
             attributes: At least one; all names begin with `Last`.
+            lease: Holder and fencing token of the lease that the run must still have; None: it needs none.
+
+        Returns:
+            False if it no longer has the lease; then nothing was written.
 
         Raises:
             UnknownTableError: No such item.

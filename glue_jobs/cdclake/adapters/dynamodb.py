@@ -188,10 +188,14 @@ class DynamoState:
         check_settings(attributes)
         self._set(path, attributes)
 
-    def record_run(self, path: str, attributes: Mapping[str, str]) -> None:
-        """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item."""
+    def record_run(self, path: str, attributes: Mapping[str, str], lease: tuple[str, int] | None = None) -> bool:
+        """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item.
+
+        False if the run no longer has the lease that it names; then nothing was written.
+        """
         check_outcome(attributes)
-        self._set(path, attributes)
+        conditions = (lease_has(lease[1]), lease_is_held_by(lease[0])) if lease else ()
+        return self._set(path, attributes, *conditions)
 
     def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
         """Record a request to process a table, and return whether the caller should start a run."""
@@ -257,10 +261,10 @@ class DynamoState:
         outcome = self._update(path, "REMOVE #LeaseHolder, #LeaseExpiresUtc", {}, *conditions)
         return outcome.applied or not has_lease(outcome.item, holder, token)
 
-    def _set(self, path: str, attributes: Mapping[str, str]) -> None:
+    def _set(self, path: str, attributes: Mapping[str, str], *conditions: Condition) -> bool:
         values = {f":{name}": _to_value(name, text) for name, text in attributes.items()}
         assignments = ", ".join(f"#{name} = :{name}" for name in attributes)
-        self._update(path, f"SET {assignments}", values)
+        return self._update(path, f"SET {assignments}", values, *conditions).applied
 
     def _update(
         self,

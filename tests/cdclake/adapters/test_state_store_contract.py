@@ -429,3 +429,17 @@ def test_a_lease_that_is_ended_can_be_taken_over(registered: StateStore, clock: 
     assert registered.renew_lease(PATH, "a", token, clock(), 0)
     assert registered.acquire_lease(PATH, "b", clock(), 60).taken_over_from == "a"
     assert not registered.renew_lease(PATH, "a", token, clock(), 60)
+
+
+def test_an_outcome_is_written_only_under_the_lease_that_it_names(registered: StateStore, clock: ManualClock):
+    token = registered.acquire_lease(PATH, "a", clock(), 60).token
+    assert registered.record_run(PATH, {"LastError": "mine"}, ("a", token))
+    assert not registered.record_run(PATH, {"LastError": "other"}, ("b", token))
+    assert not registered.record_run(PATH, {"LastError": "older"}, ("a", token - 1))
+    assert item(registered)["LastError"] == "mine"
+    assert registered.release_lease(PATH, "a", token, even_if_requested=True)
+    assert not registered.record_run(PATH, {"LastError": "late"}, ("a", token))
+    assert registered.record_run(PATH, {"LastError": "by hand"})
+    assert item(registered)["LastError"] == "by hand"
+    with pytest.raises(UnknownTableError):
+        registered.record_run(UNKNOWN, {"LastError": "x"}, ("a", token))

@@ -302,7 +302,9 @@ class World:
         if job == JOB_LOAD_INITIAL:
             kind = ChangeKind.FULL_LOAD
             covered_to = covered_by_reload(before, loads, changes) if before.exists else ""
-            after = mark_loaded(before, loads, files.all_changes, covered_to, recorded(log, before.ledger, files.all_changes))
+            after = mark_loaded(
+                before, loads, files.all_changes, covered_to, recorded(log, before.ledger, files.all_changes)
+            )
         else:
             kind = ChangeKind.INCREMENTAL
             start = before if before.exists else begin_after(before, state.watermark)

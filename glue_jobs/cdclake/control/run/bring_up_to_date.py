@@ -23,7 +23,7 @@ from cdclake.control.run.table_work import DueLoad, Ports, TableReport, TableWor
 from cdclake.control.run.trigger import trigger_tables
 from cdclake.errors import CdclakeError, JobRunError, LeaseHeldError, LeaseLostError
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument
 from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobState
 
@@ -219,7 +219,8 @@ class Rounds:
         """The run that was handed a lease that has expired meanwhile, and may yet begin; empty if there is none.
 
         Taking the table over would only put another run at the end of Glue's queue. But a run that runs, and did not
-        take the lease or let it expire, can no longer begin with the table, or not soon.
+        take the lease or let it expire, can no longer begin with the table, or not soon; nor can one whose lease
+        another run took over.
         """
         run = SparkRun.of(state.item)
         is_taken = Attribute.LEASE_HOLDER not in state.item or state.leased(self._ports.clock())
@@ -229,7 +230,9 @@ class Rounds:
             found = self._ports.jobs.get(run.job, run.run)
         except JobRunError:  # it is long gone
             return ""
-        return run.run if found.state is JobState.ACTIVE and found.detail != RUNNING else ""
+        waits = found.state is JobState.ACTIVE and found.detail != RUNNING
+        may_adopt = found.arguments.get(Argument.LEASE_HOLDER) == state.item[Attribute.LEASE_HOLDER]
+        return run.run if waits and may_adopt else ""
 
     def _lease(self, state: TableState) -> Lease:
         states, clock, run_id = self._ports.states, self._ports.clock, self._run_id

@@ -12,7 +12,7 @@ from cdclake.errors import CdclakeError, LeaseLostError
 from cdclake.ports import AcquiredLease
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from cdclake.commit.log import ChangeLog
     from cdclake.commit.publish import KeepAlive
@@ -133,6 +133,15 @@ class Lease:
     def _lost(self) -> LeaseLostError:
         message = f"This run lost the lease of {self._name}"
         return LeaseLostError(message, remedy="Nothing to do: the run that holds it now does the work")
+
+    def record(self, attributes: Mapping[str, str]) -> None:
+        """Write attributes into the table's item; see `StateStore.record_run`.
+
+        Raises:
+            LeaseLostError: Another run took the table over, so it is that run's item.
+        """
+        if not self._states.record_run(self._path, attributes, (self._holder, self.token)):
+            raise self._lost()
 
     def release(self, *, even_if_requested: bool) -> bool:
         """Release the lease; see `StateStore.release_lease`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Callable, NamedTuple
@@ -35,6 +36,7 @@ from cdclake.errors import (
     ConfigurationError,
     DeadlyFileError,
     JobRunError,
+    LeaseLostError,
     RawFilesLostError,
     SchemaDriftError,
     UnknownTableError,
@@ -271,7 +273,7 @@ class TableWork:
         state = read_state(self._states, self.path)
         if not state.active:
             if self._note and state.item.get(Attribute.LAST_SPARK_RUN):
-                self._states.record_run(self.path, {Attribute.LAST_SPARK_RUN: ""})
+                self.lease.record({Attribute.LAST_SPARK_RUN: ""})
             self.report.rounds.append(Round(plan_table(state, RawFiles(), self._ports.clock())))
             return
         state.check_types()
@@ -281,7 +283,7 @@ class TableWork:
             started = SparkRun.of(state.item)
             if started and started.run == self._note.run:
                 self._note = self._note._replace(starts=started.starts)
-            self._states.record_run(self.path, {Attribute.LAST_SPARK_RUN: str(self._note)})
+            self.lease.record({Attribute.LAST_SPARK_RUN: str(self._note)})
         state, lake = self._sync_with_lake(state)
         self._round = self._plan(state, lake, change, run_begin(state, lake, self._ports.clock()))
         decision, listed_utc = self._round.decision, self._round.listed_utc
@@ -358,13 +360,13 @@ class TableWork:
 
     def _note_file(self, file: str) -> None:
         if self._note:
-            self._states.record_run(self.path, {Attribute.LAST_SPARK_RUN: str(self._note._replace(file=file))})
+            self.lease.record({Attribute.LAST_SPARK_RUN: str(self._note._replace(file=file))})
 
     def hand_to(self, run: SparkRun) -> None:
         """Leave the table, with its lease, to a Spark run that was started for it."""
         self._log.info("started %s", run.job, extra={"started": run.run})
-        self.lease.renew_if_due()  # after a pause, the table may be another run's, as of the one that was started
-        self._states.record_run(self.path, {Attribute.LAST_SPARK_RUN: str(run)})
+        with suppress(LeaseLostError):  # that run has the lease already, and writes its own note
+            self.lease.record({Attribute.LAST_SPARK_RUN: str(run)})
         self.open = False
         self.report.outcome, self.report.follow_up = "handed on", run.run
 
@@ -388,7 +390,7 @@ class TableWork:
         changed = {Attribute.LAST_SPARK_RUN: ""}
         if after.died:
             changed[Attribute.LAST_DEATHS] = str(state.deaths + 1)
-        self._states.record_run(self.path, changed)
+        self.lease.record(changed)
         self._round = self._round._replace(state=state.with_attributes(**changed))
         error = run_error(run.job, ended)
         if after.died or after.fails:
@@ -405,7 +407,7 @@ class TableWork:
         assert self._round is not None
         known = self._round.state.deaths
         changed = {Attribute.LAST_DEATHS: str(known + 1)}
-        self._states.record_run(self.path, changed)
+        self.lease.record(changed)
         self._round = self._round._replace(state=self._round.state.with_attributes(**changed))
         if known:
             where = self._raw_files(self.due_job, "")
@@ -481,7 +483,6 @@ class TableWork:
             found = open_findings(self._round.state, self._changes, lake)
             outcome[Attribute.LAST_FINDINGS] = str(found)
             outcome |= self._clean_up(state, lake.change)
-        self._keep_alive()
         self._record_end(RunState.SUCCEEDED, more=outcome)
         if self.report.catalog_error:
             self._ports.metrics.put(metrics.catalog_failure_metrics(self.report.table))
@@ -520,7 +521,7 @@ class TableWork:
     def hand_over(self) -> None:
         """Release the lease although there is more work, so that another ProcessTable run can start it."""
         if self._note:
-            self._states.record_run(self.path, {Attribute.LAST_SPARK_RUN: ""})
+            self.lease.record({Attribute.LAST_SPARK_RUN: ""})
         self.lease.release(even_if_requested=True)
         self.open = False
         self.report.outcome = "handed on"
@@ -539,7 +540,6 @@ class TableWork:
         defect = None if isinstance(error, CdclakeError) else error
         self._log.error("failed", extra={"error": self.report.error}, exc_info=defect)
         try:
-            self.lease.renew_if_due()  # the outage that is the error may have cost the lease
             self._record_end(RunState.FAILED, error)
             # A mark that was set meanwhile stays. So events start at most one run of a broken table per quarter of an
             # hour. The hourly Controller tries too.
@@ -587,7 +587,7 @@ class TableWork:
         state = self._round.state
         if state.item.get(Attribute.LAST_PENDING, "") != decision.note:
             changed = {Attribute.LAST_PENDING: decision.note}
-            self._states.record_run(self.path, changed)
+            self.lease.record(changed)
             self._round = self._round._replace(state=state.with_attributes(**changed))
 
     def _keep_alive(self) -> None:
@@ -610,7 +610,7 @@ class TableWork:
         }
         if changed:
             self._keep_alive()
-            self._states.record_run(self.path, changed)
+            self.lease.record(changed)
             self._log.info("updated the item from the lake")
             new = range(max(state.last_change, lake.change - MAX_CHANGES_MEASURED) + 1, lake.change + 1)
             self._ports.metrics.put(metrics.change_metrics(self.report.table, map(self._changes.record, new)))
@@ -639,7 +639,7 @@ class TableWork:
         """Update the catalog from the lake table. A failure does not affect the rows."""
         changed = sync_catalog(self._ports.catalog, state, self._layout, lake, self._keep_alive)
         if changed:
-            self._states.record_run(self.path, changed)
+            self.lease.record(changed)
         state = state.with_attributes(**changed)
         self.report.catalog_error = state.item.get(Attribute.LAST_CATALOG_ERROR, "")
         return state
@@ -647,8 +647,7 @@ class TableWork:
     def _record_end(
         self, outcome: str, error: BaseException | None = None, more: Mapping[str, str] | None = None
     ) -> None:
-        self._states.record_run(
-            self.path,
+        self.lease.record(
             {
                 Attribute.LAST_RUN_STATE: outcome,
                 Attribute.LAST_RUN_ID: self.report.run_id,

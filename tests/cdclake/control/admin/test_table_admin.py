@@ -222,11 +222,11 @@ def test_the_next_run_finishes_a_rollback_that_died_after_its_commit(orders: Wor
     class DiedError(Exception):
         pass
 
-    def die(*_: object) -> None:
+    def die(*_: object) -> bool:
         raise DiedError
 
     record_run = orders.states.record_run
-    calls: Iterator[Callable[..., None]] = iter([record_run, die])
+    calls: Iterator[Callable[..., bool]] = iter([record_run, die])
     orders.states.record_run = lambda *arguments: next(calls)(*arguments)  # type: ignore[method-assign]
     with pytest.raises(DiedError):
         table(orders).rollback(to=0)

@@ -419,6 +419,17 @@ def test_a_run_that_was_overtaken_between_two_rounds_leaves_no_note(world: World
     assert item(world, A)[Attribute.LAST_SPARK_RUN] == ""
 
 
+def test_a_run_in_the_queue_is_replaced_if_a_command_took_its_table_over_and_died(world: World):
+    world.run_process_table(B)
+    world.clock.advance(LEASE_SECONDS + 1)
+    world.states.acquire_lease(B, "by-hand", world.clock(), LEASE_SECONDS)
+    world.clock.advance(LEASE_SECONDS + 1)
+    world.run_process_table(B, run_id="next")
+    assert spark_runs(world) == [(JOB_LOAD_INITIAL, "b")] * 2
+    world.run_spark()
+    assert (ends(world)["b"], world.loads) == ("SUCCEEDED", [JOB_LOAD_INITIAL])
+
+
 def test_a_run_in_the_queue_whose_lease_is_gone_is_replaced(world: World):
     world.run_process_table(B)
     token = world.state(B).fencing_token
