@@ -19,12 +19,12 @@ import traceback
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cdclake.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
 _VALUES = re.compile(r"""'.*'|".*"|[-+]?\d[\w.,:+-]*""")
 
@@ -55,12 +55,6 @@ class CdclakeError(Exception):
     def code(self) -> str:
         """Stable name of the error's kind."""
         return type(self).__name__
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON data, from which `error_from_json` restores the error in another process."""
-        known = {name: value for name, value in self.details.items() if value is not None}
-        details = {name: value if isinstance(value, int) else str(value) for name, value in known.items()}
-        return {"code": self.code, "message": self.message, "remedy": self.remedy, "details": details}
 
     def __reduce__(self) -> tuple[object, ...]:
         """Keep remedy and details across processes: Spark workers pickle the errors they raise."""
@@ -336,11 +330,6 @@ def error_of_kind(code: str) -> type[CdclakeError]:
     """The class with a code; `CdclakeError` if there is none, as for a code of a later version."""
     kind = globals().get(code)
     return kind if isinstance(kind, type) and issubclass(kind, CdclakeError) else CdclakeError
-
-
-def error_from_json(data: Mapping[str, Any]) -> CdclakeError:
-    """Inverse of `CdclakeError.to_json`."""
-    return error_of_kind(data["code"])(data["message"], remedy=data["remedy"], **data["details"])
 
 
 _GRAVEST_FIRST = (IntegrityError, ConfigurationError, InputError, CdclakeError, AttentionError, RetryableError)

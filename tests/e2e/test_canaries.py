@@ -364,7 +364,7 @@ def test_no_value_of_a_direct_change_is_in_its_error(
     with logged() as stream, pytest.raises(CdclakeError) as refused:
         change_directly(run, InProcessBackend(), DirectChange(op, lambda _: [pa.table(columns)]))
     error = refused.value
-    texts = [("error", str(error)), ("JSON", json.dumps(error.to_json())), ("log", stream.getvalue())]
+    texts = [("error", str(error)), ("details", repr(error.details)), ("log", stream.getvalue())]
     assert leaks_in([*texts, *zip(("stdout", "stderr"), capfd.readouterr()), *texts_of(installation)]) == []
 
 
