@@ -60,7 +60,7 @@ tests-test: $(VENV)/.test-ready
 tests-all: $(VENV)/.test-ready
 	@CDCLAKE_TESTS=all $(PYTEST) -n 4
 
-mutation-check: $(VENV)/.test-ready ## Put over sixty faults into the product, one at a time: each time a test of `make test` must fail (ten minutes)
+mutation-check: $(VENV)/.test-ready ## Put over eighty faults into the product, one at a time: each time a test of `make test` must fail (ten minutes)
 	@$(BIN)/python -m tests.mutations
 
 # Java 17 or 21 must be on the path.

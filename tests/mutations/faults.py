@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-AREAS = ("merge", "commit", "publish", "plan", "undo", "erase")
+AREAS = ("merge", "commit", "publish", "plan", "run", "undo", "erase")
 PACKAGE = "glue_jobs/cdclake"
 _ERASE = "tests/cdclake/lake/operations/erase/test_erase.py"
 
@@ -431,6 +431,97 @@ _PLAN = (
     ),
 )
 
+_RUN = (
+    Fault(
+        "lease-of-any-holder-adopted",
+        "run",
+        "control/run/lease.py",
+        "renew_lease(state.path, earlier, lease.token",
+        'renew_lease(state.path, state.item["LeaseHolder"], lease.token',
+        ("tests/cdclake/control/run/test_process_table.py",),
+    ),
+    Fault(
+        "outcome-written-without-the-lease",
+        "run",
+        "control/run/lease.py",
+        "record_run(self._path, attributes, (self._holder, self.token))",
+        "record_run(self._path, attributes)",
+        ("tests/cdclake/control/run/test_process_table.py", "tests/cdclake/control/run/test_bring_up_to_date.py"),
+    ),
+    Fault(
+        "death-at-a-table-not-counted",
+        "run",
+        "control/run/spark_run.py",
+        "return Aftermath(died=True, fails=deaths > 0)",
+        "return Aftermath(fails=deaths > 0)",
+        ("tests/cdclake/control/run/test_process_table.py",),
+    ),
+    Fault(
+        "tables-blamed-that-no-run-reached",
+        "run",
+        "control/run/spark_run.py",
+        "if had_lease and not run.began:",
+        "if had_lease and run.began:",
+        ("tests/cdclake/control/run/test_process_table.py",),
+    ),
+    Fault(
+        "dead-run-keeps-its-leases",
+        "run",
+        "control/run/trigger.py",
+        "if not state or holder not in holders:",
+        "if not state or holder in holders:",
+        ("tests/cdclake/control/run/test_process_table.py",),
+    ),
+    Fault(
+        "queued-run-overtaken",
+        "run",
+        "control/run/bring_up_to_date.py",
+        "return run.run if waits and may_adopt else",
+        "return run.run if may_adopt and not waits else",
+        ("tests/cdclake/control/run/test_process_table.py",),
+    ),
+    Fault(
+        "full-load-in-the-time-of-an-incremental",
+        "run",
+        "control/run/bring_up_to_date.py",
+        "if table.due_job == JOB_LOAD_INITIAL and host.job == JOB_LOAD_INCREMENTAL:",
+        "if table.due_job == JOB_LOAD_INITIAL == host.job == JOB_LOAD_INCREMENTAL:",
+        ("tests/cdclake/control/run/test_process_table.py",),
+    ),
+    Fault(
+        "late-files-not-listed",
+        "run",
+        "control/plan/raw_scan.py",
+        "    stamp = min(ledger.segments[-1].last[:_STAMP_CHARACTERS], ",
+        "    stamp = max(ledger.segments[-1].last[:_STAMP_CHARACTERS], ",
+        ("tests/cdclake/control/run/test_newest_listed.py",),
+    ),
+    Fault(
+        "old-files-never-compared-while-new-ones-come",
+        "run",
+        "control/plan/raw_scan.py",
+        "if not reconciled_utc or not reconciled_utc <= now < reconciled_utc + RECONCILED_EVERY:",
+        "if not reconciled_utc:",
+        ("tests/cdclake/control/run/test_newest_listed.py",),
+    ),
+    Fault(
+        "findings-forgotten-that-were-not-listed",
+        "run",
+        "control/plan/left_out.py",
+        "        late, changed = {**earlier.too_late, **late}, {**earlier.overwritten, **changed}\n",
+        "",
+        ("tests/cdclake/control/run/test_newest_listed.py",),
+    ),
+    Fault(
+        "nothing-found-among-the-newest-means-nothing-due",
+        "run",
+        "control/run/table_work.py",
+        "        if begin and decision.kind is not DecisionKind.INCREMENTAL:\n",
+        "        if begin and decision.full_load:\n",
+        ("tests/cdclake/control/run/test_newest_listed.py",),
+    ),
+)
+
 _UNDO = (
     Fault(
         "rollback-leaves-out-the-history",
@@ -637,4 +728,4 @@ _ERASE_FAULTS = (
     ),
 )
 
-FAULTS = (*_MERGE, *_COMMIT, *_PUBLISH, *_PLAN, *_UNDO, *_ERASE_FAULTS)
+FAULTS = (*_MERGE, *_COMMIT, *_PUBLISH, *_PLAN, *_RUN, *_UNDO, *_ERASE_FAULTS)
