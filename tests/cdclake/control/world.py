@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from cdclake.control.plan.packing import PackLimits
     from cdclake.control.plan.summary import Summary
+    from cdclake.model.raw.files import RawFiles
     from cdclake.model.snapshot import DataFile, Snapshot
     from cdclake.ports import Clock, JobRun, LineageSink, ObjectStore
 
@@ -280,7 +281,7 @@ class World:
         if due.state.path in self.broken:
             raise self.broken[due.state.path]
         self.loads.append(due.job)
-        self.load(due.job, self.log(due.state.path), due.state, due.end, token=due.token)
+        self.load(due.job, self.log(due.state.path), due.state, due.end, token=due.token, files=due.files)
         self.after_job()
 
     def load(
@@ -291,12 +292,13 @@ class World:
         new_file: str = "",
         *,
         token: int = 0,
+        files: RawFiles | None = None,
         and_publish: bool = True,
     ) -> None:
-        """Commit the change of a Spark job, if files are due."""
+        """Commit the change of a Spark job, if files are due. Without `files`, it lists them, as a job by hand does."""
         token = token or log.fencing_token(log.head())
         before = log.snapshot(log.head())
-        files = list_raw_files(self.raw, state.raw_prefix, state.settings)
+        files = files or list_raw_files(self.raw, state.raw_prefix, state.settings)
         loads, changes = files.full_load, files.changes
         hours = state.settings.late_window_hours
         if job == JOB_LOAD_INITIAL:
