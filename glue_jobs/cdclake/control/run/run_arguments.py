@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.jobs.arguments import folder_prefix, parse_arguments, parse_item, parse_paths
+from cdclake.control.run.bring_up_to_date import DEFAULT_TIMEOUT_SECONDS
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import STATE_TABLE, Argument, Sentinel
 from cdclake.model.table.attributes import Attribute
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SECONDS = 60
-_DEFAULT_TIMEOUT_MINUTES = "480"
 
 
 class RunArguments(NamedTuple):
@@ -55,7 +55,7 @@ class RunArguments(NamedTuple):
             **dict.fromkeys((*may_be_empty, Argument.PATHS, Argument.LEASE_HOLDER), ""),
             Argument.STATE_TABLE: STATE_TABLE,
             Argument.TABLE_METRICS: Sentinel.ACTIVE,
-            Argument.TIMEOUT_MINUTES: _DEFAULT_TIMEOUT_MINUTES,
+            Argument.TIMEOUT_MINUTES: str(round(DEFAULT_TIMEOUT_SECONDS / _SECONDS)),
         }
         values = parse_arguments(argv, [Argument.OUT_BUCKET], optional, may_be_empty)
         if values[Argument.PATHS]:

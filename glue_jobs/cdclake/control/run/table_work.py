@@ -390,8 +390,7 @@ class TableWork:
         changed = {Attribute.LAST_SPARK_RUN: ""}
         if after.died:
             changed[Attribute.LAST_DEATHS] = str(state.deaths + 1)
-        self.lease.record(changed)
-        self._round = self._round._replace(state=state.with_attributes(**changed))
+        self._record(changed)
         error = run_error(run.job, ended)
         if after.died or after.fails:
             self._log.warning("an earlier run ended", extra={"error": error_line(error)})
@@ -406,12 +405,9 @@ class TableWork:
         """
         assert self._round is not None
         known = self._round.state.deaths
-        changed = {Attribute.LAST_DEATHS: str(known + 1)}
-        self.lease.record(changed)
-        self._round = self._round._replace(state=self._round.state.with_attributes(**changed))
+        self._record({Attribute.LAST_DEATHS: str(known + 1)})
         if known:
-            where = self._raw_files(self.due_job, "")
-            self.fail(JobRunError(error_line(error), remedy="Read the log of the run", **where))
+            self.fail(JobRunError(error_line(error), remedy="Read the log of the run", **self._raw_files("")))
             return
         self._log.exception("failed, and is tried once more", exc_info=error)
         self._more = True
@@ -423,9 +419,9 @@ class TableWork:
             "Nothing was applied, and other tables go on. Have DMS write the file again, or, if its rows are not"
             f" needed, add it to {Attribute.IGNORE_FILES}. If the run lacked memory, give the Spark jobs larger workers"
         )
-        return DeadlyFileError(message, remedy=remedy, **self._raw_files(self.due_job, run.file), **error.details)
+        return DeadlyFileError(message, remedy=remedy, **self._raw_files(run.file), **error.details)
 
-    def _raw_files(self, job: str, file: str) -> dict[str, str]:
+    def _raw_files(self, file: str) -> dict[str, str]:
         """The raw files that are due, for an error.
 
         Args:
@@ -433,11 +429,11 @@ class TableWork:
         """
         assert self._round is not None
         decision, loads = self._round.decision, self._round.files.full_load
-        first, last = decision.first, decision.new_watermark
-        if job == JOB_LOAD_INITIAL:
+        first = last = ""
+        if self.due_job == JOB_LOAD_INITIAL:
             first, last = loads[0].relative, loads[-1].relative
-        if not job:
-            first = last = ""
+        elif self.due_job:
+            first, last = decision.first, decision.new_watermark
         return {"file": file or first} if file or first == last else {"files": f"{first} to {last}"}
 
     def _sync_after(self, job: str) -> None:
@@ -511,12 +507,9 @@ class TableWork:
         since = retired_since(self._changes, head)
         return {Attribute.LAST_RETIRED_SINCE_UTC: iso_utc(since) if since else ""}
 
-    def release_if_done(self) -> bool:
-        """Release the lease. Keeps it and returns False if there is more work, or a new trigger for the table."""
-        if self._more or not self.lease.release(even_if_requested=False):
-            return False
-        self.open = False
-        return True
+    def release_if_done(self) -> None:
+        """Release the lease, unless there is more work, or a new trigger for the table."""
+        self.open = self._more or not self.lease.release(even_if_requested=False)
 
     def hand_over(self) -> None:
         """Release the lease although there is more work, so that another ProcessTable run can start it."""
@@ -584,11 +577,14 @@ class TableWork:
     def _store_note(self, decision: Decision) -> None:
         """Store which files are pending before any of them is applied, see `cdclake.control.plan.lost_files`."""
         assert self._round is not None
-        state = self._round.state
-        if state.item.get(Attribute.LAST_PENDING, "") != decision.note:
-            changed = {Attribute.LAST_PENDING: decision.note}
-            self.lease.record(changed)
-            self._round = self._round._replace(state=state.with_attributes(**changed))
+        if self._round.state.item.get(Attribute.LAST_PENDING, "") != decision.note:
+            self._record({Attribute.LAST_PENDING: decision.note})
+
+    def _record(self, changed: Mapping[str, str]) -> None:
+        """Write attributes into the item, and into the state that the round works with."""
+        assert self._round is not None
+        self.lease.record(changed)
+        self._round = self._round._replace(state=self._round.state.with_attributes(**changed))
 
     def _keep_alive(self) -> None:
         self._renew_leases()

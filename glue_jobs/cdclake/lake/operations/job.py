@@ -63,8 +63,10 @@ def run_spark_job(job: str, argv: Sequence[str], backend: Callable[[], Backend])
                 raise JobRunError(message, remedy="Read the job's error log") from error
             load_due(due, run_id, spark.result())
 
-        host = Host(job, arguments.lease_holder, arguments.timeout_seconds)
-        host = host._replace(can_continue=lambda: is_spark_alive(spark.result()))
+        def can_continue() -> bool:
+            return is_spark_alive(spark.result())
+
+        host = Host(job, arguments.lease_holder, arguments.timeout_seconds, can_continue=can_continue)
         report = bring_up_to_date(arguments.paths, *lake, run_id, open_ports(arguments), load, host)
     return report.only.to_json() if len(arguments.paths) == 1 else report.to_json()
 
