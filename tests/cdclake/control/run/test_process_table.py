@@ -18,6 +18,7 @@ from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROC
 from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobRun, JobState
 from tests.builders import Killed
+from tests.cdclake.control.run.three_tables import CHANGE, LOAD, PATHS, A, B, C, add_tables, ends, item
 from tests.cdclake.control.world import RAW, World, raising
 
 if TYPE_CHECKING:
@@ -25,22 +26,10 @@ if TYPE_CHECKING:
 
     from cdclake.model.table.state import TableState
 
-LOAD, CHANGE = "LOAD00000001.parquet", "20240305-100001000.parquet"
-A, B, C = PATHS = tuple(f"{RAW}/dms/shop/{name}/" for name in "abc")
-
 
 @pytest.fixture(autouse=True)
 def three_tables(world: World) -> None:
-    for path in PATHS:
-        world.add_table(LOAD, path=path)
-
-
-def item(world: World, path: str) -> Mapping[str, str]:
-    return world.state(path).item
-
-
-def ends(world: World) -> dict[str, str | None]:
-    return {path[-2]: item(world, path).get(Attribute.LAST_RUN_STATE) for path in PATHS}
+    add_tables(world)
 
 
 def spark_runs(world: World) -> list[tuple[str, str]]:

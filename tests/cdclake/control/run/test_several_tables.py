@@ -13,29 +13,16 @@ from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.errors import BadRowError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute
+from tests.cdclake.control.run.three_tables import CHANGE, LOAD, PATHS, A, B, C, add_tables, ends, item
 from tests.cdclake.control.world import RAW, World
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
-
-
-LOAD, CHANGE = "LOAD00000001.parquet", "20240305-100001000.parquet"
-A, B, C = PATHS = tuple(f"{RAW}/dms/shop/{name}/" for name in "abc")
 
 
 @pytest.fixture(autouse=True)
 def three_tables(world: World) -> None:
-    for path in PATHS:
-        world.add_table(LOAD, path=path)
-
-
-def item(world: World, path: str) -> Mapping[str, str]:
-    return world.state(path).item
-
-
-def ends(world: World) -> dict[str, str | None]:
-    return {path[-2]: item(world, path).get(Attribute.LAST_RUN_STATE) for path in PATHS}
+    add_tables(world)
 
 
 def test_one_run_loads_all_tables_and_each_has_its_own_change(world: World):
