@@ -7,12 +7,13 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from cdclake.control.plan.full_load_gate import quiet_time
-from cdclake.control.plan.lost_files import count_vanished
+from cdclake.control.plan.lost_files import vanished
 from cdclake.errors import SchemaMismatchError
 from cdclake.lake.raw.bad_values import TextKind, text_kind
 from cdclake.lake.raw.rows import BadRowKind
 from cdclake.model.names import Sentinel
-from cdclake.model.raw.files import INVALID_TIME_REMEDY
+from cdclake.model.raw.files import INVALID_TIME_REMEDY, RawFiles
+from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.times import display_utc
 from cdclake_cli.doctor.evidence import schemas_root
@@ -85,14 +86,14 @@ def _full_load(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _vanished(evidence: Evidence) -> Iterator[Finding]:
-    note = evidence.state.item.get(Attribute.LAST_PENDING, "")
-    count = count_vanished(note, evidence.state.watermark, evidence.listing.pending) if note else 0
-    if count:
+    known = Snapshot(watermark=evidence.state.watermark)
+    lost = vanished(evidence.state, RawFiles(changes=evidence.listing.pending), known, None)
+    if lost:
         fix = (
             "Put the files back, or reload the table with DMS; cdclake tables unfreeze continues without them. To make"
             " DMS keep files when the source truncates or drops a table, set this in the task"
         )
-        yield Finding(Code.FILES_VANISHED, f"{counted(count, 'change file')} not applied", fix, _KEEP_FILES)
+        yield Finding(Code.FILES_VANISHED, f"change files not applied: {lost}", fix, _KEEP_FILES)
 
 
 def _truncate_risk(evidence: Evidence) -> Iterator[Finding]:

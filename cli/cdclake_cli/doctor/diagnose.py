@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from cdclake.control.plan.lost_files import PendingNote
 from cdclake.errors import InputError, UnknownTableError
-from cdclake.model.raw.files import TRANSACTIONS_NAME, is_transactions_key
+from cdclake.model.raw.files import TRANSACTIONS_NAME, file_order, is_transactions_key
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table.attributes import Attribute
 from cdclake_cli.doctor.check_columns import check_columns
@@ -112,12 +113,13 @@ def diagnose(
         InputError: The table has no raw files.
         UnknownTableError: It has none, and is not registered.
     """
-    settings, watermark = state.settings, state.checked_watermark
-    _ = state.last_full_load_utc  # raises, as a run would
+    settings = state.settings
+    _ = state.checked_watermark, state.last_full_load_utc  # raise, as in a run
     progress(f"Listing {state.raw_prefix}")
     objects = chain(*(raw.store.list(prefix) for prefix in (state.raw_prefix, state.transactions_prefix) if prefix))
-    pending_after = watermark if state.item.get(Attribute.LAST_PENDING) else None
-    listing = read_listing(objects, state.raw_prefix, max_files, pending_after, settings.ignore_files)
+    noted = PendingNote.parse(state.item.get(Attribute.LAST_PENDING, "")).names
+    pending_from = file_order(noted[0]) if noted else None
+    listing = read_listing(objects, state.raw_prefix, max_files, pending_from, settings.ignore_files)
     files = [*evenly_spaced(listing.loads, max_files), *listing.sample]
     if not files:
         message, remedy = "The table has no raw files", "Check the name, --raw-bucket and --raw-prefix"

@@ -6,7 +6,7 @@ import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from cdclake.model.raw.files import RawFile, RawKind, file_order, is_covered, is_data, parse_raw_file, read_time
+from cdclake.model.raw.files import RawFile, RawKind, is_covered, is_data, parse_raw_file, read_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ class Listing:
         small_count: Number of change files smaller than `SMALL_FILE_BYTES`.
         sample: Change files to open, in the order they are applied: the oldest, the newest and some between.
         timeline: Evenly spaced change files in that order, at most some thousands.
-        pending: Change files after the watermark, if requested.
+        pending: The newest change files, if requested.
         empty: The first few raw files of zero bytes.
         empty_count: Number of raw files of zero bytes.
         invalid_times: The first few change files whose names contain no time, or one in their future.
@@ -59,7 +59,7 @@ def read_listing(
     objects: Iterable[ListedObject],
     raw_prefix: str,
     max_files: int,
-    pending_after: str | None = None,
+    pending_from: str | None = None,
     ignore: Sequence[str] = (),
 ) -> Listing:
     """Sort the objects of a table's raw folder, and of its transaction folder if it has one.
@@ -68,7 +68,7 @@ def read_listing(
         objects: Listed objects, in any order.
         raw_prefix: Key prefix of the table's folder, with a trailing slash.
         max_files: Number of change files to sample; 0: all.
-        pending_after: Keep the files after this watermark; None: keep none.
+        pending_from: Keep the files from this one on, by `RawFile.order`; None: keep none.
         ignore: Globs of relative keys to leave out.
     """
     loads: list[RawFile] = []
@@ -77,7 +77,6 @@ def read_listing(
     pending: list[RawFile] = []
     empty, invalid_times, other = _FirstFew[RawFile](), _FirstFew[RawFile](), _FirstFew[str]()
     count = size_bytes = small = 0
-    watermark = file_order(pending_after or "")
     for entry in objects:
         file = parse_raw_file(entry, raw_prefix)
         relative = file.relative if file else entry.key[len(raw_prefix) :]
@@ -97,7 +96,7 @@ def read_listing(
             invalid_times.add(file)
         sample.add(file)
         timeline.add(file)
-        if pending_after is not None and file.order > watermark:
+        if pending_from is not None and file.order >= pending_from:
             pending.append(file)
     return Listing(
         loads=tuple(sorted(loads, key=lambda file: file.relative)),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdclake.control.admin.change_settings import change_settings, checked_settings, starts_reload
+from cdclake.control.plan.fates import Fate
+from cdclake.control.plan.lost_files import PendingNote
 from cdclake.errors import ConfigurationError
 from cdclake.model.layout import require_schema_folder
 from cdclake.model.names import Sentinel
@@ -227,11 +229,12 @@ def unfreeze(
     """
     out = output_for(output)
     lake_table = open_table(target, table)
-    item = lake_table.state.item
-    if item.get(Attribute.LAST_PENDING, Sentinel.NONE) == Sentinel.NONE:
-        out.remark(f"No run has recorded due change files of {table}.")
+    noted = PendingNote.parse(lake_table.state.item.get(Attribute.LAST_PENDING, ""))
+    if noted.files:
+        out.remark(f"Change files that were due when a run last looked: {noted.files}, the last is {noted.last}")
+        out.remark(f"Those that are missing: cdclake files {table} --fate {Fate.VANISHED.value}")
     else:
-        out.remark(f"Due change files that the last run recorded: {item[Attribute.LAST_PENDING]}")
+        out.remark(f"No run has noted due change files of {table}.")
     if dry_run:
         out.remark(DRY_RUN)
         return

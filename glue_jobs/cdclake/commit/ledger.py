@@ -17,9 +17,14 @@ if TYPE_CHECKING:
     from cdclake.model.raw.ledger import Entry, Ledger, Recorded
 
 
-def recorded(log: ChangeLog, ledger: Ledger, files: Sequence[RawFile]) -> Recorded:
-    """Which of some change files a table contains, see `Ledger.recorded`."""
-    return ledger.recorded(files, partial(_read, log))
+def recorded(log: ChangeLog, ledger: Ledger, files: Sequence[RawFile], missing: Collection[str] = ()) -> Recorded:
+    """Which of some change files a table contains, see `Ledger.recorded`.
+
+    Args:
+        missing: Relative keys of others, which are not there. If the table contains one, it is among the names.
+    """
+    seen = ledger.recorded(files, partial(_read, log))
+    return seen._replace(names=seen.names | entries(log, ledger, missing).keys()) if missing else seen
 
 
 def entries(log: ChangeLog, ledger: Ledger, names: Collection[str]) -> dict[str, Entry]:

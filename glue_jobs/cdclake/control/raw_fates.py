@@ -10,8 +10,10 @@ from cdclake.control.jobs.entry import error_line
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.fates import fates
 from cdclake.control.plan.full_load_gate import dms_table_state
+from cdclake.control.plan.lost_files import PendingNote
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.errors import CdclakeError
+from cdclake.model.table.attributes import Attribute
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
@@ -45,7 +47,8 @@ def raw_fates(
     """
     lake = log.snapshot(log.head())
     files = list_raw_files(raw, state.raw_prefix, state.settings)
-    seen = recorded(log, lake.ledger, files.changes)
+    noted = PendingNote.parse(state.item.get(Attribute.LAST_PENDING, ""))
+    seen = recorded(log, lake.ledger, files.changes, noted.missing(files.all_changes))
     try:
         dms_state = dms_table_state(statistics, state, files.full_load)
         decision = plan_table(state, files, now, lake, dms_state, recorded=seen)

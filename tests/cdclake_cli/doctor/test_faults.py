@@ -154,11 +154,12 @@ def test_changes_without_a_full_load_are_found_unless_a_load_was_applied(empty: 
 def test_files_that_disappeared_before_they_were_applied_are_found(raw: RawFolder) -> None:
     first = raw.change(("I", row(1)))
     second = raw.change(("I", row(2)))
-    note = str(PendingNote(0, "", 5, second, ""))
+    note = str(PendingNote.of([first, second]))
     assert raw.findings(raw.attributes(LastPending=note)) == {}
     raw.file(first).unlink()
     finding = one_finding(raw, raw.attributes(LastPending=note))
     assert finding.code is Code.FILES_VANISHED
+    assert finding.seen == f"change files not applied: 1 ({first})"
     assert '"HandleSourceTableTruncated": false' in finding.paste
 
 

@@ -66,7 +66,7 @@ def test_a_change_file_stamped_in_the_future_has_an_invalid_time() -> None:
 
 def test_pending_files_are_kept_on_request() -> None:
     objects = [change(number) for number in range(5)]
-    listing = read_listing(objects, PREFIX, 30, pending_after="20240305-000200000.parquet")
+    listing = read_listing(objects, PREFIX, 30, pending_from="20240305-000300000.parquet")
     assert [file.relative for file in listing.pending] == ["20240305-000300000.parquet", "20240305-000400000.parquet"]
 
 

@@ -6,6 +6,7 @@ import re
 import boto3
 import pytest
 
+from cdclake.control.plan.lost_files import PendingNote
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
@@ -117,12 +118,13 @@ def test_a_missing_state_table_is_named(cdclake, aws):
 
 
 def test_unfreeze_lets_a_frozen_table_continue(cdclake, state):
-    state.record_run(STORE, {"LastPending": '{"batch_files": 1}'})
+    note = str(PendingNote.of(["20240305-100000000.csv", "20240305-100001000.csv"]))
+    state.record_run(STORE, {"LastPending": note})
     dry = cdclake("tables", "unfreeze", "shop.store", "--dry-run")
-    assert (dry.exit_code, '{"batch_files": 1}' in dry.output) == (0, True)
+    assert (dry.exit_code, "looked: 2, the last is 20240305-100001000.csv" in dry.output) == (0, True)
     assert cdclake("tables", "unfreeze", "shop.store").exit_code == 2  # needs a confirmation
     assert cdclake.at_terminal("tables", "unfreeze", "shop.store", answer="n").exit_code == 1
-    assert state.get(STORE).item["LastPending"] == '{"batch_files": 1}'
+    assert state.get(STORE).item["LastPending"] == note
     assert cdclake("tables", "unfreeze", "shop.store", "--yes").exit_code == 0
     assert state.get(STORE).item["LastPending"] == "null"
 

@@ -64,7 +64,7 @@ class Decision:
         findings: What was left out or needs an operator's attention although the table works: one short text each,
             with its remedy.
         left_out: Text to store in the item after the run, see `cdclake.control.plan.left_out`.
-        note: Text to store in the item before anything is applied, see `cdclake.control.plan.lost_files`.
+        note: The `PendingNote` to store in the item before anything is applied.
     """
 
     kind: DecisionKind

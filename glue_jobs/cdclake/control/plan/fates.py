@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.plan.left_out import LeftOut
+from cdclake.control.plan.lost_files import vanished
 from cdclake.model.due_files import begin_after, sorted_out
 from cdclake.model.raw.files import file_order
 from cdclake.model.table.attributes import Attribute
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import Snapshot
 
 _UNREAD = "no LOAD or change file has such a name"
+_VANISHED = "it was due, and is no longer there"
 
 
 class Fate(str, Enum):
@@ -45,6 +47,8 @@ class Fate(str, Enum):
     """No LOAD or change file has such a name."""
     GONE = "gone"
     """The table contains it, but the raw bucket does not."""
+    VANISHED = "vanished"
+    """A run found it due, but it is neither in the raw bucket nor in the table: the table is frozen."""
 
 
 class FileFate(NamedTuple):
@@ -100,6 +104,8 @@ def fates(
     in_lake = dict.fromkeys(lake.ledger.loads, lake.ledger.loaded_by)
     in_lake.update((name, entry.change) for name, entry in entries.items())
     found += [FileFate(name, Fate.GONE, change or None) for name, change in in_lake.items() if name not in there]
+    lost = vanished(state, files, lake if lake.exists else begin_after(lake, state.checked_watermark), recorded)
+    found += [FileFate(name, Fate.VANISHED, None, _VANISHED) for name in lost.names]
     found.sort(key=lambda one: (file_order(one.file), one.file))
     return [*found, *(FileFate(name, Fate.UNREAD, None, _UNREAD) for name in files.unread)]
 

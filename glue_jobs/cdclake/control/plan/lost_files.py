@@ -1,89 +1,138 @@
 """Detects change files that vanished after they were listed and before they were applied. Pure.
 
-Each run stores in the table's item how many change files it listed after the watermark. Applied files may vanish at any
-time. But if fewer of the other files are left than the note counts, changes are lost, and the table is frozen: later
+Each run notes in the table's item which change files are due before it applies any. Applied files may vanish at any
+time. But if a noted file is neither listed nor in the lake, its changes are lost, and the table is frozen: later
 changes are not applied. The frozen state is not stored. Each run detects it again, so it ends when the files are back.
+Then the note no longer holds names of applied files, so that the planner, which does not know the lake, agrees.
 
-The note is small whatever the backlog. It holds two counts and the last file of each: the batch that the run was about
-to apply, and the files after that batch. The watermark shows which of them are still pending: it is where the note
-begins, or at the end of the batch. With any other watermark (after a full load, a rollback or an edit by an operator)
-the note no longer applies.
+The note names the oldest files, as many as a run takes by default. Of a larger backlog it counts the others, until
+their turn comes.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
+from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdclake.model.raw.files import file_order
+from cdclake.control.plan.left_out import MAX_NAMES
+from cdclake.errors import RawFilesLostError
+from cdclake.model.raw.files import file_order, is_covered
+from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from cdclake.model.raw.files import RawFile
+    from cdclake.model.raw.files import RawFile, RawFiles
+    from cdclake.model.raw.ledger import Recorded
+    from cdclake.model.snapshot import Snapshot
+    from cdclake.model.table.state import TableState
+
+MAX_NAMED = 10_000
+"""`MaxFilesPerRun` by default. DMS's names take some 5 bytes each."""
+MAX_PACKED_BYTES = 100_000
+"""A quarter of what DynamoDB holds in an item. Names that do not compress take more, so fewer are named."""
 
 
 class PendingNote(NamedTuple):
-    """The change files that a run listed after the watermark.
+    """The due change files that a run listed.
 
     Attributes:
-        batch_files: Number of change files that it was about to apply.
-        batch_end: Relative key of the last of them in order.
-        left_files: Number of change files after the batch.
-        left_end: Relative key of the last change file.
-        after: The watermark at that time; empty if none.
+        names: Relative keys of the oldest ones, in order.
+        others: Number of the others.
+        last: Relative key of the last of all; empty if there are none.
     """
 
-    batch_files: int
-    batch_end: str
-    left_files: int
-    left_end: str
-    after: str
+    names: Sequence[str] = ()
+    others: int = 0
+    last: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> PendingNote | None:
-        """Inverse of `str`; None for any other text, such as the one that clears the note."""
+    def of(cls, due: Iterable[str]) -> PendingNote:
+        """The note for due change files, by relative key."""
+        in_order = sorted(due, key=file_order)
+        names = in_order[:MAX_NAMED]
+        while len(_packed(names)) > MAX_PACKED_BYTES:
+            names = names[: len(names) // 2]
+        return cls(names, len(in_order) - len(names), in_order[-1] if in_order else "")
+
+    @classmethod
+    def parse(cls, text: str) -> PendingNote:
+        """Inverse of `str`; empty for any other text, such as the one that clears the note."""
         try:
-            return cls(**json.loads(text))
-        except (ValueError, TypeError):
-            return None
+            data = json.loads(text)
+            names = zlib.decompress(b64decode(data["names"], validate=True)).decode().split("\0")
+            return cls(names, int(data["files"]) - len(names), str(data["last"]))
+        except (ValueError, TypeError, KeyError, zlib.error):
+            return cls()
 
     def __str__(self) -> str:
-        """The JSON object that the item holds."""
-        return json.dumps(self._asdict())
+        """The JSON object that the item holds; empty if nothing is due."""
+        if not self.last:
+            return ""
+        return json.dumps({"files": self.files, "last": self.last, "names": _packed(self.names)})
+
+    @property
+    def files(self) -> int:
+        """Number of all due files."""
+        return len(self.names) + self.others
+
+    def missing(self, listed: Iterable[RawFile]) -> list[str]:
+        """The named files that are not listed, whether applied or not."""
+        there = {file.relative for file in listed}
+        return [name for name in self.names if name not in there]
 
 
-def pending_note(after: str, batch: Sequence[RawFile], pending: Sequence[RawFile]) -> str:
-    """The note for the change files after a watermark; empty if there are none.
+class Vanished(NamedTuple):
+    """Change files that vanished before they were applied.
+
+    Attributes:
+        names: Relative keys of those that the note names, in order.
+        others: Number of the others.
+    """
+
+    names: Sequence[str]
+    others: int
+
+    def __str__(self) -> str:
+        """Their number and the first names."""
+        count = len(self.names) + self.others
+        first = [*self.names[:MAX_NAMES], *(["..."] if count > len(self.names[:MAX_NAMES]) else [])]
+        return f"{count} ({', '.join(first)})" if self.names else str(count)
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.names or self.others)
+
+
+def vanished(state: TableState, files: RawFiles, known: Snapshot, recorded: Recorded | None) -> Vanished:
+    """The noted change files that vanished before they were applied.
+
+    An operator does without the files that `IgnoreFiles` covers.
 
     Args:
-        after: The watermark, relative; empty if none.
-        batch: The first of the pending files, which are about to be applied.
-        pending: Change files after the watermark, in the order of `RawFile.order`.
+        state: The table's item, with the note.
+        files: What is in the raw folder.
+        known: The lake table, as far as it is known.
+        recorded: Those of the noted files that the lake's ledger contains. None: it is unknown, so the files up to the
+            watermark count as contained, unless a run has found that files vanished.
     """
-    if not pending:
-        return ""
-    end = batch[-1].relative if batch else after
-    return str(PendingNote(len(batch), end, len(pending) - len(batch), pending[-1].relative, after))
+    note, ignore = PendingNote.parse(state.item.get(Attribute.LAST_PENDING, "")), state.settings.ignore_files
+    found = state.item.get(Attribute.LAST_ERROR_CODE) == RawFilesLostError.__name__
+    watermark, listed = file_order(known.watermark), files.all_changes
+    contained_to = file_order(known.floor) if recorded or found else watermark
+    contained = recorded.names if recorded else ()
+    names = [
+        name
+        for name in note.missing(listed)
+        if not (file_order(name) <= contained_to or name in contained or is_covered(name, ignore))
+    ]
+    others, named_to, end = 0, file_order(note.names[-1]) if note.names else "", file_order(note.last)
+    if note.others and watermark <= named_to:  # else it is unknown how many of them were applied
+        others = max(note.others - sum(named_to < file.order <= end for file in listed), 0)
+    return Vanished(names, others)
 
 
-def count_vanished(note: str, watermark: str, pending: Sequence[RawFile]) -> int:
-    """Number of noted change files that vanished before they were applied.
-
-    A late file that arrives among them hides one vanished file.
-
-    Args:
-        watermark: The current watermark, relative; empty if none.
-        pending: Change files after it.
-    """
-    noted = PendingNote.parse(note)
-    if noted is None:
-        return 0
-    if watermark == noted.after:
-        expected = noted.batch_files + noted.left_files
-    elif watermark == noted.batch_end:
-        expected = noted.left_files
-    else:
-        return 0
-    end = file_order(noted.left_end)
-    return max(expected - sum(file.order <= end for file in pending), 0)
+def _packed(names: Iterable[str]) -> str:
+    return b64encode(zlib.compress("\0".join(names).encode(), 9)).decode()

@@ -18,7 +18,7 @@ from cdclake.control.plan.full_load_gate import (
 )
 from cdclake.control.plan.known_files import KnownFiles
 from cdclake.control.plan.left_out import MAX_NAMES, LeftOut, counted
-from cdclake.control.plan.lost_files import count_vanished, pending_note
+from cdclake.control.plan.lost_files import PendingNote, vanished
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.errors import ConfigurationError, IntegrityError
 from cdclake.model.due_files import (
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from cdclake.control.plan.lost_files import Vanished
     from cdclake.model.due_files import Pending
     from cdclake.model.raw.files import RawFile, RawFiles
 
@@ -62,7 +63,7 @@ def plan_table(
     """Decide what is due for a table, and add the open findings of its item; see `_plan_files`.
 
     Args:
-        recorded: Those of the change files that the lake's ledger contains.
+        recorded: Those of the change files, and of the noted ones that are not listed, that the lake's ledger contains.
         complete: Whether these are all files of the table. Without the lake, a part is enough, see `RawScan`.
 
     Raises:
@@ -139,6 +140,7 @@ def _plan_files(
         waiting_files = loads or files.full_load
         oldest_utc = _oldest(waiting_files)
         waiting = _blocked(DecisionKind.WAITING, *wait, known.watermark, len(waiting_files), oldest_utc)
+        waiting = replace(waiting, note=state.item.get(Attribute.LAST_PENDING, ""))
         return _with_left_out(state, waiting, stored.updated(files))
     if not loads:
         _check_watermark_time(state, known.watermark, now)
@@ -150,9 +152,7 @@ def _plan_files(
         check_declared_types(lake, state.settings, state.name, reloads=bool(loads))
     work = _due_files(state, known, loads, files.changes, lake, recorded)
     left_out = stored.updated(files, work.left_out)
-    note = state.item.get(Attribute.LAST_PENDING, "")
-    ignored = [file for file in files.ignored if file.order > file_order(work.base.watermark)]
-    lost = 0 if loads else count_vanished(note, work.base.watermark, [*work.changes, *ignored])
+    lost = None if loads else vanished(state, files, known, recorded if lake else None)
     decision = Decision(
         kind=work.kind,
         reason=_reason(state, work, files, left_out),
@@ -165,14 +165,14 @@ def _plan_files(
         bytes=sum(file.size_bytes for file in (*loads, *work.batch)),
         left=len(work.late) + len(work.changes) - len(work.batch),
         oldest_utc=_oldest(loads, work.late, work.changes),
-        note=pending_note(work.base.watermark, work.changes_in_batch, work.changes),
+        note=str(PendingNote.of(file.relative for file in (*work.late, *work.changes))),
     )
     if lost and is_written_again(state, files.full_load):
         # A reload ends it, also one of the same rows. Otherwise files with the same content count as copies.
         unknown = state.with_attributes(**{Attribute.LAST_FULL_LOAD_FILES: ""})
         return _plan_files(unknown, files, now, lake, dms_state, recorded)
     if lost:
-        decision = _frozen(state, decision, lost)
+        decision = _frozen(state, decision, lost, work)
     elif not lake:
         decision = _with_report(decision, stored, left_out)
     return _with_left_out(state, decision, left_out)
@@ -223,17 +223,19 @@ def to_activate(state: TableState) -> str:
     return f"{keys}turn it on (cdclake tables activate {name})"
 
 
-def _frozen(state: TableState, decision: Decision, lost: int) -> Decision:
+def _frozen(state: TableState, decision: Decision, lost: Vanished, work: _DueFiles) -> Decision:
     reason = (
-        f"change files that vanished from the raw bucket after {decision.watermark or 'the full load'} before they were"
-        f" applied: {lost}; later changes are not applied without them"
+        f"change files that vanished from the raw bucket before they were applied: {lost}; later changes are not"
+        " applied without them"
     )
     to_do = (
         "bring the files back, or have DMS reload the table, or continue without the changes that were in them:"
         f" cdclake tables unfreeze {state.name.typed}"
     )
     left = decision.files + decision.left
-    return _blocked(DecisionKind.FROZEN, reason, to_do, decision.watermark, left, decision.oldest_utc)
+    frozen = _blocked(DecisionKind.FROZEN, reason, to_do, decision.watermark, left, decision.oldest_utc)
+    note = PendingNote.of([*lost.names, *(file.relative for file in (*work.late, *work.changes))])
+    return replace(frozen, note=str(note._replace(others=note.others + lost.others)))
 
 
 def _blocked(
@@ -346,14 +348,9 @@ class _DueFiles(NamedTuple):
     left_out: Pending | None
 
     @property
-    def changes_in_batch(self) -> Sequence[RawFile]:
-        return self.batch[len(self.late) :]
-
-    @property
     def end(self) -> str:
         """Relative key of the last change file to apply; empty if that is the watermark."""
-        part = self.changes_in_batch or len(self.batch) < len(self.late)
-        return self.batch[-1].relative if part else ""
+        return self.batch[-1].relative if len(self.batch) != len(self.late) else ""
 
     @property
     def kind(self) -> DecisionKind:

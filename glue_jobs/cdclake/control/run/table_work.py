@@ -18,6 +18,7 @@ from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.full_load_gate import dms_table_state
 from cdclake.control.plan.known_files import KnownFiles
 from cdclake.control.plan.loaded_files import LoadedFiles
+from cdclake.control.plan.lost_files import PendingNote
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.control.plan.raw_scan import run_begin, scan_start
 from cdclake.control.run import metrics
@@ -293,6 +294,7 @@ class TableWork:
         for finding in decision.findings:
             self._log.warning(finding)
         if decision.kind is DecisionKind.FROZEN:
+            self._store_note(decision)
             raise RawFilesLostError(decision.reason, remedy=decision.to_do, table=self._layout.name)
         self._settle_unended_run()
         if decision.work:
@@ -308,7 +310,8 @@ class TableWork:
         raw = self._ports.open_bucket(state.bucket)
         files = list_raw_files(raw, state.raw_prefix, state.settings, begin)
         dms_state = dms_table_state(self._ports.statistics, state, files.full_load)
-        seen = recorded(self._changes, lake.ledger, files.all_changes)
+        noted = PendingNote.parse(state.item.get(Attribute.LAST_PENDING, ""))
+        seen = recorded(self._changes, lake.ledger, files.all_changes, noted.missing(files.all_changes))
         decision = plan_table(state, files, listed_utc, lake, dms_state, recorded=seen)
         if begin and decision.kind is not DecisionKind.INCREMENTAL:
             return self._plan(state, lake, change_before, "")

@@ -305,8 +305,8 @@ class Attribute:
     LAST_RETIRED_SINCE_UTC = _by_jobs("LastRetiredSinceUtc", of_lake=True, more="undo.md#what-is-kept-and-for-how-long")
     """When the oldest files were retired that no clean-up has deleted yet; empty: there are none."""
     LAST_PENDING = _by_jobs("LastPending", of_lake=True, more="operations.md#raw-files-that-vanish")
-    """Number of change files listed and not yet applied, and the last of them; empty if none. `cdclake tables
-    unfreeze` clears it."""
+    """Change files listed and not yet applied, as JSON: number, last one, names (compressed); empty if none. `cdclake
+    tables unfreeze` clears it."""
     LAST_LEFT_OUT = _by_jobs("LastLeftOut", passed=False, of_lake=True, more="operations.md#files-that-are-left-out")
     """JSON of what the last run left out: whether there were unread files, and change files that came too late or were
     overwritten. Empty if nothing."""

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+from typing import TYPE_CHECKING
+
 import pytest
 
 from cdclake.control.plan.decision import DecisionKind
-from cdclake.control.plan.lost_files import PendingNote, count_vanished, pending_note
+from cdclake.control.plan.fates import Fate
+from cdclake.control.plan.lost_files import MAX_NAMED, PendingNote, vanished
+from cdclake.control.raw_fates import raw_fates
 from cdclake.control.run import metrics
 from cdclake.errors import JobRunError, RawFilesLostError
 from cdclake.model.metrics import Measure
-from cdclake.model.raw.files import raw_files
+from cdclake.model.raw.files import RawFiles, raw_files
+from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.attributes import Attribute
 from tests.cdclake.control.world import ORDERS, RAW, World
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cdclake.model.raw.files import RawFile
 
 PREFIX = ORDERS[len(RAW) + 1 :]
 LOAD = "LOAD00000001.parquet"
@@ -61,11 +72,11 @@ def test_vanished_pending_files_freeze_the_table_with_a_clear_error(world: World
     vanish(world, CHANGES[1], CHANGES[3])
     decision = world.decision()
     assert decision.kind is DecisionKind.FROZEN
-    assert decision.reason.startswith("change files that vanished from the raw bucket after the full load")
-    assert "before they were applied: 2;" in decision.reason
+    assert decision.reason.startswith("change files that vanished from the raw bucket")
+    assert f"before they were applied: 2 ({CHANGES[1]}, {CHANGES[3]});" in decision.reason
     assert "cdclake tables unfreeze shop.orders" in decision.to_do
     assert not decision.work
-    with pytest.raises(RawFilesLostError, match="before they were applied: 2;"):
+    with pytest.raises(RawFilesLostError, match="before they were applied: 2 "):
         world.process()
     assert world.applied == []
     assert "cdclake tables unfreeze shop.orders" in world.state().item[Attribute.LAST_ERROR]
@@ -90,7 +101,7 @@ def test_a_controller_run_reports_a_frozen_table_as_failed_and_starts_nothing_af
     for starts in (1, 1):
         summary = world.run_controller()
         assert len(world.jobs.started) == started + starts
-        assert "before they were applied: 1;" in str(summary.to_json()["error"])
+        assert f"before they were applied: 1 ({CHANGES[1]});" in str(summary.to_json()["error"])
         assert "cdclake tables unfreeze shop.orders" in str(summary.failed[0].error)
         measured = metrics.controller_metrics(summary.tables, world.clock())
         assert [metric.value for metric in measured if metric.measure is Measure.FROZEN_TABLES] == [1]
@@ -162,27 +173,110 @@ def test_files_that_vanish_after_the_applied_batch_freeze_the_table(world: World
 
 def test_a_run_that_died_right_after_its_commit_freezes_nothing(world: World):
     world.add_table(*CHANGES[:3], MaxFilesPerRun="2")
-    note = pending_note("", *(raw_files(world.raw.list(PREFIX), PREFIX).changes[:n] for n in (2, 3)))
-    world.states.record_run(ORDERS, {Attribute.LAST_PENDING: note})
+    world.states.record_run(ORDERS, {Attribute.LAST_PENDING: str(PendingNote.of(CHANGES[:3]))})
     world.load("DMSCDC_LoadIncremental", world.log(), world.state())  # commits, but does not write the item
     vanish(world, *CHANGES[:2])
     assert world.process().rounds[0].decision.kind is DecisionKind.INCREMENTAL
     assert world.applied == CHANGES[:3]
 
 
-def test_the_note_is_small_whatever_the_backlog(world: World):
-    world.put(*(f"20240305-{number:09d}.parquet" for number in range(3000)))
+def test_a_late_file_does_not_hide_a_vanished_one(world: World):
+    world.add_table(LOAD)
+    world.process()
+    world.put(*CHANGES[:2], CHANGES[4])
+    world.failures["DMSCDC_LoadIncremental"] = "boom"
+    with pytest.raises(JobRunError):
+        world.process()
+    world.failures.clear()
+    vanish(world, CHANGES[1])
+    world.put(CHANGES[3])
+    assert world.decision().kind is DecisionKind.FROZEN
+    with pytest.raises(RawFilesLostError, match=CHANGES[1]):
+        world.process()
+    assert world.applied == []
+    found = {one.file: one.fate for one in raw_fates(world.raw, world.state(), world.log(), world.clock(), None)}
+    waiting = dict.fromkeys([CHANGES[0], CHANGES[3], CHANGES[4]], Fate.WAITING)
+    assert found == {LOAD: Fate.LOADED, CHANGES[1]: Fate.VANISHED, **waiting}
+
+
+def test_a_late_file_that_vanishes_freezes_the_table_until_it_is_back(world: World):
+    world.add_table(LOAD, CHANGES[0], CHANGES[4])
+    world.process()
+    world.put(CHANGES[2])
+    world.failures["DMSCDC_LoadIncremental"] = "boom"
+    with pytest.raises(JobRunError):
+        world.process()
+    world.failures.clear()
+    vanish(world, CHANGES[2], CHANGES[4])  # the second is applied
+    world.put(CHANGES[5])
+    with pytest.raises(RawFilesLostError, match=f"1 \\({CHANGES[2]}\\)"):
+        world.process()
+    assert world.decision().kind is DecisionKind.FROZEN  # the Controller knows from the run
+    world.put(CHANGES[2])
+    assert world.decision().kind is DecisionKind.INCREMENTAL
+    world.process()
+    assert world.applied == [CHANGES[0], CHANGES[4], CHANGES[2], CHANGES[5]]
+
+
+def test_after_a_confirmed_loss_the_planner_ignores_files_that_a_dead_run_applied(world: World):
+    world.add_table(*CHANGES[:3], MaxFilesPerRun="2")
+    world.states.record_run(ORDERS, {Attribute.LAST_PENDING: str(PendingNote.of(CHANGES[:3]))})
+    world.load("DMSCDC_LoadIncremental", world.log(), world.state())
+    vanish(world, *CHANGES[:3])
+    with pytest.raises(RawFilesLostError, match=f"1 \\({CHANGES[2]}\\)"):
+        world.process()
+    assert f": 1 ({CHANGES[2]})" in world.decision().reason
+    world.put(CHANGES[2])
+    assert world.decision().kind is DecisionKind.INCREMENTAL
+
+
+def test_a_file_that_an_operator_ignores_is_not_missed(world: World):
+    with_a_broken_job(world)
+    vanish(world, CHANGES[1])
+    world.states.set_attributes(ORDERS, {Attribute.IGNORE_FILES: CHANGES[1]})
+    world.process()
+    assert world.applied == [name for name in CHANGES[:5] if name != CHANGES[1]]
+
+
+def test_files_that_vanish_while_a_full_load_arrives_are_still_missed(world: World):
+    with_a_broken_job(world)
+    world.clock.advance(3600)
+    world.put("LOAD00000003.parquet")  # and the second is missing
+    vanish(world, CHANGES[1])
+    world.process()
+    assert world.decision().kind is DecisionKind.WAITING
+    vanish(world, "LOAD00000003.parquet")
+    assert world.decision().kind is DecisionKind.FROZEN
+
+
+def test_a_backlog_beyond_the_named_files_is_counted(world: World):
+    world.add_table(*(f"20240305-{number:09d}.parquet" for number in range(MAX_NAMED + 3)))
     changes = raw_files(world.raw.list(PREFIX), PREFIX).changes
-    note = pending_note("", changes[:10], changes)
-    assert len(note) < 300
-    assert PendingNote.parse(note) == PendingNote(10, changes[9].relative, 2990, changes[-1].relative, "")
-    assert count_vanished(note, "", changes) == 0
-    assert count_vanished(note, "", changes[7:]) == 7
-    assert count_vanished(note, changes[9].relative, changes[10:]) == 0
-    assert count_vanished(note, changes[9].relative, changes[12:]) == 2
-    assert count_vanished(note, changes[500].relative, changes[501:]) == 0
+    names = [file.relative for file in changes]
+    text = str(PendingNote.of(names))
+    assert len(text) < 100_000
+    note = PendingNote.parse(text)
+    assert (list(note.names), note.others, note.last) == (names[:MAX_NAMED], 3, names[-1])
+
+    def lost(there: Sequence[RawFile], watermark: str = "") -> tuple[list[str], int]:
+        state = world.state().with_attributes(**{Attribute.LAST_PENDING: text})
+        found = vanished(state, RawFiles(changes=there), Snapshot(watermark=watermark), None)
+        return list(found.names), found.others
+
+    assert lost(changes) == ([], 0)
+    assert lost(changes[2:-1]) == (names[:2], 1)
+    assert lost(changes[2:-1], names[1]) == ([], 1)
+    assert lost(changes[-1:], names[-2]) == ([], 0)
 
 
-@pytest.mark.parametrize("text", ["", "null", "[]", "3", '{"batch_files": 1}', "{"])
-def test_a_cleared_note_counts_no_vanished_files(text: str):
-    assert count_vanished(text, "", []) == 0
+def test_names_that_do_not_compress_are_bounded(world: World):
+    names = [f"{hashlib.sha512(str(number).encode()).hexdigest()}/{CHANGES[0]}" for number in range(3000)]
+    note = PendingNote.of(names)
+    assert len(str(note)) < 101_000
+    assert note.files == len(names)
+    assert PendingNote.parse(str(note)) == note
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "3", '{"files": 1}', '{"files": 1, "last": "", "names": "!"}', "{"])
+def test_a_cleared_note_misses_nothing(text: str):
+    assert PendingNote.parse(text) == PendingNote()

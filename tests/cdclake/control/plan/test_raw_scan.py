@@ -322,8 +322,7 @@ def test_the_whole_folder_is_listed_before_a_table_counts_as_frozen(world: World
     world.clock.advance(2 * 86400)
     turned = "2024/03/03/20240303-100000000.parquet"  # DMS was switched to date folders, which sort before the rest
     world.put(turned)
-    watermark = change(60 * 2999)
-    note = PendingNote(batch_files=0, batch_end=watermark, left_files=1, left_end=turned, after=watermark)
+    note = PendingNote.of([turned])
     world.states.record_run(ORDERS, {Attribute.LAST_PENDING: str(note), Attribute.LAST_PAGE_END: change(60 * 999)})
     assert controller_run(world)[0] == "incremental"
     world.raw.delete([PREFIX + turned])
