@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime, timedelta, timezone
 from threading import Lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Callable, NamedTuple, Union
 
 from cdclake.adapters.state_rules import (
@@ -217,7 +218,14 @@ class MemoryState:
         with self._lock:
             self._registered(path).update(attributes)
 
-    def record_run(self, path: str, attributes: Mapping[str, str], lease: tuple[str, int] | None = None) -> bool:
+    def record_run(
+        self,
+        path: str,
+        attributes: Mapping[str, str],
+        lease: tuple[str, int] | None = None,
+        *,
+        clears_request: bool = False,
+    ) -> bool:
         """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item.
 
         False if the run no longer has the lease that it names; then nothing was written.
@@ -228,6 +236,8 @@ class MemoryState:
             if lease and not has_lease(item, *lease):
                 return False
             item.update(attributes)
+            if clears_request:
+                item.pop(Attribute.WORK_REQUESTED_UTC, None)
             return True
 
     def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
@@ -279,8 +289,18 @@ class MemoryState:
         with self._lock:
             self._registered(path).pop(Attribute.WORK_REQUESTED_UTC, None)
 
-    def release_lease(self, path: str, holder: str, token: int, *, even_if_requested: bool) -> bool:
+    def release_lease(
+        self,
+        path: str,
+        holder: str,
+        token: int,
+        *,
+        even_if_requested: bool,
+        attributes: Mapping[str, str] = MappingProxyType({}),
+    ) -> bool:
         """Release the lease. False if the holder keeps it: a request is pending, and `even_if_requested` is false."""
+        if attributes:
+            check_outcome(attributes)
         with self._lock:
             item = self._registered(path)
             if not has_lease(item, holder, token):
@@ -288,6 +308,7 @@ class MemoryState:
             if Attribute.WORK_REQUESTED_UTC in item and not even_if_requested:
                 return False
             del item[Attribute.LEASE_HOLDER], item[Attribute.LEASE_EXPIRES_UTC]
+            item.update(attributes)
             return True
 
     def _registered(self, path: str) -> Item:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Callable, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -240,12 +241,20 @@ class StateStore(Protocol):
         """
         ...
 
-    def record_run(self, path: str, attributes: Mapping[str, str], lease: tuple[str, int] | None = None) -> bool:
+    def record_run(
+        self,
+        path: str,
+        attributes: Mapping[str, str],
+        lease: tuple[str, int] | None = None,
+        *,
+        clears_request: bool = False,
+    ) -> bool:
         """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item.
 
         Args:
             attributes: At least one; all names begin with `Last`.
             lease: Holder and fencing token of the lease that the run must still have; None: it needs none.
+            clears_request: Whether to do the same as `clear_request` besides.
 
         Returns:
             False if it no longer has the lease; then nothing was written.
@@ -298,8 +307,19 @@ class StateStore(Protocol):
         """Remove the pending request before listing the raw files. A file that arrives later records a new one."""
         ...
 
-    def release_lease(self, path: str, holder: str, token: int, *, even_if_requested: bool) -> bool:
+    def release_lease(
+        self,
+        path: str,
+        holder: str,
+        token: int,
+        *,
+        even_if_requested: bool,
+        attributes: Mapping[str, str] = MappingProxyType({}),
+    ) -> bool:
         """Release the lease.
+
+        Args:
+            attributes: What to write besides, as `record_run` does; nothing if the lease is not released.
 
         Returns:
             False if a request is pending and `even_if_requested` is false: the holder keeps the lease and should list

@@ -11,6 +11,7 @@ import json
 import re
 from contextlib import suppress
 from datetime import timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from botocore.exceptions import ClientError, WaiterError
@@ -53,6 +54,7 @@ MAX_PARTITION_KEY_BYTES = 2048
 """Of DynamoDB, in UTF-8. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
 _NAME = re.compile(r"#(\w+)")
 _NUMBERS = frozenset({Attribute.FENCING_TOKEN})
+_REQUEST = "#WorkRequestedUtc"
 """Attributes stored as numbers."""
 
 
@@ -188,14 +190,21 @@ class DynamoState:
         check_settings(attributes)
         self._set(path, attributes)
 
-    def record_run(self, path: str, attributes: Mapping[str, str], lease: tuple[str, int] | None = None) -> bool:
+    def record_run(
+        self,
+        path: str,
+        attributes: Mapping[str, str],
+        lease: tuple[str, int] | None = None,
+        *,
+        clears_request: bool = False,
+    ) -> bool:
         """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item.
 
         False if the run no longer has the lease that it names; then nothing was written.
         """
         check_outcome(attributes)
         conditions = (lease_has(lease[1]), lease_is_held_by(lease[0])) if lease else ()
-        return self._set(path, attributes, *conditions)
+        return self._set(path, attributes, *conditions, remove=_REQUEST if clears_request else "").applied
 
     def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
         """Record a request to process a table, and return whether the caller should start a run."""
@@ -247,9 +256,17 @@ class DynamoState:
 
     def clear_request(self, path: str) -> None:
         """Remove the pending request before listing the raw files. A file that arrives later records a new one."""
-        self._update(path, "REMOVE #WorkRequestedUtc", {})
+        self._update(path, f"REMOVE {_REQUEST}", {})
 
-    def release_lease(self, path: str, holder: str, token: int, *, even_if_requested: bool) -> bool:
+    def release_lease(
+        self,
+        path: str,
+        holder: str,
+        token: int,
+        *,
+        even_if_requested: bool,
+        attributes: Mapping[str, str] = MappingProxyType({}),
+    ) -> bool:
         """Release the lease. False if the holder keeps it: a request is pending, and `even_if_requested` is false.
 
         One update releases the lease and checks for a pending request: either this update sees the request, or the
@@ -258,13 +275,16 @@ class DynamoState:
         conditions = [lease_has(token), lease_is_held_by(holder)]
         if not even_if_requested:
             conditions.append(no_request_pending())
-        outcome = self._update(path, "REMOVE #LeaseHolder, #LeaseExpiresUtc", {}, *conditions)
+        if attributes:
+            check_outcome(attributes)
+        outcome = self._set(path, attributes, *conditions, remove="#LeaseHolder, #LeaseExpiresUtc")
         return outcome.applied or not has_lease(outcome.item, holder, token)
 
-    def _set(self, path: str, attributes: Mapping[str, str], *conditions: Condition) -> bool:
+    def _set(self, path: str, attributes: Mapping[str, str], *conditions: Condition, remove: str = "") -> _Outcome:
         values = {f":{name}": _to_value(name, text) for name, text in attributes.items()}
         assignments = ", ".join(f"#{name} = :{name}" for name in attributes)
-        return self._update(path, f"SET {assignments}", values, *conditions).applied
+        clauses = [f"SET {assignments}" if attributes else "", f"REMOVE {remove}" if remove else ""]
+        return self._update(path, " ".join(filter(None, clauses)), values, *conditions)
 
     def _update(
         self,

@@ -308,6 +308,21 @@ def test_a_holder_keeps_the_lease_if_a_request_is_pending(
     assert registered.release_lease(PATH, "a", token, even_if_requested=False)
 
 
+def test_an_outcome_is_written_with_the_release_or_not_at_all(registered: StateStore, token: int, clock: ManualClock):
+    registered.request_work(PATH, clock(), 300)
+    written = {"LastError": "mine"}
+    assert not registered.release_lease(PATH, "a", token, even_if_requested=False, attributes=written)
+    assert "LastError" not in item(registered)
+    assert registered.record_run(PATH, {"LastRunId": "a"}, ("a", token), clears_request=True)
+    assert Attribute.WORK_REQUESTED_UTC not in item(registered)
+    assert registered.release_lease(PATH, "a", token, even_if_requested=False, attributes=written)
+    assert item(registered) == {**TABLE.item, "LastError": "mine", "LastRunId": "a", "FencingToken": str(token)}
+    assert registered.release_lease(PATH, "a", token, even_if_requested=True, attributes={"LastError": "late"})
+    assert item(registered)["LastError"] == "mine"
+    with pytest.raises(ValueError, match="ActiveFlag"):
+        registered.release_lease(PATH, "a", token, even_if_requested=True, attributes={"ActiveFlag": "true"})
+
+
 def test_a_forced_release_leaves_the_request_pending(registered: StateStore, token: int, clock: ManualClock) -> None:
     registered.request_work(PATH, clock(), 300)
     assert registered.release_lease(PATH, "a", token, even_if_requested=True)

@@ -260,7 +260,6 @@ class Rounds:
         table.begin_round()
         if take(table):
             table.finish_round()
-            table.release_if_done()
 
     def hand_over(self, tables: Sequence[TableWork]) -> None:
         """Release the leases, and start a ProcessTable run for the work that is left."""

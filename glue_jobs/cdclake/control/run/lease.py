@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from threading import Event, Thread
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cdclake import logs
@@ -134,18 +135,21 @@ class Lease:
         message = f"This run lost the lease of {self._name}"
         return LeaseLostError(message, remedy="Nothing to do: the run that holds it now does the work")
 
-    def record(self, attributes: Mapping[str, str]) -> None:
+    def record(self, attributes: Mapping[str, str], *, clears_request: bool = False) -> None:
         """Write attributes into the table's item; see `StateStore.record_run`.
 
         Raises:
             LeaseLostError: Another run took the table over, so it is that run's item.
         """
-        if not self._states.record_run(self._path, attributes, (self._holder, self.token)):
+        lease = (self._holder, self.token)
+        if not self._states.record_run(self._path, attributes, lease, clears_request=clears_request):
             raise self._lost()
 
-    def release(self, *, even_if_requested: bool) -> bool:
+    def release(self, *, even_if_requested: bool, attributes: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Release the lease; see `StateStore.release_lease`."""
-        return self._states.release_lease(self._path, self._holder, self.token, even_if_requested=even_if_requested)
+        return self._states.release_lease(
+            self._path, self._holder, self.token, even_if_requested=even_if_requested, attributes=attributes
+        )
 
 
 @contextmanager

@@ -252,7 +252,6 @@ class TableWork:
         self._note = note
         self._changes = ChangeLog(ports.open_bucket(layout.bucket), layout)
         self._round: _RoundState | None = None
-        self._more = False
         self._begun = ports.clock()
         self._change: int | None = None
 
@@ -267,24 +266,21 @@ class TableWork:
 
     def begin_round(self) -> None:
         """Update the item from the lake, list the raw files, and decide what is due."""
-        self._round, self._more = None, False
+        self._round = None
         self._begun = self._ports.clock()
         self._keep_alive()  # after a pause, the table and the notes in its item may be another run's
-        self._states.clear_request(self.path)  # before listing: a later file sets a new mark
         state = read_state(self._states, self.path)
         if not state.active:
-            if self._note and state.item.get(Attribute.LAST_SPARK_RUN):
-                self.lease.record({Attribute.LAST_SPARK_RUN: ""})
+            self._clear_request("")
             self.report.rounds.append(Round(plan_table(state, RawFiles(), self._ports.clock())))
             return
         state.check_types()
         change = state.last_change
         self._change = change or None
-        if self._note:
-            started = SparkRun.of(state.item)
-            if started and started.run == self._note.run:
-                self._note = self._note._replace(starts=started.starts)
-            self.lease.record({Attribute.LAST_SPARK_RUN: str(self._note)})
+        started = SparkRun.of(state.item)
+        if self._note and started and started.run == self._note.run:
+            self._note = self._note._replace(starts=started.starts)
+        self._clear_request(str(self._note))
         state, lake = self._sync_with_lake(state)
         self._round = self._plan(state, lake, change, run_begin(state, lake, self._ports.clock()))
         decision, listed_utc = self._round.decision, self._round.listed_utc
@@ -294,11 +290,19 @@ class TableWork:
         for finding in decision.findings:
             self._log.warning(finding)
         if decision.kind is DecisionKind.FROZEN:
-            self._store_note(decision)
             raise RawFilesLostError(decision.reason, remedy=decision.to_do, table=self._layout.name)
         self._settle_unended_run()
-        if decision.work:
-            self._store_note(decision)
+
+    def _clear_request(self, note: str) -> None:
+        """Remove the pending request, before the raw files are listed: a later file sets a new one.
+
+        Args:
+            note: What a run that loads rows notes of itself.
+        """
+        if self._note:
+            self.lease.record({Attribute.LAST_SPARK_RUN: note}, clears_request=True)
+        else:
+            self._states.clear_request(self.path)
 
     def _plan(self, state: TableState, lake: Snapshot, change_before: int, begin: str) -> _RoundState:
         """List the raw files, and decide what is due.
@@ -341,6 +345,9 @@ class TableWork:
         assert self._round is not None
         job = self.due_job
         self._log.info("loads", extra={"job": job})
+        note = self._pending_note()
+        if self._round.state.item.get(Attribute.LAST_PENDING, "") != note[Attribute.LAST_PENDING]:
+            self._record(note)  # before any file is applied
         load(self._due_load(job))
         self.report.rounds[-1].loads.append(job)
         self._sync_after(job)
@@ -369,7 +376,7 @@ class TableWork:
         """Leave the table, with its lease, to a Spark run that was started for it."""
         self._log.info("started %s", run.job, extra={"started": run.run})
         with suppress(LeaseLostError):  # that run has the lease already, and writes its own note
-            self.lease.record({Attribute.LAST_SPARK_RUN: str(run)})
+            self.lease.record({Attribute.LAST_SPARK_RUN: str(run), **self._pending_note()})
         self.open = False
         self.report.outcome, self.report.follow_up = "handed on", run.run
 
@@ -413,7 +420,6 @@ class TableWork:
             self.fail(JobRunError(error_line(error), remedy="Read the log of the run", **self._raw_files("")))
             return
         self._log.exception("failed, and is tried once more", exc_info=error)
-        self._more = True
 
     def _deadly(self, run: SparkRun, error: CdclakeError) -> CdclakeError:
         at = "while it read a raw file" if run.file else "at this table"
@@ -458,8 +464,9 @@ class TableWork:
             raise JobRunError(message, remedy="Read the log of the run; the next run tries again")
 
     def finish_round(self) -> None:
-        """Record the end of the round."""
-        if self._round is None:
+        """Record the end of the round, and release the lease, unless there is more work, or a new trigger."""
+        if self._round is None:  # the table is inactive
+            self.open = not self.lease.release(even_if_requested=False)
             return
         lake, decision = self._round.lake, self._round.decision
         self.report.rounds[-1].changes = list(range(self._round.change_before + 1, lake.change + 1))
@@ -482,10 +489,10 @@ class TableWork:
             found = open_findings(self._round.state, self._changes, lake)
             outcome[Attribute.LAST_FINDINGS] = str(found)
             outcome |= self._clean_up(state, lake.change)
-        self._record_end(RunState.SUCCEEDED, more=outcome)
+        more = decision.kind is DecisionKind.INCREMENTAL  # one change could not take all due files
+        self._end(RunState.SUCCEEDED, keeps_lease=more, even_if_requested=False, more=outcome)
         if self.report.catalog_error:
             self._ports.metrics.put(metrics.catalog_failure_metrics(self.report.table))
-        self._more = decision.kind is DecisionKind.INCREMENTAL  # one change could not take all due files
 
     def _clean_up(self, state: TableState, head: int) -> dict[str, str]:
         """Delete what is past retention, if that is due.
@@ -510,15 +517,10 @@ class TableWork:
         since = retired_since(self._changes, head)
         return {Attribute.LAST_RETIRED_SINCE_UTC: iso_utc(since) if since else ""}
 
-    def release_if_done(self) -> None:
-        """Release the lease, unless there is more work, or a new trigger for the table."""
-        self.open = self._more or not self.lease.release(even_if_requested=False)
-
     def hand_over(self) -> None:
         """Release the lease although there is more work, so that another ProcessTable run can start it."""
-        if self._note:
-            self.lease.record({Attribute.LAST_SPARK_RUN: ""})
-        self.lease.release(even_if_requested=True)
+        ended = {Attribute.LAST_SPARK_RUN: ""} if self._note else {}
+        self.lease.release(even_if_requested=True, attributes=ended)
         self.open = False
         self.report.outcome = "handed on"
         self._states.clear_request(self.path)
@@ -536,10 +538,9 @@ class TableWork:
         defect = None if isinstance(error, CdclakeError) else error
         self._log.error("failed", extra={"error": self.report.error}, exc_info=defect)
         try:
-            self._record_end(RunState.FAILED, error)
             # A mark that was set meanwhile stays. So events start at most one run of a broken table per quarter of an
             # hour. The hourly Controller tries too.
-            self.lease.release(even_if_requested=True)
+            self._end(RunState.FAILED, error, even_if_requested=True, more=self._pending_note() if self._round else {})
         except StoppedError:
             raise
         except CdclakeError:
@@ -577,11 +578,10 @@ class TableWork:
         )
         raise ConfigurationError(message, remedy=remedy)
 
-    def _store_note(self, decision: Decision) -> None:
-        """Store which files are pending before any of them is applied, see `cdclake.control.plan.lost_files`."""
+    def _pending_note(self) -> dict[str, str]:
+        """Which change files are due, see `cdclake.control.plan.lost_files`."""
         assert self._round is not None
-        if self._round.state.item.get(Attribute.LAST_PENDING, "") != decision.note:
-            self._record({Attribute.LAST_PENDING: decision.note})
+        return {Attribute.LAST_PENDING: self._round.decision.note}
 
     def _record(self, changed: Mapping[str, str]) -> None:
         """Write attributes into the item, and into the state that the round works with."""
@@ -643,21 +643,30 @@ class TableWork:
         self.report.catalog_error = state.item.get(Attribute.LAST_CATALOG_ERROR, "")
         return state
 
-    def _record_end(
-        self, outcome: str, error: BaseException | None = None, more: Mapping[str, str] | None = None
+    def _end(
+        self,
+        outcome: str,
+        error: BaseException | None = None,
+        *,
+        even_if_requested: bool,
+        keeps_lease: bool = False,
+        more: Mapping[str, str],
     ) -> None:
-        self.lease.record(
-            {
-                Attribute.LAST_RUN_STATE: outcome,
-                Attribute.LAST_RUN_ID: self.report.run_id,
-                Attribute.LAST_RUN_UTC: iso_utc(self._ports.clock()),
-                Attribute.LAST_ERROR: error_line(error) if error else "",
-                Attribute.LAST_ERROR_CODE: error.code if isinstance(error, CdclakeError) else "",
-                Attribute.LAST_DRIFT: str(error.details["columns"]) if isinstance(error, SchemaDriftError) else "",
-                **({Attribute.LAST_SPARK_RUN: ""} if self._note else {}),
-                **(more or {}),
-            },
-        )
+        """Record how the round ended, and release the lease with the same write."""
+        attributes = {
+            Attribute.LAST_RUN_STATE: outcome,
+            Attribute.LAST_RUN_ID: self.report.run_id,
+            Attribute.LAST_RUN_UTC: iso_utc(self._ports.clock()),
+            Attribute.LAST_ERROR: error_line(error) if error else "",
+            Attribute.LAST_ERROR_CODE: error.code if isinstance(error, CdclakeError) else "",
+            Attribute.LAST_DRIFT: str(error.details["columns"]) if isinstance(error, SchemaDriftError) else "",
+            **({Attribute.LAST_SPARK_RUN: ""} if self._note else {}),
+            **more,
+        }
+        released = not keeps_lease and self.lease.release(even_if_requested=even_if_requested, attributes=attributes)
+        if not released:
+            self.lease.record(attributes)
+        self.open = not released
         seconds = (self._ports.clock() - self._begun).total_seconds()
         self._ports.metrics.put(metrics.run_end_metrics(self.report.table, seconds, failed=outcome == RunState.FAILED))
 

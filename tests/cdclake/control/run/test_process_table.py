@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -391,9 +391,9 @@ def test_a_run_that_was_overtaken_between_two_rounds_leaves_no_note(world: World
     world.run_process_table(A)
     release = world.states.release_lease
 
-    def cut_off(path: str, holder: str, token: int, *, even_if_requested: bool) -> bool:
+    def cut_off(path: str, holder: str, token: int, **options: Any) -> bool:
         world.states.release_lease = release  # type: ignore[method-assign]
-        released = release(path, holder, token, even_if_requested=even_if_requested)
+        released = release(path, holder, token, **options)
         overtaken(world)
         world.put("20240305-100003000.parquet", path=A)
         return released
@@ -401,7 +401,7 @@ def test_a_run_that_was_overtaken_between_two_rounds_leaves_no_note(world: World
     def a_file_comes() -> None:
         world.after_job = lambda: None
         world.deliver("20240305-100002000.parquet", path=A)
-        world.states.release_lease = cut_off  # type: ignore[method-assign]
+        world.states.release_lease = cut_off  # type: ignore[assignment, method-assign]
 
     world.after_job = a_file_comes
     world.run_spark(events=False)
