@@ -401,7 +401,7 @@ def test_a_run_that_was_overtaken_between_two_rounds_leaves_no_note(world: World
     def a_file_comes() -> None:
         world.after_job = lambda: None
         world.deliver("20240305-100002000.parquet", path=A)
-        world.states.release_lease = cut_off  # type: ignore[assignment, method-assign]
+        world.states.release_lease = cut_off  # type: ignore[method-assign]
 
     world.after_job = a_file_comes
     world.run_spark(events=False)
