@@ -111,6 +111,7 @@ class Lake:
                 Attribute.LAST_ERROR: "",
                 Attribute.LAST_PENDING: "",
                 Attribute.LAST_RETIRED_SINCE_UTC: "",
+                Attribute.LAST_REPEATED_SINCE_UTC: "",
                 Attribute.FENCING_TOKEN: "42",
             }
         )

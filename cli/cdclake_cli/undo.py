@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Callable
 
-from cdclake.commit.ancestry import next_to_reapply
 from cdclake.commit.describe import action_text, change_fields, state_text, undo_facts, undone_records
+from cdclake.commit.undo import next_to_reapply
 from cdclake.model.change.record import ChangeKind
 from cdclake_cli.confirm import DRY_RUN, author, confirm, warn_of_catalog_error
 from cdclake_cli.printing.change_columns import LIST_COLUMNS

@@ -9,6 +9,7 @@ import pytest
 
 from cdclake.commit.log import ChangeLog
 from cdclake.control.plan.open_findings import OpenFindings
+from cdclake.model.retained import Retained
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake_devkit.memory import MemoryStore
@@ -184,7 +185,7 @@ def test_a_takeover_between_question_and_answer_does_not_stop_the_command(cdclak
 
 
 def test_a_change_past_retention_is_an_error_that_names_the_oldest_retained_one(cdclake, store):
-    store.log.mark_first_retained(2)
+    store.log.mark_retained(Retained(1))
     error = cdclake.refused("rollback", "shop.store", "--to", "1", "--yes")
     assert "no longer retained" in error
     assert "change 2" in error

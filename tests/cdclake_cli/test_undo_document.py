@@ -33,4 +33,4 @@ def test_the_documents_session_goes_as_it_says(cdclake, state):
     after = state.get(registered.path)
     assert (after.active, after.settings.retention_days) == (False, 90)
     assert after.item[Attribute.LAST_CHANGE_ID] == "6"
-    assert table.log.first_retained() == 3  # the only one of those changes that was the newest in the last 30 days
+    assert table.log.retained().first == 3  # the only one of those changes that was the newest in the last 30 days

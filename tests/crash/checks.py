@@ -152,8 +152,8 @@ def check_clean(view: View) -> None:
         *(key for record in records for key in record.quarantine),
         *(LAYOUT.retired_key(path) for path in retired),
         LAYOUT.newest_published_key,
-        LAYOUT.first_retained_key,
-        LAYOUT.cleaned_through_key,
+        LAYOUT.retained_key,
+        LAYOUT.cleaned_key,
         LAYOUT.files_checked_to_key,
         LAYOUT.erasure_secret_key,
     }

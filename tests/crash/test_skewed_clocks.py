@@ -102,7 +102,7 @@ class Clocks:
     def _check_rollback(self) -> None:
         """A rollback to what a time finds restores its rows."""
         log = self._sandbox.view().log
-        times = [record.created_utc for record in log.records(log.first_retained(), log.head())]
+        times = [record.created_utc for record in log.records(log.retained().first, log.head())]
         found = table_as_of(log, at=times[len(times) // 2])
         error = do(lambda runner: runner.rollback(found.change), self._sandbox.runner())
         after = self._sandbox.view()
@@ -119,7 +119,7 @@ def check_times(view: View, shown: dict[str, datetime]) -> None:
     assert times == sorted(times)
     for moment in {*times, *(time - timedelta(seconds=1) for time in times)}:
         expected = max((number for number, time in enumerate(times, 1) if time <= moment), default=0)
-        if expected >= log.first_retained():
+        if expected >= log.retained().first:
             found = table_as_of(log, at=moment)
             assert (found.change, found.snapshot) == (expected, log.snapshot(expected))
     for before, record, time in zip(times, records[1:], times[1:], strict=False):

@@ -40,7 +40,7 @@ def change(name: str, number: int) -> str:
         what=effect_text(record),
         clock=clock_text(record),
         record_url=f"s3://{log.layout.bucket}/{log.layout.change_key(number)}",
-        retained=number >= log.first_retained(),
+        retained=number in log.retained(),
         seconds=seconds,
         shares=shares(seconds),
         max_listed=current_console().max_files_listed,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 
-from cdclake.commit.ancestry import next_to_reapply
 from cdclake.commit.report import newest_changes
+from cdclake.commit.undo import next_to_reapply
 from cdclake.control import controller
 from cdclake.control.admin.change_settings import set_active
 from cdclake.control.plan.fates import Fate

@@ -95,7 +95,7 @@ def show_change(
         message = f"{log.layout.name} has no change {change}: the newest is {head or 'none'}"
         raise ConfigurationError(message, remedy=f"cdclake changes {log.layout.name.typed} lists the changes")
     record = log.record(change)
-    retained = change >= log.first_retained()
+    retained = change in log.retained()
     if output is OutputFormat.JSON:
         data = json.loads(record.to_bytes())
         data["seconds"] = log.seconds(record)
@@ -116,8 +116,8 @@ def _show_list(log: ChangeLog, report: LogReport, out: Output) -> None:
         out.remark(f"The newest {len(report.entries)} of {report.head} changes; --last shows more.")
     if not any(entry.current for entry in report.entries):
         out.remark(f"The table is {state_text(report.content_change)}.")
-    if report.first_retained > 1:
-        out.remark(f"You can roll back to change {report.first_retained} or later.")
+    if report.retained.through:
+        out.remark(f"You can roll back to {report.retained}.")
 
 
 def _show_record(log: ChangeLog, record: ChangeRecord, out: Output, *, retained: bool) -> None:

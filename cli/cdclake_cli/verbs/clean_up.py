@@ -36,36 +36,48 @@ def clean_up(
             min=0, max=MAX_RETENTION_DAYS, help="Days to retain. Default: the table's RetentionDays, or 30 if not set."
         ),
     ] = None,
+    keep_every_state: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=MAX_RETENTION_DAYS,
+            metavar="DAYS",
+            help="Days to keep every state. Default: the table's KeepEveryState, or 1 if not set.",
+        ),
+    ] = None,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Permanently delete what no change within the retention time needs.
+    """Permanently delete what no state to be kept needs.
 
-    You can still roll back to, and read, every state of the table within that time. Change records are never deleted.
+    Every state of the last day is kept, then one per six hours for a week, then one per day within the retention time.
+    You can still roll back to them, and read them. Change records are never deleted.
 
     Example: cdclake clean-up shop.orders --retention-days 30 --dry-run
     """
     lake_table = open_table(target, table)
     name, out = lake_table.state.name, output_for(output)
-    days = lake_table.state.settings.retention_days if retention_days is None else retention_days
-    retention = timedelta(days=days)
+    settings = lake_table.state.settings
+    days = settings.retention_days if retention_days is None else retention_days
+    every = settings.keep_every_state if keep_every_state is None else keep_every_state
+    retention, keep_every = timedelta(days=days), timedelta(days=every)
     with progress(f"Planning the clean-up of {name}"):
-        plan = lake_table.plan_clean_up(retention)
+        plan = lake_table.plan_clean_up(retention, keep_every)
     warn_if_running(lake_table, out)
-    result = {"table": str(name), "done": False, "retention_days": days, **plan.to_json()}
+    result = {"table": str(name), "done": False, "retention_days": days, "keep_every_state": every, **plan.to_json()}
     if output is OutputFormat.TABLE:
         records = [{"kind": text, "objects": result[count]} for count, text in _KINDS.items()]
         out.records(f"Clean-up of {name} (days retained: {days})", _COLUMNS, records)
-        out.remark(f"Afterwards you can roll back to change {plan.first_retained} or later.")
+        out.remark(f"Afterwards you can roll back to {plan.retained}.")
     if dry_run or not plan.count:
         out.json_record(result)
         out.remark(DRY_RUN if plan.count else "There is nothing to delete.")
         return
     confirm(f"Permanently delete these objects of {name} ({plan.count:,})?", yes=yes, output=output)
     with progress(f"Cleaning up {name}"):
-        done = lake_table.clean_up(retention)
+        done = lake_table.clean_up(retention, keep_every)
     if output is OutputFormat.JSON:
         out.json_record({**result, **done.to_json(), "done": True})
     else:

@@ -31,6 +31,7 @@ from cdclake_cli.target import Target
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from cdclake.model.retained import Retained
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table.state import TableState
 
@@ -86,7 +87,7 @@ def show_table(table: TableArgument, *, output: OutputOption = OutputFormat.TABL
     state = target.installation.find_table(services.state, TableName.parse(table))
     log = services.log(state.name)
     head = log.head()
-    facts = _lake_facts(log.snapshot(head), log.first_retained() if head else None)
+    facts = _lake_facts(log.snapshot(head), log.retained() if head else None)
     out = output_for(output)
     if output is OutputFormat.JSON:
         out.json_record({**_state_record(state), "lake": facts})
@@ -287,12 +288,12 @@ def _state_record(state: TableState) -> dict[str, object]:
     }
 
 
-def _lake_facts(lake: Snapshot, first_retained: int | None) -> dict[str, Any]:
+def _lake_facts(lake: Snapshot, retained: Retained | None) -> dict[str, Any]:
     """Figures of a lake table.
 
     Args:
         lake: The table after its newest change.
-        first_retained: Oldest change to roll back to; None if there is no change.
+        retained: The changes to roll back to; None if there is no change.
     """
     history = lake.history.files if lake.history else ()
     return {
@@ -307,12 +308,16 @@ def _lake_facts(lake: Snapshot, first_retained: int | None) -> dict[str, Any]:
         "history_files": len(history),
         "history_bytes": sum(file.bytes for file in history),
         "watermark": lake.watermark,
-        "first_retained": first_retained,
+        "first_retained": retained and retained.first,
+        "all_retained_from": retained and retained.through + 1,
+        "retained_before": list(retained.kept) if retained else [],
         "columns": [{"name": column.name, "type": column.type} for column in lake.schema],
     }
 
 
 def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
     return f"{value:,}" if isinstance(value, int) else str(value or "")
 
 

@@ -59,17 +59,16 @@ def ancestry(log: ChangeLog, head: int, oldest: int = 1) -> Iterator[ChangeRecor
             change = record.as_of
 
 
-def next_to_reapply(log: ChangeLog, head: int) -> int | None:
-    """Number of the undone change to reapply next; None if no undone change follows from the table's content.
+def undone_changes(log: ChangeLog, head: int) -> list[int]:
+    """Numbers of the undone changes to reapply, in order; empty if none follows from the table's content.
 
     Args:
         head: Number of its newest change.
     """
     current = content_change(log, head)
     change = next((record.change for record in log.newest_first(head) if record.as_of is None), 0)
+    undone = []
     while change > current:
-        before = parent(log, change)
-        if before == current:
-            return change
-        change = before
-    return None
+        undone.append(change)
+        change = parent(log, change)
+    return undone[::-1] if change == current else []

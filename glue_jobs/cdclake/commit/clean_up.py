@@ -1,33 +1,38 @@
 """Permanently deletes what no retained change needs (a vacuum).
 
-A change is retained if it was the newest at any time within the retention time. Change records are never deleted: they
-are small, and they document the table.
+`cdclake.model.retained` chooses which changes stay retained. Change records are never deleted: they are small, and they
+document the table.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.commit.iceberg.tables import expire_snapshots, list_iceberg
 from cdclake.commit.publish import KeepAlive, no_lease
+from cdclake.commit.undo import undo_targets
 from cdclake.concurrency import in_parallel
+from cdclake.errors import PastRetentionError
 from cdclake.model.change.record import ChangeKind, ChangeRecord
 from cdclake.model.layout import CHANGE_DIGITS, LakeLayout, is_in_iceberg
+from cdclake.model.retained import Retained, can_be_thinned, changes_to_keep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from cdclake.commit.log import ChangeLog
     from cdclake.model.raw.files import ListedObject
-    from cdclake.model.snapshot import Snapshot
 
 EXPIRY_GRACE = timedelta(hours=1)
 """How long files of an expired snapshot of an Iceberg table are kept at least, for readers that opened it before."""
 COPY_LIFETIME = timedelta(days=1)
 """How long a copy of a retired file, made for reading, is kept."""
 DELETE_BATCH_KEYS = 1000
+_LOOK_AHEAD = 16
+"""So many changes after a clean-up are searched for states that the next one can delete, and the newest."""
 _DATA_KINDS = (ChangeKind.FULL_LOAD, ChangeKind.INCREMENTAL, ChangeKind.DIRECT, ChangeKind.RELEASE)
 """Changes whose record lists every data file that they made live."""
 
@@ -37,7 +42,7 @@ class CleanUpPlan:
     """What a clean-up deletes. All fields but `data_files` hold keys of the lake bucket.
 
     Attributes:
-        first_retained: Number of the oldest change that a rollback can still reach afterwards.
+        retained: The changes that a rollback can still reach afterwards.
         data_files: Relative paths of retired data files.
         snapshots: Snapshots of changes and of crashed runs.
         tombstones: Tombstone files.
@@ -50,7 +55,7 @@ class CleanUpPlan:
             crashed runs.
     """
 
-    first_retained: int
+    retained: Retained
     data_files: tuple[str, ...] = ()
     snapshots: tuple[str, ...] = ()
     tombstones: tuple[str, ...] = ()
@@ -84,9 +89,9 @@ class CleanUpPlan:
         return replace(self, iceberg=())
 
     def to_json(self) -> dict[str, int]:
-        """Numbers of objects, for JSON."""
+        """The oldest retained change, the one from which on all are, and numbers of objects, for JSON."""
         counts = {name: len(value) for name, value in vars(self).items() if isinstance(value, tuple)}
-        return {"first_retained": self.first_retained, **counts}
+        return {"first_retained": self.retained.first, "all_retained_from": self.retained.through + 1, **counts}
 
 
 def has_leftovers(log: ChangeLog, head: int) -> bool:
@@ -97,8 +102,16 @@ def has_leftovers(log: ChangeLog, head: int) -> bool:
     return any((one.iceberg_change(entry.key) or 0) > head for one, found in list_iceberg(log) for entry in found)
 
 
-def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: int | None = None) -> CleanUpPlan:
+def plan_clean_up(
+    log: ChangeLog,
+    retention: timedelta,
+    now: datetime,
+    through: int | None = None,
+    keep_every: timedelta | None = None,
+) -> CleanUpPlan:
     """Decide what to delete.
+
+    Reads the records since the last clean-up, and of the states that were kept then, records and snapshots.
 
     Args:
         log: The table's change log. The plan is valid as long as no other run works on the table.
@@ -106,36 +119,49 @@ def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: 
         now: The current time.
         through: Number of the newest published change, read while this run held the lease. Files of later changes are
             kept: if this run was paused past its lease, they belong to another run. None: they are leftovers.
+        keep_every: How long every state is kept, see `changes_to_keep`. None: as long as `retention`.
 
     Raises:
         IntegrityError: A change record or the snapshot of a retained change is missing.
     """
     head, layout = log.head() if through is None else through, log.layout
     if not head:
-        return CleanUpPlan(1, staging=_keys(log, layout.staging_folder, through))
-    marked = log.first_retained()  # once, before the time of the mark: another clean-up may move it meanwhile
-    first = max(marked, log.newest_before(now - retention, head), 1)
-    retained, needed = _retained(log, first, head)
-    needed_files = _needed_files(retained, needed)
-    needed_parts = {key for snapshot in needed for key in snapshot.part_keys}
-    new_parts = tuple(
+        return CleanUpPlan(Retained(), staging=_keys(log, layout.staging_folder, through))
+    marked = log.retained()  # once, before the time of the mark: another clean-up may move it meanwhile
+    cleaned = log.cleaned()
+    newer = log.records(min(cleaned.through, marked.through) + 1, head)
+    records = {record.change: record for record in (*_records(log, marked.kept), *newer)}
+    committed = {
+        number: datetime.fromisoformat(records[number].created_utc)
+        for number in marked.up_to(head)
+        if number in records
+    }
+    retained = marked
+    if committed:
+        wanted = undo_targets(log, head)
+        retained &= changes_to_keep(committed, now, retention, retention if keep_every is None else keep_every, wanted)
+    needs = _Needs().and_of(log, retained, head, records)
+    parts = tuple(
         prefix
-        for record in retained[1:]
+        for record in needs.following
         for prefix in (
             layout.tombstones_key(record.change, record.run_id),
             layout.ledger_prefix(record.change, record.run_id),
         )
     )
-    retired = (path for record in log.records(log.cleaned_through() + 1, first) for path in record.retired)
-    snapshots = {record.snapshot_key for record in retained}
 
     def unneeded(folder: str) -> tuple[str, ...]:
         keys = _keys(log, folder, through)
-        return tuple(key for key in keys if not (key in needed_parts or (new_parts and key.startswith(new_parts))))
+        return tuple(key for key in keys if not (key in needs.parts or (parts and key.startswith(parts))))
 
+    candidates = _retired(log, cleaned, retained, records)
+    snapshots = {records[number].snapshot_key for number in retained.up_to(head)}
+    iceberg = list_iceberg(log)
+    if any(entries for _, entries in iceberg):
+        before = needs.and_of(log, marked, head, records)
     return CleanUpPlan(
-        first_retained=first,
-        data_files=tuple(sorted(path for path in set(retired) - needed_files if not is_in_iceberg(path))),
+        retained=retained,
+        data_files=tuple(sorted(path for path in candidates - needs.files if not is_in_iceberg(path))),
         snapshots=tuple(key for key in _keys(log, layout.snapshots_folder, through) if key not in snapshots),
         tombstones=unneeded(layout.tombstones_folder),
         ledger=unneeded(layout.ledger_folder),
@@ -147,30 +173,74 @@ def plan_clean_up(log: ChangeLog, retention: timedelta, now: datetime, through: 
         marks=_keys(log, layout.published_folder, head - 1),
         iceberg=tuple(
             key
-            for one, found in list_iceberg(log)
-            for key in _expired_iceberg(log, one, found, marked, head, now, through)
+            for one, entries in iceberg
+            if entries
+            for key in _expired_iceberg(log, one, entries, before, head, now, through)
         ),
     )
 
 
-def _retained(log: ChangeLog, first: int, head: int) -> tuple[list[ChangeRecord], list[Snapshot]]:
-    """The records of the changes from `first` on, and the snapshots among theirs that name what the records do not."""
-    records = log.records(first, head)
-    others = (record.change for record in records[1:] if record.kind not in _DATA_KINDS)
-    return records, [log.snapshot(change) for change in (first, *others)]
+def _records(log: ChangeLog, changes: Iterable[int]) -> list[ChangeRecord]:
+    return in_parallel(log.record, changes, log.store.calls_at_once)
 
 
-def _needed_files(records: Sequence[ChangeRecord], snapshots: Iterable[Snapshot]) -> set[str]:
-    """Paths of the data files of the retained changes, see `_retained`."""
-    added = {file.path for record in records[1:] for file in record.added}
-    return added | {file.path for snapshot in snapshots for file in snapshot.all_files}
+def _retired(log: ChangeLog, cleaned: Retained, retained: Retained, records: Mapping[int, ChangeRecord]) -> set[str]:
+    """Paths of data files that changes which are no longer retained had, and that no clean-up has deleted."""
+    newly = range(cleaned.through + 2, retained.through + 2)
+    paths = {path for number in newly if number in records for path in records[number].retired}
+    for number in cleaned.kept:
+        if number not in retained:
+            with suppress(PastRetentionError):  # a clean-up that crashed deletes it after its files
+                paths.update(file.path for file in log.snapshot(number).all_files)
+    return paths
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """What retained changes need.
+
+    Attributes:
+        changes: Numbers of those whose snapshots were read.
+        files: Paths of their data files.
+        parts: Keys of tombstones and of segments of the ledger, without those that the changes `following` wrote.
+        manifests: Keys of manifests, likewise.
+        following: Records of the changes after the first of those without a gap.
+    """
+
+    changes: frozenset[int] = frozenset()
+    files: frozenset[str] = frozenset()
+    parts: frozenset[str] = frozenset()
+    manifests: frozenset[str] = frozenset()
+    following: tuple[ChangeRecord, ...] = ()
+
+    def and_of(self, log: ChangeLog, retained: Retained, head: int, records: Mapping[int, ChangeRecord]) -> _Needs:
+        """The same, and what other retained changes need.
+
+        Only snapshots are read that name what records do not. They may be large, so this holds one at a time.
+
+        Args:
+            head: Number of the newest change.
+            records: Those of the retained changes.
+        """
+        first = retained.through + 1
+        following = tuple(records[number] for number in range(first + 1, head + 1))
+        others = (record.change for record in following if record.kind not in _DATA_KINDS)
+        changes = {*retained.kept, *([first] if first <= head else []), *others} - self.changes
+        files, parts, manifests = set(self.files), set(self.parts), set(self.manifests)
+        for number in sorted(changes):
+            snapshot = log.snapshot_of(records[number])
+            files.update(file.path for file in snapshot.all_files)
+            parts.update(snapshot.part_keys)
+            manifests.update(snapshot.manifest_keys)
+        files.update(file.path for record in following for file in record.added)
+        return _Needs(self.changes | changes, frozenset(files), frozenset(parts), frozenset(manifests), following)
 
 
 def _expired_iceberg(
     log: ChangeLog,
     layout: LakeLayout,
     entries: Sequence[ListedObject],
-    first: int,
+    needs: _Needs,
     head: int,
     now: datetime,
     through: int | None,
@@ -183,11 +253,9 @@ def _expired_iceberg(
     Args:
         layout: The layout of the table, or of its history.
         entries: All files in the folder of the Iceberg table.
-        first: Number of the first change that the clean-up before retained.
+        needs: What the changes need that the clean-up before retained.
     """
-    if not entries:
-        return ()
-    marked_utc = max((entry.modified_utc for entry in log.store.list(log.layout.first_retained_key)), default=None)
+    marked_utc = max((entry.modified_utc for entry in log.store.list(log.layout.retained_key)), default=None)
     if marked_utc and marked_utc > now - EXPIRY_GRACE:
         return ()
     # Readers may open metadata until the next one is written, or the table is withdrawn.
@@ -200,7 +268,7 @@ def _expired_iceberg(
     replaced_before = aged if head in written_utc else aged + 1
     return tuple(
         entry.key
-        for entry in _unneeded_iceberg(log, layout, entries, first, head)
+        for entry in _unneeded_iceberg(log, layout, entries, needs, head)
         if (change := layout.iceberg_change(entry.key)) is not None  # another program made it
         and (through is None or change <= through)
         and (change < replaced_before or not layout.is_iceberg_metadata(entry.key))
@@ -208,22 +276,18 @@ def _expired_iceberg(
 
 
 def _unneeded_iceberg(
-    log: ChangeLog, layout: LakeLayout, entries: Sequence[ListedObject], first: int, head: int
+    log: ChangeLog, layout: LakeLayout, entries: Sequence[ListedObject], needs: _Needs, head: int
 ) -> list[ListedObject]:
     """Files of an Iceberg table that no retained change needs: of earlier changes, crashed runs, old metadata.
 
     Args:
         As `_expired_iceberg`.
     """
-    if not entries:
-        return []
-    records, snapshots = _retained(log, first, head)
-    needed = {log.layout.data_key(path) for path in _needed_files(records, snapshots)}
-    needed.update(key for snapshot in snapshots for key in snapshot.manifest_keys)
-    needed |= {layout.iceberg_metadata_key(head), layout.version_hint_key}
-    own = [layout.manifest_prefix(record.change, record.run_id) for record in records[1:]]
+    needed = {log.layout.data_key(path) for path in needs.files}
+    needed |= {*needs.manifests, layout.iceberg_metadata_key(head), layout.version_hint_key}
+    own = [layout.manifest_prefix(record.change, record.run_id) for record in needs.following]
     # Snapshots of earlier changes need the files that an erasure wrote for them, or will need them when it ends.
-    erasures = (record for record in records[1:] if record.kind is ChangeKind.ERASURE)
+    erasures = (record for record in needs.following if record.kind is ChangeKind.ERASURE)
     own += [layout.iceberg_data_prefix(record.change, record.run_id) for record in erasures]
     return [one for one in entries if one.key not in needed and not (own and one.key.startswith(tuple(own)))]
 
@@ -236,38 +300,68 @@ def clean_up(log: ChangeLog, plan: CleanUpPlan, keep_alive: KeepAlive = no_lease
     layout = log.layout
     keep_alive()  # the plan is valid only under the lease
     # Before the mark, whose time begins their files' grace.
-    oldest, marked = expire_snapshots(log, log.head(), plan.first_retained), log.first_retained()
+    expired, marked = expire_snapshots(log, log.head(), plan.retained), log.retained()
     # A run that was paused past its lease published them again after another clean-up had expired them.
-    is_reoffered = oldest is not None and oldest < marked
-    if plan.first_retained > marked or is_reoffered:
-        log.mark_first_retained(plan.first_retained)  # first: no reader may start on a change that is half deleted
+    is_reoffered = any(change not in marked for change in expired)
+    if marked & plan.retained != marked or is_reoffered:
+        log.mark_retained(plan.retained)  # first: no reader may start on a change that is half deleted
     if plan.iceberg and not is_reoffered:
-        expired = frozenset(plan.iceberg)
+        unneeded = frozenset(plan.iceberg)
         for one in (layout, layout.history):
-            if any(key.startswith(one.iceberg_prefix) for key in expired):
-                log.store.remove(one.iceberg_prefix, lambda key: key not in expired)
+            if any(key.startswith(one.iceberg_prefix) for key in unneeded):
+                log.store.remove(one.iceberg_prefix, lambda key: key not in unneeded)
     keep_alive()
     discards = log.store.begin_discarding(layout.file_keys(plan.data_files))
     in_parallel(lambda discard: discard(), discards, log.store.calls_at_once, keep_alive)
     for start in range(0, len(plan.objects), DELETE_BATCH_KEYS):
         log.store.delete(list(plan.objects[start : start + DELETE_BATCH_KEYS]))
         keep_alive()
-    if plan.first_retained > log.cleaned_through():
-        log.mark_cleaned_through(plan.first_retained)
+    if plan.retained != log.cleaned():
+        log.mark_cleaned(plan.retained)
 
 
-def retired_since(log: ChangeLog, head: int) -> datetime | None:
-    """When the oldest files were retired that no clean-up has deleted yet; None if there are none.
+class DeletableSince(NamedTuple):
+    """Since when there are files that a clean-up will delete one day. None: there are none.
+
+    Attributes:
+        retired_utc: When the oldest files were retired that no clean-up has deleted yet.
+        repeated_utc: When the first state was replaced that is not to be kept for long.
+    """
+
+    retired_utc: datetime | None
+    repeated_utc: datetime | None
+
+
+def deletable_since(log: ChangeLog, head: int, *, just_cleaned: bool = False) -> DeletableSince:
+    """Find out when the next clean-up is worth its requests.
 
     Args:
         head: Number of the newest published change.
+        just_cleaned: Look also for files of the Iceberg tables' expired snapshots, which a clean-up leaves to the next
+            one. Without other changes than the newest one, this is done each time.
     """
-    first = log.first_retained()
-    if first < head:
-        return datetime.fromisoformat(log.record(first + 1).created_utc)
-    # A clean-up leaves files of the Iceberg tables' expired snapshots to the next one.
-    left = any(_unneeded_iceberg(log, layout, entries, first, head) for layout, entries in list_iceberg(log))
-    return datetime.fromisoformat(log.record(head).created_utc) if left else None
+    retained = log.retained()
+    first, last = retained.through + 1, max(head - 1, 1)
+    looked_at = [*range(first, min(first + _LOOK_AHEAD, head)), *(last, head)]
+    times = {record.change: datetime.fromisoformat(record.created_utc) for record in _records(log, set(looked_at))}
+    pairs = ((number, number + 1) for number in sorted(times) if number >= first and number + 1 in times)
+    repeated = next((times[after] for one, after in pairs if can_be_thinned(times[one], times[after])), None)
+    retired = None
+    if retained.first < head:
+        retired = datetime.fromisoformat(log.record(retained.first + 1).created_utc)
+    looks = (just_cleaned or first >= head) and not (retired and repeated)
+    if looks and _has_expired_iceberg(log, retained, head):
+        retired, repeated = retired or times[head], repeated or times[head]
+    return DeletableSince(retired, repeated)
+
+
+def _has_expired_iceberg(log: ChangeLog, retained: Retained, head: int) -> bool:
+    iceberg = [(layout, entries) for layout, entries in list_iceberg(log) if entries]
+    if not iceberg:
+        return False
+    records = {record.change: record for record in _records(log, retained.up_to(head))}
+    needs = _Needs().and_of(log, retained, head, records)
+    return any(_unneeded_iceberg(log, layout, entries, needs, head) for layout, entries in iceberg)
 
 
 def orphaned_quarantine(log: ChangeLog, head: int, through: int | None) -> tuple[str, ...]:

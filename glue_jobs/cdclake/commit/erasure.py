@@ -78,8 +78,9 @@ class Replacement:
 
 def retained_snapshots(log: ChangeLog, head: int) -> Iterator[tuple[ChangeRecord, Snapshot]]:
     """The retained changes, newest first, each with the table after it."""
-    for change in range(head, log.first_retained() - 1, -1):
-        yield log.record(change), log.snapshot(change)
+    for change in reversed(log.retained().up_to(head)):
+        record = log.record(change)
+        yield record, log.snapshot_of(record)
 
 
 def commit_erasure(

@@ -13,10 +13,11 @@ from cdclake.concurrency import in_parallel
 from cdclake.errors import CommitConflictError, ConfigurationError, IntegrityError, LeaseLostError, PastRetentionError
 from cdclake.model.change.record import ChangeRecord
 from cdclake.model.layout import HISTORY_SUFFIX
+from cdclake.model.retained import Retained
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
-from cdclake.model.times import MAX_CLOCK_DIFFERENCE
+from cdclake.model.times import MAX_CLOCK_DIFFERENCE, display_utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -111,10 +112,18 @@ class ChangeLog:
         """
         if change == 0:
             return Snapshot()
-        key = self.record(change).snapshot_key
+        return self.snapshot_of(self.record(change))
+
+    def snapshot_of(self, record: ChangeRecord) -> Snapshot:
+        """The table after the change of a record.
+
+        Raises:
+            As `snapshot`.
+        """
+        key = record.snapshot_key
         data = self.store.get(key)
         if data is None:
-            self.require_retained(change)
+            self.require_retained(record.change)
         return Snapshot.from_bytes(data if data is not None else self.read(key), key)
 
     def require_retained(self, change: int) -> None:
@@ -123,10 +132,16 @@ class ChangeLog:
         Raises:
             PastRetentionError: It is not.
         """
-        first = self.first_retained()
-        if change < first:
-            message = f"Change {change} of {self.layout.name} is no longer retained"
-            raise PastRetentionError(message, remedy=f"Use change {first} or a later one")
+        retained = self.retained()
+        if change in retained:
+            return
+        message = f"Change {change} of {self.layout.name} is no longer retained"
+        before, after = retained.nearest(change)
+        remedy = f"Use change {after} or a later one"
+        if before:
+            earlier, later = (f"{one} of {display_utc(self.record(one).created_utc)}" for one in (before, after))
+            remedy = f"Use the nearest retained ones: change {earlier}, or change {later}"
+        raise PastRetentionError(message, remedy=remedy)
 
     def write_snapshot(self, snapshot: Snapshot, run_id: str) -> str:
         """Store the snapshot of a change that is not committed yet; returns its key."""
@@ -199,31 +214,29 @@ class ChangeLog:
         later = self.store.get(self.layout.published_key(record.change))
         return {**record.seconds, **(json.loads(later) if later else {})}
 
-    def first_retained(self) -> int:
-        """Number of the oldest retained change, which can still be read and rolled back to; 1 before any clean-up."""
-        return self._number(self.layout.first_retained_key, default=1)
+    def retained(self) -> Retained:
+        """Which changes are retained, so that they can be read and rolled back to; all before any clean-up."""
+        return Retained.from_bytes(self.store.get(self.layout.retained_key), self.layout.retained_key)
 
-    def mark_first_retained(self, change: int) -> None:
-        """Record that changes before this one are no longer retained; its time begins the grace of their files.
+    def mark_retained(self, retained: Retained) -> None:
+        """Record that no other changes are retained; its time begins the grace of their files.
 
-        Does nothing if it is recorded that fewer are retained: a run may be paused here past its lease.
+        What is no longer retained stays so: a run may be paused here past its lease, and another one record less.
         """
-        key, new = self.layout.first_retained_key, str(change).encode()
+        key = self.layout.retained_key
         while True:
             old = self.store.get(key)
-            if old is None:
-                if self.store.put_if_absent(key, new):
-                    return
-            elif int(old) > change or self.store.put_if_unchanged(key, new, old):
+            new = (retained & Retained.from_bytes(old, key)).to_bytes()
+            if self.store.put_if_absent(key, new) if old is None else self.store.put_if_unchanged(key, new, old):
                 return
 
-    def cleaned_through(self) -> int:
-        """Number of the change up to which clean-ups have deleted unneeded retired files."""
-        return self._number(self.layout.cleaned_through_key, default=0)
+    def cleaned(self) -> Retained:
+        """What was retained at the last clean-up that deleted all that other changes had needed."""
+        return Retained.from_bytes(self.store.get(self.layout.cleaned_key), self.layout.cleaned_key)
 
-    def mark_cleaned_through(self, change: int) -> None:
+    def mark_cleaned(self, retained: Retained) -> None:
         """Record how far a clean-up got."""
-        self.store.put(self.layout.cleaned_through_key, str(change).encode())
+        self.store.put(self.layout.cleaned_key, retained.to_bytes())
 
     def files_checked_to(self) -> str:
         """Key of the last data file that `table_files.check_next_files` compared; empty: it begins at the first."""

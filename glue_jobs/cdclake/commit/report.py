@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from cdclake.commit.log import ChangeLog
     from cdclake.model.change.record import ChangeRecord
+    from cdclake.model.retained import Retained
 
 
 @dataclass(frozen=True)
@@ -122,13 +123,13 @@ class LogReport:
     Attributes:
         head: Number of the newest change; 0 if there is none.
         content_change: Number of the change that made the table's current content; 0 if it is as before any change.
-        first_retained: Number of the oldest change that a rollback can reach.
+        retained: The changes that a rollback can reach.
         entries: The changes, newest last.
     """
 
     head: int
     content_change: int
-    first_retained: int
+    retained: Retained
     entries: tuple[LogEntry, ...]
 
 
@@ -143,7 +144,7 @@ def newest_changes(log: ChangeLog, count: int, through: int | None = None) -> Lo
     Raises:
         IntegrityError: A change record is missing.
     """
-    head, first_retained = log.head(), log.first_retained()
+    head, retained = log.head(), log.retained()
     last = head if through is None else min(through, head)
     records = {record.change: record for record in log.records(max(1, last - count + 1), head)}
     current = records[head].content_change if head else 0
@@ -153,12 +154,12 @@ def newest_changes(log: ChangeLog, count: int, through: int | None = None) -> Lo
             record,
             current=number == current,
             undone=record.as_of is None and number not in ancestors,
-            retained=number >= first_retained,
+            retained=number in retained,
         )
         for number, record in records.items()
         if number <= last
     )
-    return LogReport(head, current, first_retained, entries)
+    return LogReport(head, current, retained, entries)
 
 
 def _ancestors(change: int, records: Mapping[int, ChangeRecord]) -> set[int]:

@@ -13,6 +13,7 @@ from cdclake.concurrency import in_parallel
 from cdclake.errors import LakeFilesError
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.layout import is_in_history, is_in_iceberg
+from cdclake.model.retained import Retained
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -190,12 +191,13 @@ def _put_right(log: ChangeLog, differences: Differences, fence: Fence, keep_aliv
     if not (differences.hidden or differences.stale):
         return
     store, layout = log.store, log.layout
-    first = log.first_retained() if differences.stale else 0
+    retained = log.retained() if differences.stale else Retained()
+    needed = {file.path for change in retained.kept for file in log.snapshot(change).all_files}
 
     def retire(path: str, record: ChangeRecord) -> None:
         fence.check_if_due()
         store.retire(layout.data_key(path), layout.retired_key(path))
-        if record.kind is ChangeKind.ERASURE or record.change <= first:
+        if record.kind is ChangeKind.ERASURE or not (record.change - 1 > retained.through or path in needed):
             store.discard(layout.data_key(path), layout.retired_key(path))
 
     fence.check()

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from cdclake.commit.ancestry import content_change, next_to_reapply, parent
+from cdclake.commit.ancestry import content_change, parent, undone_changes
 from cdclake.commit.log import require_place_of_history
 from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.errors import ConfigurationError, PastRetentionError
@@ -121,7 +121,7 @@ def plan_rollback(log: ChangeLog, to: int | None = None) -> UndoPlan:
 
 
 def plan_reapply(log: ChangeLog) -> UndoPlan:
-    """Plan to reapply what the last rollback undid, one change at a time.
+    """Plan to reapply what the last rollback undid, one change at a time; with it, those before that are not retained.
 
     Raises:
         ConfigurationError: No change was undone, a newer change made new content since, or another table is where its
@@ -134,7 +134,20 @@ def plan_reapply(log: ChangeLog) -> UndoPlan:
         message = f"{log.layout.name} has no change to reapply"
         remedy = "A change can be reapplied after a rollback undid it, until another change changes the table"
         raise ConfigurationError(message, remedy=remedy)
-    return _plan(log, ChangeKind.REAPPLY, head, change, change, (change,))
+    changes = tuple(one for one in undone_changes(log, head) if one <= change)
+    return _plan(log, ChangeKind.REAPPLY, head, change, change, changes)
+
+
+def next_to_reapply(log: ChangeLog, head: int) -> int | None:
+    """Number of the undone change that `plan_reapply` brings back; None if there is none."""
+    changes, retained = undone_changes(log, head), log.retained()
+    return next((one for one in (*(one for one in changes if one in retained), *changes)), None)
+
+
+def undo_targets(log: ChangeLog, head: int) -> set[int]:
+    """The changes that a rollback of the last change, and reapplies of what is undone, may bring back."""
+    current = content_change(log, head)
+    return {*([current - 1] if current else []), *undone_changes(log, head)}
 
 
 def check_files_retained(log: ChangeLog, plan: UndoPlan, keep_alive: KeepAlive = no_lease) -> None:

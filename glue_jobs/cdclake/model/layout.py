@@ -152,14 +152,14 @@ class LakeLayout:
         return self.control_prefix + "newest-published"
 
     @property
-    def first_retained_key(self) -> str:
-        """Key of the object with the number of the oldest change that the table can be rolled back to."""
-        return self.control_prefix + "first-retained"
+    def retained_key(self) -> str:
+        """Key of the object that says which changes the table can be rolled back to, see `retained.Retained`."""
+        return self.control_prefix + "retained.json"
 
     @property
-    def cleaned_through_key(self) -> str:
-        """Key of the object with the number of the last change whose retired files were cleaned up."""
-        return self.control_prefix + "cleaned-through"
+    def cleaned_key(self) -> str:
+        """Key of the object that says the same of the last clean-up that deleted all that the others needed."""
+        return self.control_prefix + "cleaned.json"
 
     @property
     def files_checked_to_key(self) -> str:

@@ -15,6 +15,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import plan_rollback
 from cdclake.errors import ConfigurationError, PastRetentionError
+from cdclake.model.retained import Retained
 from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LAYOUT, LakeBuilder
 from tests.cdclake.commit.conftest import in_memory
@@ -49,10 +50,10 @@ def rewrite_daily(lake: LakeBuilder, days: int) -> None:
 def test_a_rollback_can_reach_the_changes_within_the_retention_time_and_none_before(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 6)
     cleaned = run(lake, timedelta(days=3))
-    assert cleaned.first_retained == 4  # committed exactly three days ago
+    assert cleaned.retained.first == 4  # committed exactly three days ago
     assert cleaned.data_files == tuple(LAYOUT.data_path(number, 1, (), ()) for number in (1, 2, 3))
     assert len(cleaned.snapshots) == len(cleaned.tombstones) == 3
-    assert lake.log.first_retained() == 4
+    assert lake.log.retained().first == 4
     for number in (5, 4):
         lake.rollback(to=number)
         assert list(lake.visible()) == [LAYOUT.data_path(number, 1, (), ())]
@@ -68,7 +69,7 @@ def test_the_current_table_is_kept_however_old_it_is(lake: LakeBuilder) -> None:
     lake.change(files=2, tombstones=3)
     was, visible = lake.snapshot, lake.visible()
     lake.clock.advance(400 * DAY_SECONDS)
-    assert run(lake).first_retained == 1
+    assert run(lake).retained.first == 1
     assert (lake.snapshot, lake.visible()) == (was, visible)
     assert lake.store.get(was.tombstones[0].key) is not None
 
@@ -76,7 +77,7 @@ def test_the_current_table_is_kept_however_old_it_is(lake: LakeBuilder) -> None:
 def test_the_next_clean_up_finishes_one_that_crashed(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 6)
     cleaned = plan(lake, timedelta(days=2))
-    lake.log.mark_first_retained(cleaned.first_retained)
+    lake.log.mark_retained(cleaned.retained)
     path = cleaned.data_files[0]
     lake.store.discard(LAYOUT.data_key(path), LAYOUT.retired_key(path))
     lake.store.delete([cleaned.snapshots[0]])
@@ -93,6 +94,7 @@ def test_a_plan_changes_nothing(lake: LakeBuilder) -> None:
     cleaned = plan(lake, timedelta(days=2))
     assert cleaned.to_json() == {
         "first_retained": 4,
+        "all_retained_from": 4,
         "data_files": 3,
         "snapshots": 3,
         "tombstones": 3,
@@ -110,7 +112,7 @@ def test_a_plan_changes_nothing(lake: LakeBuilder) -> None:
 def test_a_longer_retention_time_does_not_bring_back_deleted_changes(lake: LakeBuilder) -> None:
     rewrite_daily(lake, 6)
     run(lake, timedelta(days=2))
-    assert plan(lake, timedelta(days=365)).first_retained == 5
+    assert plan(lake, timedelta(days=365)).retained.first == 5
 
 
 def test_a_file_restored_by_a_rollback_is_kept(lake: LakeBuilder) -> None:
@@ -120,7 +122,7 @@ def test_a_file_restored_by_a_rollback_is_kept(lake: LakeBuilder) -> None:
     lake.clock.advance(40 * DAY_SECONDS)
     lake.change()
     cleaned = run(lake)
-    assert cleaned.first_retained == 4
+    assert cleaned.retained.first == 4
     assert cleaned.data_files == tuple(LAYOUT.data_path(number, 1, (), ()) for number in (2, 3))
     assert lake.snapshot.tombstones[0].key not in cleaned.tombstones
     lake.rollback()
@@ -134,7 +136,7 @@ def test_a_file_that_a_rollback_restored_is_kept_after_a_later_change_retired_it
     rewrite_daily(lake, 1)
     lake.rollback()
     rewrite_daily(lake, 1)
-    assert run(lake, timedelta(days=2)).first_retained == 2
+    assert run(lake, timedelta(days=2)).retained.first == 2
     lake.rollback(to=3)
     assert lake.visible() == visible
 
@@ -189,8 +191,8 @@ def test_iceberg_files_that_another_clean_up_expires_meanwhile_keep_their_grace(
 
         def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
             found = super().list(prefix, start_after)
-            if prefix == LAYOUT.first_retained_key:
-                lake.log.mark_first_retained(4)
+            if prefix == LAYOUT.retained_key:
+                lake.log.mark_retained(Retained(3))
             return found
 
     lake = LakeBuilder(Overtaken(clock), clock)
@@ -198,7 +200,7 @@ def test_iceberg_files_that_another_clean_up_expires_meanwhile_keep_their_grace(
     manifest = LAYOUT.manifest_prefix(2, lake.log.record(2).run_id) + "-m0.avro"
     lake.store.put(manifest, b"entries")
     assert plan(lake).iceberg == ()
-    assert lake.log.first_retained() == 4
+    assert lake.log.retained().first == 4
     clock.advance(DAY_SECONDS)
     assert plan(lake).iceberg == (manifest,)
 
@@ -209,17 +211,17 @@ def test_the_mark_of_the_oldest_retained_change_never_moves_back() -> None:
 
         def get(self, key: str) -> bytes | None:
             found = super().get(key)
-            if key == LAYOUT.first_retained_key:
-                self.put(key, b"6")
+            if key == LAYOUT.retained_key:
+                self.put(key, Retained(9, (2, 6, 7)).to_bytes())
             return found
 
-    for before in ({}, {LAYOUT.first_retained_key: b"2"}):
+    for before in ({}, {LAYOUT.retained_key: Retained(1).to_bytes()}):
         store = Overtaken()
         for key, data in before.items():
             store.put(key, data)
         log = ChangeLog(store, LAYOUT)
-        log.mark_first_retained(4)
-        assert log.first_retained() == 6
+        log.mark_retained(Retained(6, (2, 3, 6)))
+        assert log.retained() == Retained(9, (2, 6, 7))
 
 
 steps = st.lists(
@@ -261,7 +263,7 @@ def test_a_rollback_can_reach_every_retained_change_after_any_history(steps: lis
         shown.setdefault(lake.log.head(), lake.visible())
     head = lake.log.head()
     assert lake.visible() == shown[head]
-    for number in range(lake.log.first_retained(), head):
+    for number in range(lake.log.retained().first, head):
         with suppress(ConfigurationError):  # the table already is
             lake.rollback(to=number)
         assert lake.visible() == shown[number]

@@ -140,4 +140,4 @@ def test_retention_keeps_what_is_younger_whatever_the_clock_of_one_writer_showed
     lake.clock = clock
     clock.advance(3600)
     lake.reapply()
-    assert plan_clean_up(lake.log, timedelta(hours=4), clock()).first_retained == 1
+    assert plan_clean_up(lake.log, timedelta(hours=4), clock()).retained.first == 1

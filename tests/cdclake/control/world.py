@@ -193,6 +193,7 @@ class World:
             Attribute.ACTIVE_FLAG: "true",
             Attribute.FULL_LOAD_QUIET_MINUTES: "0",
             Attribute.LAST_RETIRED_SINCE_UTC: "",
+            Attribute.LAST_REPEATED_SINCE_UTC: "",
         }
         state = state.with_attributes(**{**defaults, **attributes})
         assert self.states.register(state)

@@ -7,6 +7,7 @@ import pytest
 
 from cdclake.model.change.record import ChangeKind, ChangeRecord
 from cdclake.model.drift import ColumnDrift
+from cdclake.model.retained import Retained
 from cdclake.model.table.name import TableName
 from cdclake_cli.target import Target
 
@@ -73,10 +74,10 @@ def test_a_long_list_is_cut_with_a_remark(cdclake, store):
 
 
 def test_changes_that_are_no_longer_retained_are_marked(cdclake, store):
-    store.log.mark_first_retained(2)
+    store.log.mark_retained(Retained(1))
     result = cdclake("changes", "shop.store")
     assert line_of(result, "1")[-2:] == ["not", "retained"]
-    assert "You can roll back to change 2 or later." in result.stdout
+    assert "You can roll back to change 2 or a later one." in result.stdout
     assert [line["retained"] for line in cdclake.records("changes", "shop.store")] == [False, True, True]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from cdclake.adapters import aws as aws_clients
 from cdclake.lake.operations.export import export_table
+from cdclake.model.retained import Retained
 from tests.cdclake.lake.over_time import TABLE, TableOverTime, digest, versioned_bucket
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def test_an_unavailable_state_is_a_clear_error(
     table: TableOverTime, refused: Callable[..., str], tmp_path: Path, as_of: str, words: str
 ) -> None:
     fill(table)
-    table.log.mark_first_retained(2)
+    table.log.mark_retained(Retained(1))
     assert words in refused("--as-of", as_of, "--to", str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from cdclake.model.change.record import ChangeRecord
     from cdclake.model.iceberg.table import IcebergFiles
+    from cdclake.model.retained import Retained
     from cdclake.model.snapshot import Snapshot
 
 Json = dict[str, Any]
@@ -198,21 +199,27 @@ def _has_columns_of(schema: Json, spec: Json) -> bool:
     return {field["source-id"] for field in spec["fields"]} <= {field["id"] for field in schema["fields"]}
 
 
-def without_expired(metadata: Mapping[str, Any], first_retained: int) -> Json:
-    """The metadata without the snapshots of changes before one, whose data files are about to be deleted."""
+def without_expired(metadata: Mapping[str, Any], retained: Retained) -> Json:
+    """The metadata without the snapshots of changes that are not retained, whose data files are about to be deleted."""
     current = metadata["current-snapshot-id"]
-    kept = [
-        one for one in metadata["snapshots"] if one["snapshot-id"] >= first_retained or one["snapshot-id"] == current
-    ]
+    kept = [one for one in metadata["snapshots"] if one["snapshot-id"] in retained or one["snapshot-id"] == current]
     used = {one["schema-id"] for one in kept}
     schemas = [one for one in metadata["schemas"] if one["schema-id"] in used]
     return _with_log({**metadata, "snapshots": kept, "schemas": schemas})
 
 
 def _with_log(metadata: Json) -> Json:
-    """Add the log of snapshots, by which readers find the one of a time. It names no snapshot that is gone."""
-    log = [{"timestamp-ms": one["timestamp-ms"], "snapshot-id": one["snapshot-id"]} for one in metadata["snapshots"]]
-    return {**metadata, "snapshot-log": log}
+    """Add the log of snapshots, by which readers find the one of a time: the newest ones that follow each other.
+
+    Before an expired snapshot, readers would find another one than that of the time:
+    https://iceberg.apache.org/spec/#table-metadata-fields
+    """
+    log: list[Json] = []
+    for one in reversed(metadata["snapshots"]):
+        if log and one["snapshot-id"] != log[-1]["snapshot-id"] - 1:
+            break
+        log.append({"timestamp-ms": one["timestamp-ms"], "snapshot-id": one["snapshot-id"]})
+    return {**metadata, "snapshot-log": log[::-1]}
 
 
 def _with(known: Any, name: str, new: Json) -> list[Json]:  # noqa: ANN401 - JSON

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cdclake.model.change.record import ChangeRecord
     from cdclake.model.layout import LakeLayout
     from cdclake.model.raw.files import ListedObject
+    from cdclake.model.retained import Retained
     from cdclake.ports import ObjectStore
 
 
@@ -87,21 +88,21 @@ def list_iceberg(log: ChangeLog) -> list[tuple[LakeLayout, list[ListedObject]]]:
     return folders
 
 
-def expire_snapshots(log: ChangeLog, head: int, first_retained: int) -> int | None:
-    """Take the snapshots of changes before one out of the metadata, before their data files are deleted.
+def expire_snapshots(log: ChangeLog, head: int, retained: Retained) -> set[int]:
+    """Take the snapshots of changes that are not retained out of the metadata, before their data files are deleted.
 
     Returns:
-        Number of the oldest of these changes; None if there is none.
+        Numbers of the changes whose snapshots were in it.
     """
     lake, expired = log.snapshot(head), set[int]()
     for table, layout in ((lake, log.layout), history_table(lake, log.layout)):
         metadata = _read_metadata(log.store, layout, head) if table.iceberg else None
         if metadata:
-            remaining = without_expired(metadata, first_retained)
+            remaining = without_expired(metadata, retained)
             if remaining != metadata:
                 _write(log.store, layout, head, remaining)
                 expired |= _snapshot_ids(metadata) - _snapshot_ids(remaining)
-    return min(expired, default=None)
+    return expired
 
 
 def _snapshot_ids(metadata: Json) -> set[int]:

@@ -281,12 +281,16 @@ class RegisteredTable:
             repair(self.log, change, differences, lease.renew_if_due)
         return differences
 
-    def plan_clean_up(self, retention: timedelta) -> CleanUpPlan:
+    def plan_clean_up(self, retention: timedelta, keep_every: timedelta | None = None) -> CleanUpPlan:
         """The plan of `clean_up`. It is correct only while no run works on the table."""
-        return plan_clean_up(self.log, retention, self.clock())
+        return plan_clean_up(self.log, retention, self.clock(), keep_every=keep_every)
 
-    def clean_up(self, retention: timedelta) -> CleanUpPlan:
-        """Permanently delete what no change within the retention period needs. Returns the executed plan.
+    def clean_up(self, retention: timedelta, keep_every: timedelta | None = None) -> CleanUpPlan:
+        """Permanently delete what no change to be retained needs. Returns the executed plan.
+
+        Args:
+            retention: How long earlier states are kept.
+            keep_every: As for `cdclake.commit.clean_up.plan_clean_up`.
 
         Raises:
             LeaseHeldError: A run is working on the table.
@@ -299,7 +303,7 @@ class RegisteredTable:
                 change = take_over(self.log, self.run_id, lease.token, reason, self.clock, lease.renew_if_due)
                 self._sync_item()
             self._sync_catalog(lease.renew_if_due)
-            plan = plan_clean_up(self.log, retention, self.clock(), change)
+            plan = plan_clean_up(self.log, retention, self.clock(), change, keep_every)
             item = self.states.get(self.state.path)
             if item and item.item.get(Attribute.LAST_CATALOG_ERROR):
                 plan = plan.without_iceberg()

@@ -27,7 +27,7 @@ class DecisionKind(Enum):
     """Only a run can find out, from all raw files and the lake: a change file before the watermark may be late, a run
     died while it held the table's lease, or the catalog is out of date."""
     CLEAN_UP = "clean up"
-    """Every raw file is accounted for, and files are past retention."""
+    """Every raw file is accounted for, and states are no longer to be kept."""
     NOTHING_NEW = "nothing new"
     """Every raw file is accounted for."""
     INACTIVE = "inactive"

@@ -287,9 +287,11 @@ def _with_catalog(state: TableState, decision: Decision) -> Decision:
 
 
 def _with_clean_up(state: TableState, decision: Decision, now: datetime) -> Decision:
-    """Give a table a run to delete what is past retention, even if it needs no other."""
+    """Give a table a run to delete what is not to be kept, even if it needs no other."""
     if decision.kind is DecisionKind.NOTHING_NEW and state.needs_clean_up(now):
-        reason = f"files are past retention ({Attribute.RETENTION_DAYS}: {state.settings.retention_days})"
+        days = f"{Attribute.RETENTION_DAYS}: {state.settings.retention_days}"
+        every = f"{Attribute.KEEP_EVERY_STATE}: {state.settings.keep_every_state}"
+        reason = f"states are no longer to be kept ({days}, {every})"
         return replace(decision, kind=DecisionKind.CLEAN_UP, reason=reason)
     return decision
 

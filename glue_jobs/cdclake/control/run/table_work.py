@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from cdclake import logs
-from cdclake.commit.clean_up import clean_up, plan_clean_up, retired_since
+from cdclake.commit.clean_up import clean_up, deletable_since, plan_clean_up
 from cdclake.commit.ledger import recorded
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.roll_forward import roll_forward
@@ -44,6 +43,7 @@ from cdclake.errors import (
 )
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, RunState, Sentinel
 from cdclake.model.raw.files import RawFiles
+from cdclake.model.retained import Retained
 from cdclake.model.table.attributes import Attribute, attributes_that
 from cdclake.model.times import iso_utc
 from cdclake.ports import JobRun, JobState
@@ -495,7 +495,7 @@ class TableWork:
             self._ports.metrics.put(metrics.catalog_failure_metrics(self.report.table))
 
     def _clean_up(self, state: TableState, head: int) -> dict[str, str]:
-        """Delete what is past retention, if that is due.
+        """Delete what is not retained any more, if that is due.
 
         What a crashed run has left of a later change than `head` stays until that change is committed: the run may only
         be paused.
@@ -506,16 +506,19 @@ class TableWork:
         if not head:
             return {}
         if state.needs_clean_up(self._ports.clock()):
-            retention = timedelta(days=state.settings.retention_days)
-            plan = plan_clean_up(self._changes, retention, self._ports.clock(), head)
+            retention, keep_every = state.settings.retention, state.settings.keep_every
+            plan = plan_clean_up(self._changes, retention, self._ports.clock(), head, keep_every)
             if self.report.catalog_error:
                 plan = plan.without_iceberg()
             clean_up(self._changes, plan, self._keep_alive)
-            self._log.info("cleaned up", extra={"objects": plan.count, "first_retained": plan.first_retained})
-        elif state.item.get(Attribute.LAST_RETIRED_SINCE_UTC):
+            self._log.info("cleaned up", extra={"objects": plan.count, "retained": str(plan.retained)})
+            since = deletable_since(self._changes, head, just_cleaned=True)
+        elif state.item.get(Attribute.LAST_RETIRED_SINCE_UTC) and state.item.get(Attribute.LAST_REPEATED_SINCE_UTC):
             return {}
-        since = retired_since(self._changes, head)
-        return {Attribute.LAST_RETIRED_SINCE_UTC: iso_utc(since) if since else ""}
+        else:
+            since = deletable_since(self._changes, head)
+        names = (Attribute.LAST_RETIRED_SINCE_UTC, Attribute.LAST_REPEATED_SINCE_UTC)
+        return {name: iso_utc(utc) if utc else "" for name, utc in zip(names, since)}
 
     def hand_over(self) -> None:
         """Release the lease although there is more work, so that another ProcessTable run can start it."""
@@ -622,9 +625,10 @@ class TableWork:
             The newest change that was told. If it could not be sent, the next run tells it again.
         """
         told = max(state.last_lineage_change, lake.change - MAX_CHANGES_MEASURED)
-        if told < lake.change - 1:
-            told = max(told, self._changes.first_retained() - 1)
+        retained = self._changes.retained() if told < lake.change - 1 else Retained()
         for number in range(told + 1, lake.change + 1):
+            if number != lake.change and number not in retained:
+                continue
             snapshot = lake if number == lake.change else self._changes.snapshot(number)
             events = lineage_events(self._changes.record(number), snapshot, self._layout, state)
             if events:  # the start tells nothing that the end does not

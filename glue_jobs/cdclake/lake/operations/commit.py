@@ -61,7 +61,7 @@ def _still_needed(run: TableRun, lake: Snapshot) -> tuple[ErasedKeys, ...]:
     """The erased keys of which older rows may still arrive after a change."""
     if not lake.erased:
         return ()
-    first, keeps = run.log.first_retained(), bool(run.settings.order_column) or lake.load_in_quarantine
+    first, keeps = run.log.retained().first, bool(run.settings.order_column) or lake.load_in_quarantine
     return lake.erased_still_needed(first, keeps_deletes=keeps)
 
 

@@ -130,7 +130,7 @@ def find_change(log: ChangeLog, change: int | None = None, at: date | str | None
     number = _at(log, at, head) if at is not None else head if change is None else change
     if not 1 <= number <= head:
         message = f"{name} has no change {number}"
-        raise ConfigurationError(message, remedy=f"Use a number from {log.first_retained()} to {head}")
+        raise ConfigurationError(message, remedy=f"Use a number from {log.retained().first} to {head}")
     log.require_retained(number)
     return number
 

@@ -44,7 +44,8 @@ def read_changes(
 
     Raises:
         ConfigurationError: There are no such changes, or columns have types that cannot be compared.
-        PastRetentionError: The state after `from_change` is no longer retained. The remedy names one to start from.
+        PastRetentionError: The state after `from_change` or a later change is no longer retained. The remedy names
+            changes to start from.
     """
     location = TableLocation.at(lake, table, prefix)
     states = _states(location.log(), from_change, to_change)
@@ -56,16 +57,22 @@ def read_changes(
 
 def _states(log: ChangeLog, from_change: int, to_change: int | None) -> list[TableAsOf]:
     """The table after each change of the range, including the change that the range starts after."""
-    head, first = log.head(), log.first_retained()
+    head, retained = log.head(), log.retained()
     name, last = log.layout.name, head if to_change is None else to_change
     if not 0 <= from_change <= last <= head:
         message = f"{name} has no changes after {from_change} up to {last}; its newest is {head or 'none'}"
         raise ConfigurationError(message, remedy=f"Use two numbers from 0 to {head}, the smaller one first")
-    if from_change < first and (from_change or first > 1):
-        message = f"Change {from_change} of {name} is no longer retained, so the changes after it cannot be read"
-        remedy = f"Read the whole table as of change {head} and resume after it, or start after change {first} or later"
-        raise PastRetentionError(message, remedy=remedy)
     numbers = range(max(1, from_change), last + 1)
+    gone = next((number for number in numbers if number not in retained), None)
+    if gone is not None:
+        first = retained.through + 1
+        message = f"Change {gone} of {name} is no longer retained, so the changes after {from_change} cannot be read"
+        remedy = f"Read the whole table as of change {head} and resume after it, or start after change {first} or later"
+        if from_change in retained:
+            remedy = (
+                f"Read what differs between changes {from_change} and {first} with read_diff, and resume after {first}"
+            )
+        raise PastRetentionError(message, remedy=remedy)
     states = in_parallel(partial(table_as_of, log), numbers, log.store.calls_at_once)
     return states if from_change else [TableAsOf(), *states]
 

@@ -158,7 +158,7 @@ class RetainedFileReader:
 
     def _missing(self, file: DataFile) -> LakeFilesError | PastRetentionError:
         log = self._location.log()
-        name, first = self._location.layout.name, log.first_retained()
+        name, first = self._location.layout.name, log.retained().through + 1
         if any(live.path == file.path for live in log.snapshot(log.head()).all_files):
             message = f"A data file of {name} vanished from its lake folder"
             remedy = f"Run cdclake repair {name.typed}, which restores it if a copy is kept; otherwise reload the table"

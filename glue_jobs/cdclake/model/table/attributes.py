@@ -181,10 +181,15 @@ class Attribute:
         "RetentionDays", default="30", for_new_tables=True, more="undo.md#what-is-kept-and-for-how-long"
     )
     """How long earlier states of the lake table are kept, so that you can roll back to them."""
+    KEEP_EVERY_STATE = _by_operator(
+        "KeepEveryState", default="1", for_new_tables=True, more="undo.md#what-is-kept-and-for-how-long"
+    )
+    """Days for which every state is kept; of earlier ones one per six hours for a week, then one per day until
+    `RetentionDays`. `RetentionDays` or more: all are kept."""
     CLEAN_UP = _by_operator(
         "CleanUp", default="automatic", for_new_tables=True, more="undo.md#what-is-kept-and-for-how-long"
     )
-    """`automatic`: runs delete what only states past `RetentionDays` need. `manual`: only `cdclake clean-up` does."""
+    """`automatic`: runs delete what no kept state needs. `manual`: only `cdclake clean-up` does."""
     # DMS writes the next LOAD file when one is full; even a slow source fills one within some minutes.
     FULL_LOAD_QUIET_MINUTES = _by_operator(
         "FullLoadQuietMinutes",
@@ -304,6 +309,10 @@ class Attribute:
     """Number of the newest change whose lineage was logged and sent."""
     LAST_RETIRED_SINCE_UTC = _by_jobs("LastRetiredSinceUtc", of_lake=True, more="undo.md#what-is-kept-and-for-how-long")
     """When the oldest files were retired that no clean-up has deleted yet; empty: there are none."""
+    LAST_REPEATED_SINCE_UTC = _by_jobs(
+        "LastRepeatedSinceUtc", of_lake=True, more="undo.md#what-is-kept-and-for-how-long"
+    )
+    """When the first state was replaced that `KeepEveryState` alone keeps; empty: there is none."""
     LAST_PENDING = _by_jobs("LastPending", of_lake=True, more="operations.md#raw-files-that-vanish")
     """Change files listed and not yet applied, as JSON: number, last one, names (compressed); empty if none. `cdclake
     tables unfreeze` clears it."""

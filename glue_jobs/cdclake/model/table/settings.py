@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -208,6 +209,7 @@ class TableSettings:
     soft_delete: bool = setting(Attribute.DELETE_MODE, is_one("soft", of=("hard", "soft")))
     clean_up: bool = setting(Attribute.CLEAN_UP, is_one("automatic", of=("automatic", "manual")))
     retention_days: int = setting(Attribute.RETENTION_DAYS, whole_number(most=MAX_RETENTION_DAYS))
+    keep_every_state: int = setting(Attribute.KEEP_EVERY_STATE, whole_number(most=MAX_RETENTION_DAYS))
     full_load_quiet_minutes: int = setting(Attribute.FULL_LOAD_QUIET_MINUTES, whole_number(most=MAX_QUIET_MINUTES))
     dms_task: str = setting(Attribute.DMS_TASK, attribute_text)
     accept_lost_changes: int = setting(Attribute.ACCEPT_LOST_CHANGES, _change_number)
@@ -231,6 +233,16 @@ class TableSettings:
             ConfigurationError: A value is invalid; names the attribute.
         """
         return cls(**read_fields(cls, item))
+
+    @property
+    def retention(self) -> timedelta:
+        """How long earlier states are kept."""
+        return timedelta(days=self.retention_days)
+
+    @property
+    def keep_every(self) -> timedelta:
+        """How long every state is kept."""
+        return timedelta(days=self.keep_every_state)
 
     @property
     def named_columns(self) -> dict[str, tuple[str, ...]]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Item = dict[str, str]
 """One item of the state table: attribute name to value, all strings."""
 MIN_CLEAN_UP_DELAY = timedelta(days=1)
+MIN_THINNING_DELAY = timedelta(hours=6)
 LONGEST_LEASE = timedelta(minutes=10)
 """No lease ends later than this from now: runs take leases of five minutes at a time, and writers share a clock."""
 _DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
@@ -278,23 +279,28 @@ class TableState:
     def needs_clean_up(self, now: datetime) -> bool:
         """Whether to delete files that are past retention for a day, or for a tenth of the retention time if longer.
 
-        A clean-up reads the records of all retained changes, so each should find enough to delete.
+        Likewise states that are not to be kept for long, after six hours. Each clean-up should find enough to delete.
         """
-        since = self.item.get(Attribute.LAST_RETIRED_SINCE_UTC)
-        if since == "" or not self.last_change:
-            return False
         settings = self.settings
-        if not settings.clean_up:
+        if not (self.last_change and settings.clean_up):
             return False
-        retention = timedelta(days=settings.retention_days)
+        retention, keep_every = settings.retention, settings.keep_every
+        if self._is_due(Attribute.LAST_RETIRED_SINCE_UTC, now, retention, MIN_CLEAN_UP_DELAY):
+            return True
+        is_thinned = keep_every < retention
+        return is_thinned and self._is_due(Attribute.LAST_REPEATED_SINCE_UTC, now, keep_every, MIN_THINNING_DELAY)
+
+    def _is_due(self, attribute: str, now: datetime, kept_for: timedelta, delay: timedelta) -> bool:
+        """Whether the time of an attribute is so long ago, and longer by a tenth, or by a delay if that is more."""
+        since = self.item.get(attribute)
+        if since == "":
+            return False
         try:
-            retired_utc = parse_iso_utc(since or "")
+            since_utc = parse_iso_utc(since or "")
         except ValueError:  # unknown, as in an item that was restored
             return True
         # A time to come is as good as none.
-        return retired_utc > now + MIN_CLEAN_UP_DELAY or now >= retired_utc + retention + max(
-            MIN_CLEAN_UP_DELAY, retention / 10
-        )
+        return since_utc > now + MIN_CLEAN_UP_DELAY or now >= since_utc + kept_for + max(delay, kept_for / 10)
 
     @property
     def last_change(self) -> int:

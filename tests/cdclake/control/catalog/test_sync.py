@@ -400,7 +400,7 @@ def test_a_clean_up_leaves_files_that_a_stale_catalog_may_name(orders: World):
 
     catalog.error = BUSY
     assert [left_after_a_clean_up() for _ in range(2)] == [sorted(keys)] * 2
-    assert orders.log().first_retained() == 2
+    assert orders.log().retained().first == 2
     catalog.error = None
     assert left_after_a_clean_up() == []
 

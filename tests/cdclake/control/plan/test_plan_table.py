@@ -146,7 +146,8 @@ def test_a_decision_can_be_written_as_json():
 
 
 LISTED = {"LastListedUtc": "2024-03-05T10:00:30Z"}
-AFTER_2 = {"LastIncrementalFile": f"raw/{PREFIX}{CHANGE_2}", "LastChangeId": "1", "LastRetiredSinceUtc": ""}
+NOTHING_TO_DELETE = {"LastRetiredSinceUtc": "", "LastRepeatedSinceUtc": ""}
+AFTER_2 = {"LastIncrementalFile": f"raw/{PREFIX}{CHANGE_2}", "LastChangeId": "1", **NOTHING_TO_DELETE}
 
 
 @pytest.mark.parametrize(("seconds", "kind"), [(29, DecisionKind.NOTHING_NEW), (30, DecisionKind.RESCAN)])

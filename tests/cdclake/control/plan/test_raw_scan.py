@@ -89,6 +89,7 @@ def applied_up_to(relative: str, **attributes: str) -> TableState:
         LastListedUtc="2024-03-05T23:59:59Z",
         LastChangeId="7",
         LastRetiredSinceUtc="",
+        LastRepeatedSinceUtc="",
     )
     return state.with_attributes(**attributes)
 

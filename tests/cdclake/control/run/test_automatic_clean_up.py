@@ -7,6 +7,7 @@ import pytest
 from cdclake.commit.undo import plan_rollback
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.errors import PastRetentionError
+from cdclake.model.retained import Retained
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake_devkit.memory import MemoryState
@@ -22,7 +23,8 @@ def change_file(number: int) -> str:
 
 
 def change_hourly(world: World, changes: int, **attributes: str) -> None:
-    """Load the table, and apply a change each hour."""
+    """Load the table, and apply a change each hour. Unless told otherwise, all states are kept until retention."""
+    attributes = {"KeepEveryState": "30", **attributes}
     world.add_table(LOAD, **attributes)
     world.process()
     for number in range(changes):
@@ -51,9 +53,9 @@ def test_a_table_without_new_files_is_cleaned_up_when_files_are_past_retention(w
     world.clock.advance(HOUR_SECONDS)
     decision = world.decision()
     assert decision.kind is DecisionKind.CLEAN_UP
-    assert decision.reason == "files are past retention (RetentionDays: 30)"
+    assert decision.reason == "states are no longer to be kept (RetentionDays: 30, KeepEveryState: 30)"
     assert run_if_due(world)
-    assert world.log().first_retained() == 4
+    assert world.log().retained().first == 4
     assert retired_since(world) == ""
     assert not run_if_due(world)
 
@@ -77,7 +79,7 @@ def test_a_new_retention_time_counts_from_the_next_run_on(world: World) -> None:
     assert not run_if_due(world)
     world.states.set_attributes(ORDERS, {Attribute.RETENTION_DAYS: "7"})
     assert run_if_due(world)
-    assert world.log().first_retained() == 3
+    assert world.log().retained().first == 3
 
 
 def test_manual_clean_up(world: World) -> None:
@@ -85,7 +87,7 @@ def test_manual_clean_up(world: World) -> None:
     world.clock.advance(100 * DAY_SECONDS)
     assert not run_if_due(world)
     world.process()
-    assert world.log().first_retained() == 1
+    assert world.log().retained().first == 1
 
 
 @pytest.mark.parametrize("stored", [None, "yesterday"])
@@ -119,3 +121,29 @@ def test_a_table_that_was_never_loaded_has_nothing_to_delete(world: World) -> No
     world.clock.advance(100 * DAY_SECONDS)
     assert not run_if_due(world)
     assert not retired_since(world)
+
+
+def test_states_of_a_few_hours_are_thinned_six_hours_after_their_last_day(world: World) -> None:
+    change_hourly(world, 4, KeepEveryState="1")  # from 10:00 to 14:00; the last state before 12:00 is that of 11:00
+    world.clock.advance(26 * HOUR_SECONDS + 1800)
+    assert not run_if_due(world)
+    world.clock.advance(1800)  # 30 hours after 11:00, when the state of 10:00 was replaced
+    assert world.decision().reason == "states are no longer to be kept (RetentionDays: 30, KeepEveryState: 1)"
+    assert run_if_due(world)
+    assert world.log().retained().up_to(5) == [2, 4, 5]  # the state of 13:00 is that before the newest
+    assert not run_if_due(world)
+    world.clock.advance(33 * DAY_SECONDS)
+    assert run_if_due(world)
+    assert world.log().retained().up_to(5) == [5]
+    assert not run_if_due(world)
+
+
+def test_rare_states_need_no_clean_up_before_their_retention_is_over(world: World) -> None:
+    change_hourly(world, 0, KeepEveryState="1")
+    for _ in range(20):
+        world.clock.advance(DAY_SECONDS)
+        world.put(f"{world.clock():%Y%m%d-%H%M%S}000.parquet")
+        world.process()
+        assert not run_if_due(world)
+        assert world.state().item[Attribute.LAST_REPEATED_SINCE_UTC] == ""
+    assert world.log().retained() == Retained()

@@ -253,7 +253,9 @@ def test_an_operator_takes_over_a_lease_that_ends_later_than_any_can(world: Worl
     assert by_hand(world).rollback(to=0).kind is ChangeKind.ROLLBACK
 
 
-@pytest.mark.parametrize("name", [Attribute.LAST_LISTED_UTC, Attribute.LAST_RETIRED_SINCE_UTC])
+@pytest.mark.parametrize(
+    "name", [Attribute.LAST_LISTED_UTC, Attribute.LAST_RETIRED_SINCE_UTC, Attribute.LAST_REPEATED_SINCE_UTC]
+)
 def test_a_time_of_the_future_in_the_item_is_corrected_by_the_next_change(world: World, name: str) -> None:
     world.add_table(LOAD, **SETTINGS)
     hourly(world)

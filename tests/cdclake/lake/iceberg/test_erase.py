@@ -331,7 +331,7 @@ def test_bounds_of_files_that_no_retained_change_has_are_erased(table: ErasableT
     for later in (timedelta(), timedelta(days=10_000)):  # files are as old as this test
         retention = later + timedelta(hours=1, minutes=30)
         plan = plan_clean_up(table.log, retention, table.next_time() + later)
-        assert plan.first_retained == 2
+        assert plan.retained.first == 2
         clean_up(table.log, plan)
     assert any(name.endswith(".avro") for name in left(table))
     touched = preview(table.erasure(KEY)).touched

@@ -121,7 +121,7 @@ def test_a_clean_up_keeps_what_stale_entries_need(
             clean_up(table, states, START + times * FAR_AHEAD)
             assert "Glue is busy" in item(states)[Attribute.LAST_CATALOG_ERROR]
             assert (metadata_locations(), shown()) == (old, before)
-    assert table.log.first_retained() == 2
+    assert table.log.retained().first == 2
     for times in (4, 5):
         clean_up(table, states, START + times * FAR_AHEAD)
     assert shown() == {name: [1, 2, 3] for name in before}

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from cdclake.commit.clean_up import clean_up, plan_clean_up, retired_since
+from cdclake.commit.clean_up import clean_up, deletable_since, plan_clean_up
 from cdclake.commit.iceberg.tables import prepare_iceberg
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.roll_forward import roll_forward
@@ -196,7 +196,7 @@ def test_the_clean_up_after_one_that_died_leaves_what_readers_may_have_opened(
             if hours < 2 and opened.snapshot_by_id(1):
                 assert opened.scan(snapshot_id=1).to_arrow().num_rows == 2
             assert readers(table).offered == [3, 4]
-        assert table.log.first_retained() == 3
+        assert table.log.retained().first == 3
         assert len(list(readers(table).folder.rglob("*.parquet"))) == 2
         if not dies:
             break
@@ -283,10 +283,10 @@ def test_lost_metadata_is_made_again_for_the_newest_change(
 def test_after_a_clean_up_another_is_due_until_only_the_newest_change_is_left(table: TableOverTime) -> None:
     table.apply(("U", row(1, 7)))
     table.clean_up(HOUR, timedelta(hours=24))
-    assert table.log.first_retained() == 2
-    assert retired_since(table.log, 2) is not None
+    assert table.log.retained().first == 2
+    assert all(deletable_since(table.log, 2))
     table.clean_up(HOUR, timedelta(hours=48))
-    assert retired_since(table.log, 2) is None
+    assert deletable_since(table.log, 2) == (None, None)
 
 
 def test_a_rollback_needs_the_manifests_of_the_earlier_change(table: TableOverTime) -> None:

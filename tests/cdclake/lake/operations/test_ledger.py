@@ -38,7 +38,7 @@ def stored(table: ErasableTable) -> set[str]:
 
 def needed(table: ErasableTable) -> set[str]:
     log = table.log
-    retained = range(log.first_retained(), log.head() + 1)
+    retained = range(log.retained().first, log.head() + 1)
     return {segment.key for change in retained for segment in log.snapshot(change).ledger.segments}
 
 

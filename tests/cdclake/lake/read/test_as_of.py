@@ -16,6 +16,7 @@ from cdclake.lake.read.as_of import RetainedFile, TableLocation, find_change, ta
 from cdclake.lake.read.dataframe import FileScan, scan_groups, table_rows
 from cdclake.lake.read.retained_files import RetainedFileReader
 from cdclake.lake.storage.shape import TableShape
+from cdclake.model.retained import Retained
 from cdclake.model.schema import parse_columns
 from cdclake.model.snapshot import DataFile
 from tests.cdclake.lake.over_time import START, TABLE, TableOverTime, versioned_bucket
@@ -108,7 +109,7 @@ def test_a_table_without_changes_is_refused(shared: TableOverTime) -> None:
 
 
 def test_a_change_past_retention_is_refused_with_the_first_retained_one(table: TableOverTime) -> None:
-    table.log.mark_first_retained(2)
+    table.log.mark_retained(Retained(1))
     for named in ({"change": 1}, {"at": START + timedelta(hours=1)}):
         with pytest.raises(PastRetentionError, match="Use change 2 or a later one"):
             table_as_of(table.log, **named)

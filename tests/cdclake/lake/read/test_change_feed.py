@@ -16,6 +16,7 @@ from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.change_feed import read_changes
 from cdclake.lake.read.diff import plan_diff, read_diff
 from cdclake.lake.read.diff_report import report
+from cdclake.model.retained import Retained
 from tests.cdclake.lake.over_time import START, TABLE, TableOverTime
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def test_a_feed_past_retention_is_refused_with_the_change_to_resume_from(tmp_pat
     table.load([row(1)])
     for number in (2, 3):
         table.apply(("I", row(number)))
-    table.log.mark_first_retained(2)
+    table.log.mark_retained(Retained(1))
     for before in (0, 1):
         with pytest.raises(PastRetentionError, match=r"as of change 3 and resume after it, or start after change 2"):
             read_changes(session, table.location, TABLE, before)

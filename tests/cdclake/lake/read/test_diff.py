@@ -19,6 +19,7 @@ from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake.lake.read.as_of import TableLocation, table_as_of
 from cdclake.lake.read.diff import plan_diff, read_diff
 from cdclake.lake.read.diff_report import report
+from cdclake.model.retained import Retained
 from cdclake_devkit.oracle import ChangeRow, merge
 from tests.cdclake.lake.over_time import TABLE, TableOverTime
 from tests.examples import examples
@@ -201,7 +202,7 @@ def test_incompatible_column_types_are_refused(tmp_path: Path, session: SparkSes
 def test_changes_past_retention_are_refused_on_either_side(tmp_path: Path, session: SparkSession) -> None:
     table = small(tmp_path)
     table.apply(("D", {"id": 1, "n": 1}))
-    table.log.mark_first_retained(2)
+    table.log.mark_retained(Retained(1))
     for changes in ((1, 2), (2, 1)):
         with pytest.raises(PastRetentionError):
             read_diff(session, table.location, TABLE, *changes)

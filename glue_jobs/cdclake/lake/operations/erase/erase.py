@@ -27,6 +27,7 @@ from cdclake.lake.operations.erase.raw_files import RawMatches
 from cdclake.lake.storage.keys import keyed_hashes, secret_id
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.raw.files import file_order
+from cdclake.model.retained import Retained
 from cdclake.model.snapshot import ErasedKeys
 
 if TYPE_CHECKING:
@@ -332,9 +333,9 @@ def _prepare_raw(log: ChangeLog, matches: RawMatches) -> None:
         return
     loads = (record.change for record in log.newest_first(log.head()) if record.kind is ChangeKind.FULL_LOAD)
     first = next(loads, 1)
-    if first > log.first_retained():
+    if first > log.retained().first:
         # After a rollback to an earlier change, the next run would reload the table from raw files changed here.
-        log.mark_first_retained(first)
+        log.mark_retained(Retained(first - 1))
 
 
 def _count(found: _Found) -> ErasureCounts:

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 def search(log: ChangeLog, head: int, keys: RowKeys) -> list[str]:
     """Keys of manifests that may tell about rows to erase in files that no retained change has.
 
-    Such are the files that the oldest retained change removed, and earlier ones that a rollback brought back.
+    Such are files that a change removed from a state that is not retained.
     """
     if not _has_iceberg(log):
         return []
-    first = log.first_retained()
+    retained = log.retained()
     found: dict[str, tuple[Snapshot, Manifest]] = {}
     for _, lake in retained_snapshots(log, head):
         for table, layout in _tables(lake, log.layout):
             for manifest in table.iceberg.manifests if table.iceberg else ():
-                if not manifest.files and (layout.iceberg_change(manifest.key) or 0) <= first:
+                if not manifest.files and (layout.iceberg_change(manifest.key) or 0) - 1 not in retained:
                     found[manifest.key] = table, manifest
     if not found:
         return []
