@@ -89,12 +89,14 @@ class TableOverTime(Table):
     def reapply(self) -> int:
         return apply_undo(self.log, plan_reapply(self.log), "again", self.runs, self.next_time).change
 
-    def clean_up(self, retention: timedelta, later: timedelta = timedelta()) -> int:
+    def clean_up(
+        self, retention: timedelta, later: timedelta = timedelta(), keep_every: timedelta | None = None
+    ) -> int:
         """Clean up some time after the newest change, when all files are old; returns how many are deleted."""
         now = self.next_time() + later
         for path in self.lake.rglob("*"):
             os.utime(path, ((now - timedelta(hours=3)).timestamp(),) * 2)
-        plan = plan_clean_up(self.log, retention, now)
+        plan = plan_clean_up(self.log, retention, now, keep_every=keep_every)
         clean_up(self.log, plan)
         return plan.count
 

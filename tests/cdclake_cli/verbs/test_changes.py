@@ -73,6 +73,18 @@ def test_a_long_list_is_cut_with_a_remark(cdclake, store):
     assert "The table is as it was after change 1." in result.stdout
 
 
+def test_thinned_changes_are_marked_and_the_kept_ones_named(cdclake, store):
+    store.log.mark_retained(Retained(2, (1,)))
+    listed = cdclake.records("changes", "shop.store")
+    assert [(one["change"], one["retained"], "not retained" in one["note"]) for one in listed] == [
+        (number, number != 2, number == 2) for number in range(1, store.log.head() + 1)
+    ]
+    assert "You can roll back to change 1, or to change 3 or a later one." in cdclake("changes", "shop.store").stdout
+    assert [cdclake.record("changes", "show", "shop.store", str(one))["retained"] for one in (1, 2)] == [True, False]
+    lake = cdclake.record("tables", "show", "shop.store")["lake"]
+    assert (lake["first_retained"], lake["all_retained_from"], lake["retained_before"]) == (1, 3, [1])
+
+
 def test_changes_that_are_no_longer_retained_are_marked(cdclake, store):
     store.log.mark_retained(Retained(1))
     result = cdclake("changes", "shop.store")

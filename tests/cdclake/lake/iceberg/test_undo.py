@@ -152,6 +152,29 @@ def test_a_clean_up_deletes_only_what_no_reader_needs(table: TableOverTime) -> N
     check_files(table.log, table.log.snapshot(6))
 
 
+def test_readers_can_choose_the_kept_changes_and_a_time_without_one_finds_none(table: TableOverTime) -> None:
+    for n in range(1, 12):
+        table.apply(("U", row(1, n)))
+    old = readers(table).table
+    month, day = timedelta(days=30), timedelta(days=1)
+    table.clean_up(month, 2 * day, day)
+    kept = table.log.retained().up_to(12)
+    assert readers(table).offered == kept
+    assert len(kept) == 4
+    assert old.scan(snapshot_id=6).to_arrow().num_rows == 3  # until the next clean-up
+    table.clean_up(month, 2 * day, day)
+    with pytest.raises(FileNotFoundError):
+        old.scan(snapshot_id=6).to_arrow()
+    for change in kept:
+        assert seen(table, change) == {1: change - 1, 2: 0, 3: 0}
+    table.apply(("U", row(1, 99)))
+    assert readers(table).offered == [*kept, 13]
+    opened = readers(table).table
+    times = {one.snapshot_id: one.timestamp_ms for one in opened.metadata.snapshots}
+    found = [opened.snapshot_as_of_timestamp(times[change] + 1) for change in kept]
+    assert [one and one.snapshot_id for one in found] == [None, None, 11, 12]
+
+
 def test_snapshots_that_are_offered_again_get_their_grace_again(table: TableOverTime) -> None:
     for n in range(1, 4):
         table.apply(("U", row(1, n)))

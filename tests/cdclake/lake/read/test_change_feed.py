@@ -134,6 +134,24 @@ def test_changes_that_do_not_exist_are_refused(
         read_changes(session, table.location, TABLE, after, through)
 
 
+def test_a_feed_across_changes_that_are_not_kept_is_refused_with_the_way_on(
+    tmp_path: Path, session: SparkSession
+) -> None:
+    table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id"})
+    table.load([row(1)])
+    for number in range(2, 7):
+        table.apply(("I", row(number)))
+    table.log.mark_retained(Retained(4, (2,)))
+    with pytest.raises(PastRetentionError, match=r"or start after change 5 or later"):
+        read_changes(session, table.location, TABLE, 3)
+    with pytest.raises(PastRetentionError, match=r"between changes 2 and 5 with read_diff, and resume after 5"):
+        read_changes(session, table.location, TABLE, 2)
+    assert read_diff(session, table.location, TABLE, 2, 5).count() == 3
+    assert feed(session, table, 5) == Counter([(6, "insert", 6, 0, DAY)])
+    with pytest.raises(PastRetentionError, match="Change 3 .* nearest retained ones: change 2 of .* or change 5 of"):
+        read_diff(session, table.location, TABLE, 3, 5)
+
+
 def test_a_feed_past_retention_is_refused_with_the_change_to_resume_from(tmp_path: Path, session: SparkSession) -> None:
     table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id"})
     table.load([row(1)])
