@@ -209,7 +209,7 @@ class TableSettings:
     soft_delete: bool = setting(Attribute.DELETE_MODE, is_one("soft", of=("hard", "soft")))
     clean_up: bool = setting(Attribute.CLEAN_UP, is_one("automatic", of=("automatic", "manual")))
     retention_days: int = setting(Attribute.RETENTION_DAYS, whole_number(most=MAX_RETENTION_DAYS))
-    keep_every_state: int = setting(Attribute.KEEP_EVERY_STATE, whole_number(most=MAX_RETENTION_DAYS))
+    keep_every_state: int = setting(Attribute.KEEP_EVERY_STATE, whole_number(least=1, most=MAX_RETENTION_DAYS))
     full_load_quiet_minutes: int = setting(Attribute.FULL_LOAD_QUIET_MINUTES, whole_number(most=MAX_QUIET_MINUTES))
     dms_task: str = setting(Attribute.DMS_TASK, attribute_text)
     accept_lost_changes: int = setting(Attribute.ACCEPT_LOST_CHANGES, _change_number)

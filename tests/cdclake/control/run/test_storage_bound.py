@@ -47,7 +47,7 @@ def test_all_versions_together_are_little_more_than_what_is_live_and_what_can_be
     world, bucket = World(clock), VersionedBucket(clock)
     world.lake = S3Store(cast("S3Client", bucket), LAKE)
     world.rewrite = rewrite_a_file
-    world.add_table("LOAD00000001.parquet", RetentionDays=str(RETENTION_DAYS))
+    world.add_table("LOAD00000001.parquet", RetentionDays=str(RETENTION_DAYS), KeepEveryState=str(RETENTION_DAYS))
     world.process()
     live = FILES * FILE_BYTES
     ratios = []

@@ -148,7 +148,7 @@ def test_a_feed_across_changes_that_are_not_kept_is_refused_with_the_way_on(
         read_changes(session, table.location, TABLE, 2)
     assert read_diff(session, table.location, TABLE, 2, 5).count() == 3
     assert feed(session, table, 5) == Counter([(6, "insert", 6, 0, DAY)])
-    with pytest.raises(PastRetentionError, match="Change 3 .* nearest retained ones: change 2 of .* or change 5 of"):
+    with pytest.raises(PastRetentionError, match=r"Change 3 .* nearest retained ones: change 2 of .* or change 5 of"):
         read_diff(session, table.location, TABLE, 3, 5)
 
 
