@@ -344,6 +344,28 @@ def test_bounds_of_files_that_no_retained_change_has_are_erased(table: ErasableT
     assert [(one["id"], one["name"]) for one in seen(table)] == [(1, "name 1"), (2, "changed")]
 
 
+def test_bounds_of_files_that_only_thinned_changes_had_are_erased(table: ErasableTable) -> None:
+    """Change 7 is kept, and its manifests list the files of change 6, which is not."""
+    table.item["LateWindowHours"] = "0"
+    table.load([row(1), row(2)])
+    for number in range(2, 12):
+        more = {3: [("I", secret(HOME))], 7: [("D", secret(HOME))]}
+        table.apply(("U", row(1, "Ulm", f"name {number}")), *more.get(number, []))
+    always, day = timedelta(days=20_000), timedelta(days=1)
+    for later, keep_every in ((2 * day, day), (10_000 * day, always)):  # files are as old as this test
+        plan = plan_clean_up(table.log, always, table.next_time() + later, keep_every=keep_every)
+        clean_up(table.log, plan)
+        assert plan.retained.up_to(11) == [1, 7, 10, 11]
+    assert any(name.endswith(".avro") for name in left(table))
+    assert preview(table.erasure(KEY)).touched.manifests
+    table.erase(KEY)
+    assert left(table) == {}
+    assert not preview(table.erasure(KEY)).touched.anything
+    for change in (7, 1):
+        table.roll_back(to=change)
+        assert [one["name"] for one in seen(table)] == ["name 7" if change == 7 else "name 1", "name 2"]
+
+
 def test_no_snapshot_tells_about_a_file_that_is_gone(table: ErasableTable) -> None:
     table.load([row(1), secret(HOME), row(2)])
     table.apply(("D", secret(HOME)), ("U", row(1, "Ulm", "changed")))
