@@ -98,6 +98,22 @@ _MERGE = (
         ("tests/cdclake/lake/merge/test_late_files.py", "tests/cdclake/lake/merge/test_in_place.py"),
     ),
     Fault(
+        "files-of-spread-changes-are-cut",
+        "merge",
+        "lake/merge/tasks/cuts.py",
+        "if len(runs) * len(hot) <= cells:",
+        "if len(hot) <= cells:",
+        ("tests/cdclake/lake/merge/test_adaptive_sizes.py",),
+    ),
+    Fault(
+        "small-changes-merge-any-settled-files",
+        "merge",
+        "lake/merge/file_sizes.py",
+        "        if size_bytes <= own_bytes:\n",
+        "        if own_bytes > 0:\n",
+        ("tests/cdclake/lake/merge/test_adaptive_sizes.py",),
+    ),
+    Fault(
         "key-that-two-tasks-load-stays-twice",
         "merge",
         "lake/merge/full_load.py",

@@ -65,6 +65,14 @@ def is_in_iceberg(path: str) -> bool:
     return path.removeprefix(HISTORY).startswith(ICEBERG)
 
 
+def change_of(path: str) -> int:
+    """Number of the change that wrote a data file, by its path; 0 if another program wrote it."""
+    name = path.removeprefix(HISTORY)
+    name = name.removeprefix(ICEBERG + "data/") if is_in_iceberg(path) else path.rpartition("/")[2]
+    number = name[:CHANGE_DIGITS]
+    return int(number) if number.isdecimal() and name[CHANGE_DIGITS:].startswith("-") else 0
+
+
 def s3_key_fault(key: str) -> str:
     """Why S3 can hold no object of that key; empty if it can."""
     size_bytes = len(key.encode())

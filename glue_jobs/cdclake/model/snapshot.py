@@ -257,6 +257,8 @@ class Snapshot:
         field_ids: Of the columns in its files.
         iceberg: The manifests of its files; None if the table is no Iceberg table.
         erased: Erased keys whose older rows may still arrive. A rollback keeps them.
+        days: The last days with changes that applied raw files: number of the first one, and the date in UTC. They
+            tell how old data files are, whose paths have the numbers of their changes.
     """
 
     change: int = 0
@@ -281,6 +283,7 @@ class Snapshot:
     field_ids: FieldIds = NO_FIELD_IDS
     iceberg: IcebergFiles | None = None
     erased: tuple[ErasedKeys, ...] = ()
+    days: tuple[tuple[int, str], ...] = ()
 
     @property
     def all_files(self) -> tuple[DataFile, ...]:
@@ -312,6 +315,24 @@ class Snapshot:
     def deleted_rows(self) -> int:
         """Number of soft-deleted rows."""
         return sum(file.deleted for file in self.files)
+
+    def days_after(self, now: datetime, count: int) -> tuple[tuple[int, str], ...]:
+        """`days` after the next change.
+
+        Args:
+            now: When it is made.
+            count: How many days to keep.
+        """
+        kept, today = self._days_since(now, count), now.date().isoformat()
+        return kept if kept and kept[-1][1] >= today else (*kept, (self.change + 1, today))
+
+    def settled_before(self, now: datetime, days: int) -> int:
+        """The first change of the last days: data files of earlier changes are older."""
+        return next((change for change, _ in self._days_since(now, days)), self.change + 1)
+
+    def _days_since(self, now: datetime, days: int) -> tuple[tuple[int, str], ...]:
+        last = (now.date() - timedelta(days)).isoformat()
+        return tuple(one for one in self.days if one[1] > last)
 
     def erased_still_needed(self, first_retained: int, *, keeps_deletes: bool) -> tuple[ErasedKeys, ...]:
         """The erased keys of which older rows can still arrive, as for tombstones, or after a rollback.
@@ -368,6 +389,7 @@ class Snapshot:
         read["erased"] = tuple(ErasedKeys.from_json(one) for one in read["erased"])
         read["history"] = History.from_json(read["history"]) if read["history"] else None
         read["ledger"] = Ledger.from_json(read["ledger"])
+        read["days"] = tuple((change, day) for change, day in read["days"])
         for name in ("primary_key", "partition_key"):
             read[name] = tuple(read[name])
         return cls(**read)

@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from cdclake.lake.merge.existing_rows import existing_rows, existing_rows_schema
 from cdclake.lake.merge.file_ranges import FileRanges
+from cdclake.lake.merge.file_sizes import files_for
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch, resolve
-from cdclake.lake.merge.rewrite_plan import InsertStats, InsertTargets, files_for, mean_row_bytes, plan_rewrite
+from cdclake.lake.merge.rewrite_plan import InsertStats, InsertTargets, mean_row_bytes, plan_rewrite
 from cdclake.lake.merge.tasks.resolution import Resolution, without_stored_rows
 from cdclake.lake.merge.tasks.route import split_by_task
 from cdclake.lake.merge.tasks.write_file import WriteResult, removed_keys, rewrite_files
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.limits import EngineLimits
+    from cdclake.lake.merge.file_sizes import FileSizes
     from cdclake.lake.merge.messages import BatchByRange
     from cdclake.lake.merge.read_changes import ReadStats
     from cdclake.lake.merge.rewrite_plan import RewritePlan
@@ -87,7 +89,7 @@ def plan_in_place(
     ranges: FileRanges,
     read: ReadStats,
     stale: Collection[int],
-    target_file_bytes: int,
+    sizes: FileSizes,
     limits: EngineLimits,
 ) -> InPlacePlan | None:
     """Plan a change of a table without partitions, if each task can merge all rows of its keys.
@@ -97,7 +99,7 @@ def plan_in_place(
         ranges: Their `separate_ranges`.
         read: Statistics of the change's rows, counted by these ranges.
         stale: Indices of data files to rewrite even if none of their rows changes.
-        target_file_bytes: As for `plan_rewrite`.
+        sizes: As for `plan_rewrite`.
 
     Returns:
         The plan; None if there is nothing to merge, or if a task would get too many rows.
@@ -112,7 +114,7 @@ def plan_in_place(
     new_rows: dict[Partition, InsertStats] = {}
     if outside:
         new_rows[()] = InsertStats(rows, int(rows * row_bytes), samples, outside)
-    plan = plan_rewrite(files, touched, new_rows, target_file_bytes)
+    plan = plan_rewrite(files, touched, new_rows, sizes)
     targets = _targets(read.by_range, ranges, plan)
     inside_rows: dict[int, int] = defaultdict(int)
     for number, count in read.by_range.items():
@@ -166,13 +168,14 @@ def merge_in_place(
 
     Args:
         entries: The rows.
-        stale, target_file_bytes: See `plan_in_place`.
+        stale: See `plan_in_place`.
+        target_file_bytes: See `FileSizes`.
         forgotten: See `Snapshot.forgotten`.
         overlap_end: See `resolve`.
         complete: Whether resolving needs all columns of the lake's rows.
 
     Yields:
-        What was merged; nothing if there are neither rows nor stale files.
+        What was merged. A task without rows has stale files, or settled ones, and writes them anyway.
     """
     fs, bases = context.locations.lake.open(), frozenset(context.plan.tasks[task.number].bases)
     source = fetched_together(fs, context.bases(task), context.shape.limits)
@@ -203,9 +206,8 @@ def merge_in_place(
             return
     resolution = without_stored_rows(resolved)
     stored = [*resolved.replacements.values(), *([resolved.inserts.rows] if resolved.inserts.counts else [])]
-    if not (stored or resolved.removals or bases & stale):
-        if rows.num_rows:
-            yield Merged(resolution)
+    if rows.num_rows and not (stored or resolved.removals or bases & stale):
+        yield Merged(resolution)
         return
     added = pa.concat_tables(stored) if stored else context.shape.in_flight.empty_table()
     removed, soft_deleted = removed_keys(list(resolved.removals.values()), context.shape)

@@ -14,11 +14,12 @@ from cdclake.errors import IntegrityError
 from cdclake.lake.merge.resolve import in_order, is_last_of_key
 from cdclake.lake.merge.sorted_rows import SortedRows, parts_of
 from cdclake.lake.raw.rows import BadRow, BadRowKind
+from cdclake.lake.storage.key_ranges import split_unsorted
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, matches
 from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import TableShape, conform, is_deleted, with_constant
 from cdclake.lake.storage.wanted_keys import WantedKeys
-from cdclake.lake.storage.writer import DataFileWriter
+from cdclake.lake.storage.writer import DataFileWriter, Encodings
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
 from cdclake.model.schema import DELETE, OP_COLUMN
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.storage.partitions import Partition
-    from cdclake.lake.storage.writer import Encodings
-    from cdclake.model.snapshot import DataFile
+    from cdclake.model.snapshot import DataFile, KeyValue
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class MergeSpec:
         partition: Partition of these files and of every added row.
         file_count: Number of files to write.
         staged_keys: Object keys to write to, at least `file_count`.
+        cuts: Leading keys at which the files begin, from the second on; none to write files of equal size.
         full_load: Whether the added rows are a full load's, which are older than every change. They are written with
             the empty position, in place of the one that contains file and row.
         repeated: Positions of added rows that do not count, because a later row of another partition has the same key.
@@ -54,10 +55,16 @@ class MergeSpec:
     partition: Partition
     file_count: int
     staged_keys: tuple[str, ...]
+    cuts: tuple[KeyValue, ...] = ()
     full_load: bool = False
     repeated: frozenset[str] = frozenset()
     keeps_order: bool = False
     purge_soft_deleted: bool = False
+
+    @property
+    def sorts_rows(self) -> bool:
+        """Whether all rows are sorted, to split them evenly."""
+        return self.file_count > 1 and not self.cuts
 
 
 @dataclass(frozen=True)
@@ -85,8 +92,8 @@ def merge(
 ) -> MergeResult:
     """Write the base files without removed rows and with added ones.
 
-    Remaining rows keep their order; added rows follow, by key. Only if the result is split into several files are all
-    rows sorted by key, so that the files' key ranges do not overlap.
+    Remaining rows keep their order; added rows follow, by key. Only if the result is split into several files of equal
+    size are all rows sorted by key, so that the files' key ranges do not overlap.
 
     Args:
         removals: Leading keys and keys of rows to remove from the base files, which contain each exactly once; None
@@ -102,8 +109,10 @@ def merge(
     duplicates: list[BadRow] = []
     added = (_added(part, spec, shape, duplicates) for part in parts_of(additions))
     rows: Iterator[pa.Table] = chain(_remaining_rows(source or fs, spec, shape, removals, soft_deletes), added)
+    if spec.cuts:
+        return MergeResult(tuple(_cut(rows, fs, spec, shape, encodings or Encodings())), tuple(duplicates))
     count = sum(base.rows for base in spec.bases) - (removals.num_rows if removals else 0) + additions.num_rows
-    if spec.file_count > 1 and shape.primary_key:
+    if spec.sorts_rows and shape.primary_key:
         rows, count = _sorted_by_key(rows, shape, spec.partition)
     rows_per_file = ceil(count / spec.file_count)
     writer = DataFileWriter(fs, spec.staged_keys[: spec.file_count], shape, spec.partition, rows_per_file, encodings)
@@ -111,6 +120,21 @@ def merge(
         writer.write(part)
     writer.close()
     return MergeResult(tuple(writer.written), tuple(duplicates))
+
+
+def _cut(
+    rows: Iterable[pa.Table], fs: FileSystem, spec: MergeSpec, shape: TableShape, encodings: Encodings
+) -> Iterator[DataFile]:
+    """Write rows into a file for each key range; no file if it has no rows."""
+    writers = [
+        DataFileWriter(fs, (key,), shape, spec.partition, 0, encodings) for key in spec.staged_keys[: spec.file_count]
+    ]
+    for part in rows:
+        for number, own in split_unsorted(part, shape.leading_key_of(part, spec.partition), spec.cuts):
+            writers[number].write(own)
+    for writer in writers:
+        writer.close()
+        yield from writer.written
 
 
 def _added(part: pa.Table, spec: MergeSpec, shape: TableShape, duplicates: list[BadRow]) -> pa.Table:
@@ -127,7 +151,7 @@ def _remaining_rows(
     expected, found = sum(keys.num_rows for keys in (remove, mark) if keys), 0
     to_remove, to_mark = (WantedKeys(keys, shape) if keys and keys.num_rows else None for keys in (remove, mark))
     for base in spec.bases:
-        for batch in read_batches(fs, base.path, shape, size_bytes=base.bytes, encoded=spec.file_count == 1):
+        for batch in read_batches(fs, base.path, shape, size_bytes=base.bytes, encoded=not spec.sorts_rows):
             rows = batch
             if expected:
                 removed, marked = (_find(keys, rows, spec.partition) for keys in (to_remove, to_mark))

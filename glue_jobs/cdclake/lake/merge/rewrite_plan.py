@@ -9,13 +9,14 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import ceil, inf
+from math import inf
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cdclake.lake.counts import summed
 from cdclake.lake.merge.file_ranges import FileRanges, indices_by_partition, split_by_order
-from cdclake.lake.storage.key_ranges import quantiles
+from cdclake.lake.merge.file_sizes import FileSizes, files_for, settled_groups
+from cdclake.lake.storage.key_ranges import overlapping_files, quantiles
 from cdclake.lake.storage.partitions import Partition, in_partition_order
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ class WriteTask:
         partition: Partition that it writes.
         file_count: Number of files to split the result into.
         size_bytes: Expected size of the result.
+        sizes: How to cut the result around the rows that change; None to leave it whole.
     """
 
     number: int
@@ -120,6 +122,7 @@ class WriteTask:
     partition: Partition
     file_count: int = 1
     size_bytes: float = inf
+    sizes: FileSizes | None = None
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,7 @@ def plan_rewrite(
     files: Sequence[DataFile],
     touched: Collection[int],
     inserts: Mapping[Partition, InsertStats],
-    target_file_bytes: int,
+    sizes: FileSizes,
 ) -> RewritePlan:
     """Plan which files to write.
 
@@ -160,23 +163,25 @@ def plan_rewrite(
     in few files, however many changes follow:
 
     * into the file of their key range, if it is touched, or if only a few more files must be rewritten for that
-    * into new files, if they follow a file that has reached the target size, or exceed the target size themselves
+    * into new files, if they follow a file that has reached its size, or exceed the target size themselves
     * all into one more file, if they belong to many files that are not touched: new keys of this table have no order
 
-    A rewritten file absorbs its neighbors by key, touched or not, up to the target size. So two rewritten neighbors
-    together exceed the target size: there are never many more than twice the necessary files, and tables need no
-    compaction. The result does not depend on the order of the mappings.
+    A rewritten file absorbs its neighbors by key, touched or not, up to its size: the hot size if the key ranges of the
+    partition's files are apart, so that files stay small where changes fall, else the target size. So two rewritten
+    neighbors together exceed it. Settled neighbors are merged up to the target size, see `settled_groups`: tables need
+    no compaction. The result does not depend on the order of the mappings.
 
     Args:
         files: Live data files.
         touched: Indices of files that lose or replace rows.
         inserts: New rows of each partition.
-        target_file_bytes: Size that data files grow to; a file of more than twice this size is split.
+        sizes: How large data files are to be.
     """
-    planner = _Planner(files, target_file_bytes)
+    planner = _Planner(files, sizes)
     bases = indices_by_partition(files, sorted(touched))
     for partition in in_partition_order({*bases, *inserts}):
         planner.plan_partition(partition, set(bases.get(partition, ())), inserts.get(partition, InsertStats(0, 0)))
+    planner.plan_settled()
     return RewritePlan(tuple(planner.tasks), planner.task_of_file, planner.targets)
 
 
@@ -197,8 +202,9 @@ class _NewRows(NamedTuple):
 class _Planner:
     """Plans one partition after another."""
 
-    def __init__(self, files: Sequence[DataFile], target_file_bytes: int) -> None:
-        self._files, self._target_bytes = files, target_file_bytes
+    def __init__(self, files: Sequence[DataFile], sizes: FileSizes) -> None:
+        self._files, self._sizes, self._target_bytes = files, sizes, sizes.target_bytes
+        self._cuts_files = False  # of the partition that is planned
         self._in_partition = indices_by_partition(files, range(len(files)))
         self._row_bytes = mean_row_bytes(files)
         self.tasks: list[WriteTask] = []
@@ -211,10 +217,20 @@ class _Planner:
         Args:
             bases: Files that must be rewritten.
         """
+        own = [self._files[i] for i in self._in_partition.get(partition, ())] if self._sizes.cuts else []
+        self._cuts_files = bool(own) and not overlapping_files(own)
         if inserts.by_range:
             self._plan_by_home(partition, bases, inserts)
         else:
             self._plan_without_homes(partition, bases, inserts)
+
+    def plan_settled(self) -> None:
+        """Plan which settled neighbors the change merges beside its own work."""
+        own_bytes = sum(task.size_bytes for task in self.tasks if task.bases)
+        if own_bytes and self._sizes.settled_before:
+            partitions, excluded = self._in_partition.values(), self.task_of_file
+            for group in settled_groups(self._files, partitions, excluded, self._sizes, own_bytes):
+                self._add_task(self._files[group[0]].partition, group, 0)
 
     def _plan_by_home(self, partition: Partition, bases: set[int], inserts: InsertStats) -> None:
         ranges = FileRanges.of(self._in_partition[partition], self._files)
@@ -296,7 +312,7 @@ class _Planner:
         """
         groups: list[list[int]] = []
         for by_key in split_by_order(self._in_partition.get(partition, ()), self._files):
-            groups += _with_neighbors(bases, by_key, self._files, self._target_bytes)
+            groups += _with_neighbors(bases, by_key, self._files, self._size_bytes)
         for group in groups:
             self._add_task(partition, group, sum(added.get(i, 0) for i in group))
         return groups
@@ -315,13 +331,19 @@ class _Planner:
     def _add_task(self, partition: Partition, bases: Sequence[int], new_bytes: float) -> int:
         all_bytes = sum(self._files[i].bytes for i in bases) + new_bytes
         file_count = files_for(all_bytes, self._target_bytes)
-        self.tasks.append(WriteTask(len(self.tasks), tuple(bases), partition, file_count, all_bytes))
+        sizes = self._sizes if self._cuts_files else None
+        self.tasks.append(WriteTask(len(self.tasks), tuple(bases), partition, file_count, all_bytes, sizes))
         self.task_of_file.update(dict.fromkeys(bases, self.tasks[-1].number))
         return self.tasks[-1].number
 
+    @property
+    def _size_bytes(self) -> int:
+        """Size that files of the partition grow to by small changes."""
+        return self._sizes.hot_bytes if self._cuts_files else self._target_bytes
+
     def _is_open(self, i: int) -> bool:
-        """Whether a file is below the target size, so that it takes new rows."""
-        return self._files[i].bytes < self._target_bytes
+        """Whether a file is below its size, so that it takes new rows."""
+        return self._files[i].bytes < self._size_bytes
 
     def _smallest_open_file(self, indices: Sequence[int]) -> int | None:
         return min(filter(self._is_open, indices), key=lambda i: (self._files[i].bytes, i), default=None)
@@ -342,13 +364,14 @@ def unchanged_files(files: Sequence[DataFile], rewritten: Collection[int]) -> tu
 
 
 def _with_neighbors(
-    bases: Collection[int], by_key: Sequence[int], files: Sequence[DataFile], target_file_bytes: int
+    bases: Collection[int], by_key: Sequence[int], files: Sequence[DataFile], max_bytes: int
 ) -> list[list[int]]:
     """Groups of neighboring files, each to become one file; groups and their files are in key order.
 
     Args:
         bases: Files that must be rewritten.
         by_key: All files of the partition.
+        max_bytes: Up to which size a file absorbs its neighbors.
     """
     groups: list[list[int]] = []
     end = 0  # of the last group, in `by_key`
@@ -356,7 +379,7 @@ def _with_neighbors(
         if index < end or i not in bases:
             continue
         first, min_first, end = index, end, index + 1
-        room = target_file_bytes - files[i].bytes
+        room = max_bytes - files[i].bytes
         while end < len(by_key) and files[by_key[end]].bytes <= room:
             room -= files[by_key[end]].bytes
             end += 1
@@ -376,11 +399,6 @@ def _with_distinct_bounds(targets: InsertTargets) -> InsertTargets:
             bounds.append(bound)
             tasks.append(task)
     return InsertTargets(tuple(bounds), tuple(tasks))
-
-
-def files_for(size_bytes: float, target_file_bytes: int) -> int:
-    """Number of files to split rows of this size into: a file may have up to twice the target."""
-    return ceil(size_bytes / target_file_bytes) if size_bytes > 2 * target_file_bytes else 1
 
 
 def expected_bytes(stats: InsertStats, row_bytes: float) -> float:

@@ -437,6 +437,7 @@ def compute(
         locations=locations,
         full_load=full_load,
         stale=frozenset(stale),
+        settled_before=before.settled_before(run.clock(), run.limits.settled_days),
         history=history,
         suppression=suppression,
     )

@@ -105,9 +105,7 @@ class _Engine:
         request.require_few_bad_rows(read.quarantine, read.rows)
         plan = None
         if ranges:
-            plan = plan_in_place(
-                request.files, ranges, read, request.stale, request.settings.target_file_bytes, request.limits
-            )
+            plan = plan_in_place(request.files, ranges, read, request.stale, request.sizes, request.limits)
         if request.history or not plan:
             batches = self._where_it_fits(batches, read)
         return self._merge_in_place(batches, read, plan) if plan else self._merge_by_key(batches, read)
@@ -255,8 +253,8 @@ class _Engine:
             repeats: See `_repeats_keys`.
         """
         request = self._request
-        touched, target = resolution.touched | request.stale, request.settings.target_file_bytes
-        plan = plan_rewrite(request.files, touched, resolution.inserts, target)
+        touched = resolution.touched | request.stale
+        plan = plan_rewrite(request.files, touched, resolution.inserts, request.sizes)
         tombstone_plan = plan_tombstones(request.tombstones, resolution.deletes, request.oldest, request.limits)
         context = write_context(request, plan, tombstone_plan)
         return Output(resolutions, replace(context, repeated=self._repeated(resolutions) if repeats else frozenset()))
@@ -305,11 +303,11 @@ class _Engine:
         self._kept.append(versions)
         outputs = []
         for name, files, part, plan_files in (
-            ("opened", history.open_files, merged.opened, plan_rewrite),
-            ("closed", history.closed_files, merged.closed, plan_closed),
+            ("opened", history.open_files, merged.opened, partial(plan_rewrite, sizes=request.sizes)),
+            ("closed", history.closed_files, merged.closed, partial(plan_closed, target_file_bytes=target)),
         ):
             touched = range(len(files)) if history.rewrite_all else part.touched
-            plan = plan_files(files, touched, part.inserts, target)
+            plan = plan_files(files, touched, part.inserts)
             context = history_context(request, history, f"{name}-", plan, files)
             outputs.append(Output(versions.map(attrgetter(name)), context))
         return outputs

@@ -7,6 +7,7 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING
 
+from cdclake.lake.merge.file_sizes import FileSizes
 from cdclake.lake.merge.read_changes import Reading
 from cdclake.lake.storage.tombstones import NO_TOMBSTONES
 
@@ -43,6 +44,7 @@ class Request:
         shape: Columns and keys after the change.
         locations: Where to read and write.
         stale: Indices of data files to rewrite even if none of their rows changes.
+        settled_before: See `FileSizes`.
         history: How the history changes; None if the table keeps none.
         suppression: Which rows to leave out, because their keys were erased; None for none.
     """
@@ -59,6 +61,7 @@ class Request:
     locations: Locations
     full_load: bool
     stale: frozenset[int]
+    settled_before: int = 0
     history: HistoryPlan | None = None
     suppression: Suppression | None = None
 
@@ -66,6 +69,11 @@ class Request:
     def limits(self) -> EngineLimits:
         """Those of the run."""
         return self.shape.limits
+
+    @property
+    def sizes(self) -> FileSizes:
+        """How large data files are to be."""
+        return FileSizes.of(self.settings.target_file_bytes, self.limits.hot_file_bytes, self.settled_before)
 
     @property
     def inserts_all(self) -> bool:

@@ -90,6 +90,22 @@ def split_at_bounds(table: pa.Table, bounds: Sequence[KeyValue]) -> Iterator[tup
         start = max(start, end)
 
 
+def split_unsorted(
+    rows: pa.Table, leading_keys: pa.Array, bounds: Sequence[KeyValue]
+) -> Iterator[tuple[int, pa.Table]]:
+    """As `split_at_bounds`, of rows in any order, which they keep.
+
+    Args:
+        leading_keys: Of the rows.
+        bounds: At least one.
+    """
+    values = _search_array(leading_keys)
+    numbers = np.searchsorted(np.array(bounds, values.dtype), values, "right")
+    for number in np.unique(numbers).tolist():
+        is_own = numbers == number
+        yield number, rows if is_own.all() else rows.filter(pa.array(is_own))
+
+
 def count_by_range(leading_keys: pa.ChunkedArray, bounds: Sequence[KeyValue]) -> dict[int, int]:
     """Number of sorted leading keys in each range, as in `split_at_bounds`; empty ranges are left out."""
     values = _search_array(leading_keys)

@@ -176,7 +176,7 @@ class Attribute:
     )
     """Most bad rows that one change may quarantine; with more, the table stops."""
     TARGET_FILE_BYTES = _by_operator("TargetFileBytes", default=str(128 * 1024 * 1024), for_new_tables=True)
-    """Size that data files grow to: a rewritten file absorbs small neighbors up to it, and is cut at twice the size."""
+    """Size that data files grow to if no change touches them for seven days. Where changes fall, they are small."""
     RETENTION_DAYS = _by_operator(
         "RetentionDays", default="30", for_new_tables=True, more="undo.md#what-is-kept-and-for-how-long"
     )

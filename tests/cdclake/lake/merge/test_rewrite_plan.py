@@ -13,6 +13,7 @@ import pytest
 
 from cdclake.lake.limits import DEFAULT_LIMITS
 from cdclake.lake.merge.file_ranges import FileBounds
+from cdclake.lake.merge.file_sizes import FileSizes
 from cdclake.lake.merge.rewrite_plan import InsertStats, InsertStatsByPartition, plan_rewrite
 from cdclake.lake.merge.tasks.resolution import InsertCounting
 from cdclake.lake.storage.key_ranges import candidate_rows, split_at_bounds
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 ROW_BYTES = 100
 TARGET_ROWS = 100
 TARGET_BYTES = TARGET_ROWS * ROW_BYTES
+SIZES = FileSizes(TARGET_BYTES, TARGET_BYTES)
 
 
 @dataclass
@@ -47,7 +49,7 @@ class Files:
         touched = {i for i, keys in enumerate(self.keys) if np.isin(updated, keys).any()}
         rows = inserts_of(inserted)
         inserts = counting(files).stats(by_partition(rows, ()))
-        plan = plan_rewrite(files, touched, inserts, TARGET_BYTES)
+        plan = plan_rewrite(files, touched, inserts, SIZES)
         written = [np.concatenate([np.empty(0, np.int64), *(self.keys[i] for i in task.bases)]) for task in plan.tasks]
         if inserted:
             targets = plan.insert_targets[()]
@@ -136,7 +138,7 @@ def test_many_new_rows_become_several_files_if_no_key_range_is_known() -> None:
     files = [DataFile(str(i), TARGET_ROWS, TARGET_BYTES, ()) for i in range(4)]
     rows = inserts_of(range(20 * TARGET_ROWS))
     stats = counting(files).stats(by_partition(rows, ()))
-    plan = plan_rewrite(files, range(4), stats, TARGET_BYTES)
+    plan = plan_rewrite(files, range(4), stats, SIZES)
     assert [task.bases for task in plan.tasks[:4]] == [(0,), (1,), (2,), (3,)]
     sizes = [part.num_rows for _, part in split_at_bounds(rows, plan.insert_targets[()].bounds)]
     assert len(sizes) == len(plan.insert_targets[()].tasks) >= 18

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from cdclake.lake.merge.merge_file import MergeSpec, merge
 from cdclake.lake.merge.resolve import KEPT_AS_DELETED
 from cdclake.lake.merge.sorted_rows import SortedRows, parts_of
+from cdclake.lake.merge.tasks.cuts import cuts_around
 from cdclake.lake.raw.quarantine import Quarantine, quarantine_rows
 from cdclake.lake.storage.reader import fetched_together
 from cdclake.lake.storage.tombstones import TombstonePlan, tombstone_schema, write_tombstones
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from cdclake.lake.spark.backend import Task
     from cdclake.lake.storage.shape import TableShape
     from cdclake.lake.storage.writer import Encodings
-    from cdclake.model.snapshot import DataFile, TombstoneFile
+    from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,17 @@ def rewrite_files(
     source: FileSystem,
     encodings: Encodings | None = None,
 ) -> WriteResult:
-    """Write the data files of a task without removed rows and with added ones, see `merge`."""
+    """Write the data files of a task without removed rows and with added ones, see `merge`.
+
+    Args:
+        file_count: Number of files to write, unless they are cut around the rows that change.
+    """
     locations, shape = context.locations, context.shape
     target, bases = context.plan.tasks[task.number], context.bases(task)
+    cuts: Sequence[KeyValue] = ()
+    if target.sizes and target.bases and isinstance(added, pa.Table):
+        cuts = cuts_around(source, bases, shape, added, (removed, soft_deleted), target.sizes)
+    file_count = len(cuts) + 1 if cuts else file_count
     spec = MergeSpec(
         bases=bases,
         partition=target.partition,
@@ -115,6 +124,7 @@ def rewrite_files(
         staged_keys=tuple(
             f"{locations.staging}{task.number:05d}-{file:03d}-{task.attempt}.parquet" for file in range(file_count)
         ),
+        cuts=tuple(cuts),
         full_load=context.full_load,
         repeated=context.repeated,
         purge_soft_deleted=not shape.soft_delete and any(base.deleted for base in bases),
