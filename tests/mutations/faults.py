@@ -460,8 +460,8 @@ _RUN = (
         "outcome-written-without-the-lease",
         "run",
         "control/run/lease.py",
-        "record_run(self._path, attributes, (self._holder, self.token))",
-        "record_run(self._path, attributes)",
+        "record_run(self._path, attributes, lease, clears_request",
+        "record_run(self._path, attributes, clears_request",
         ("tests/cdclake/control/run/test_process_table.py", "tests/cdclake/control/run/test_bring_up_to_date.py"),
     ),
     Fault(
@@ -601,7 +601,8 @@ _UNDO = (
         "control/admin/table_admin.py",
         "            if settings:\n"
         "                self.states.set_attributes(self.state.path, settings)\n"
-        "            self.states.record_run(self.state.path, {Attribute.LAST_LISTED_UTC: Sentinel.NONE})\n"
+        "            unknown = dict.fromkeys([Attribute.LAST_LISTED_UTC, Attribute.LAST_PENDING], Sentinel.NONE)\n"
+        "            self.states.record_run(self.state.path, unknown)\n"
         "            record = apply_undo(\n"
         "                self.log,\n"
         "                plan,\n"
@@ -612,7 +613,8 @@ _UNDO = (
         "                made_by=self.made_by,\n"
         "                keep_alive=lease.renew_if_due,\n"
         "            )\n",
-        "            self.states.record_run(self.state.path, {Attribute.LAST_LISTED_UTC: Sentinel.NONE})\n"
+        "            unknown = dict.fromkeys([Attribute.LAST_LISTED_UTC, Attribute.LAST_PENDING], Sentinel.NONE)\n"
+        "            self.states.record_run(self.state.path, unknown)\n"
         "            record = apply_undo(\n"
         "                self.log,\n"
         "                plan,\n"

@@ -333,10 +333,12 @@ class RegisteredTable:
                 raise self._changed_meanwhile()
             self._checked(plan)
             # Both come before the commit, as this run may die right after it. No run may apply the same files again
-            # before an operator turns the table on, and after that files listed long ago count as new.
+            # before an operator turns the table on, and after that files listed long ago count as new. None is missed:
+            # undone files may be taken out of the raw folder.
             if settings:
                 self.states.set_attributes(self.state.path, settings)
-            self.states.record_run(self.state.path, {Attribute.LAST_LISTED_UTC: Sentinel.NONE})
+            unknown = dict.fromkeys([Attribute.LAST_LISTED_UTC, Attribute.LAST_PENDING], Sentinel.NONE)
+            self.states.record_run(self.state.path, unknown)
             record = apply_undo(
                 self.log,
                 plan,
