@@ -234,8 +234,10 @@ def _frozen(state: TableState, decision: Decision, lost: Vanished, work: _DueFil
     )
     left = decision.files + decision.left
     frozen = _blocked(DecisionKind.FROZEN, reason, to_do, decision.watermark, left, decision.oldest_utc)
+    if lost.others:  # only the note that counted them tells among which files they were
+        return replace(frozen, note=state.item[Attribute.LAST_PENDING])
     note = PendingNote.of([*lost.names, *(file.relative for file in (*work.late, *work.changes))])
-    return replace(frozen, note=str(note._replace(others=note.others + lost.others)))
+    return replace(frozen, note=str(note))
 
 
 def _blocked(

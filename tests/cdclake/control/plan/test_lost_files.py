@@ -269,6 +269,34 @@ def test_a_backlog_beyond_the_named_files_is_counted(world: World):
     assert lost(changes[-1:], names[-2]) == ([], 0)
 
 
+def with_a_backlog(world: World) -> list[str]:
+    """A table whose note counts the three newest of its due files; the note is a run's that did not end."""
+    names = [f"20240305-{number:09d}.parquet" for number in range(MAX_NAMED + 3)]
+    world.add_table(*names)
+    world.states.record_run(ORDERS, {Attribute.LAST_PENDING: str(PendingNote.of(names))})
+    return names
+
+
+def test_counted_files_that_vanish_freeze_the_table_until_they_are_back(world: World):
+    names = with_a_backlog(world)
+    vanish(world, *names[-2:])
+    for _ in range(2):
+        with pytest.raises(RawFilesLostError, match="before they were applied: 2;"):
+            world.process()
+    world.put(*names[-2:])
+    world.process()
+    assert world.applied == names
+
+
+def test_counted_files_that_vanish_freeze_the_table_although_nothing_else_is_due(world: World):
+    names = with_a_backlog(world)
+    world.load("DMSCDC_LoadIncremental", world.log(), world.state())  # the named ones, without writing the item
+    vanish(world, *names[-3:])
+    for _ in range(2):
+        with pytest.raises(RawFilesLostError, match="before they were applied: 3;"):
+            world.process()
+
+
 def test_names_that_do_not_compress_are_bounded(world: World):
     names = [f"{hashlib.sha512(str(number).encode()).hexdigest()}/{CHANGES[0]}" for number in range(3000)]
     note = PendingNote.of(names)
