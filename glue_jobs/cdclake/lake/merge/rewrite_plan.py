@@ -205,6 +205,7 @@ class _Planner:
     def __init__(self, files: Sequence[DataFile], sizes: FileSizes) -> None:
         self._files, self._sizes, self._target_bytes = files, sizes, sizes.target_bytes
         self._cuts_files = False  # of the partition that is planned
+        self._before_new: set[int] = set()  # files that new files may follow by key
         self._in_partition = indices_by_partition(files, range(len(files)))
         self._row_bytes = mean_row_bytes(files)
         self.tasks: list[WriteTask] = []
@@ -228,7 +229,7 @@ class _Planner:
         """Plan which settled neighbors the change merges beside its own work."""
         own_bytes = sum(task.size_bytes for task in self.tasks if task.bases)
         if own_bytes and self._sizes.settled_before:
-            partitions, excluded = self._in_partition.values(), self.task_of_file
+            partitions, excluded = self._in_partition.values(), self._before_new.union(self.task_of_file)
             for group in settled_groups(self._files, partitions, excluded, self._sizes, own_bytes):
                 self._add_task(self._files[group[0]].partition, group, 0)
 
@@ -237,6 +238,7 @@ class _Planner:
         row_bytes = expected_bytes(inserts, self._row_bytes) / inserts.rows
         new_bytes = {number: rows * row_bytes for number, rows in sorted(inserts.by_range.items())}
         rows = self._choose_files(partition, bases, ranges, new_bytes)
+        self._before_new.update(ranges.owners[number].file for number in rows.apart | rows.unordered)
         added: dict[int, float] = defaultdict(float)
         for number, base in rows.base_of.items():
             added[base] += new_bytes[number]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.merge.file_sizes import MAX_FILES, FileSizes, settled_groups
+from cdclake.lake.merge.rewrite_plan import InsertStats, plan_rewrite
 from cdclake.lake.merge.tasks.cuts import cuts
 from cdclake.model.layout import HISTORY, ICEBERG, LakeLayout, change_of
 from cdclake.model.snapshot import DataFile, Snapshot
@@ -98,6 +99,18 @@ def test_a_change_merges_settled_neighbors_up_to_its_own_work() -> None:
 def test_a_table_with_far_too_many_files_merges_some_in_any_change() -> None:
     assert settled(5, [10] * 10 + [90]) == [list(range(10))]
     assert settled(5, [10, 10] + [90] * 10) == []
+
+
+def test_settled_neighbors_between_which_a_new_file_comes_are_not_merged() -> None:
+    ranges = [(25, 0, 10), (25, 20, 30), (90, 100, 110)]
+    files = [
+        DataFile(LakeLayout.data_path(1, i, (), ()), size, size, (), low, high)
+        for i, (size, low, high) in enumerate(ranges)
+    ]
+    sizes = FileSizes(100, 10, 2)
+    assert [task.bases for task in plan_rewrite(files, {2}, {}, sizes).tasks] == [(2,), (0, 1)]
+    between = {(): InsertStats(1, 10, (15,), {2: 1})}
+    assert [task.bases for task in plan_rewrite(files, {2}, between, sizes).tasks] == [(2,), ()]
 
 
 keys = st.integers(0, 3_000)
