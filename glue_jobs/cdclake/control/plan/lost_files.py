@@ -42,20 +42,23 @@ class PendingNote(NamedTuple):
         names: Relative keys of the oldest ones, in order.
         others: Number of the others.
         last: Relative key of the last of all; empty if there are none.
+        load: When the newest file of the full load was written that was due before them; empty if none was. A later
+            full load contains their changes.
     """
 
     names: Sequence[str] = ()
     others: int = 0
     last: str = ""
+    load: str = ""
 
     @classmethod
-    def of(cls, due: Iterable[str]) -> PendingNote:
+    def of(cls, due: Iterable[str], load: str = "") -> PendingNote:
         """The note for due change files, by relative key."""
         in_order = sorted(due, key=file_order)
         names = in_order[:MAX_NAMED]
         while len(_packed(names)) > MAX_PACKED_BYTES:
             names = names[: len(names) // 2]
-        return cls(names, len(in_order) - len(names), in_order[-1] if in_order else "")
+        return cls(names, len(in_order) - len(names), in_order[-1] if in_order else "", load)
 
     @classmethod
     def parse(cls, text: str) -> PendingNote:
@@ -63,7 +66,7 @@ class PendingNote(NamedTuple):
         try:
             data = json.loads(text)
             names = zlib.decompress(b64decode(data["names"], validate=True)).decode().split("\0")
-            return cls(names, int(data["files"]) - len(names), str(data["last"]))
+            return cls(names, int(data["files"]) - len(names), str(data["last"]), str(data["load"]))
         except (ValueError, TypeError, KeyError, zlib.error):
             return cls()
 
@@ -71,7 +74,7 @@ class PendingNote(NamedTuple):
         """The JSON object that the item holds; empty if nothing is due."""
         if not self.last:
             return ""
-        return json.dumps({"files": self.files, "last": self.last, "names": _packed(self.names)})
+        return json.dumps({"files": self.files, "last": self.last, "names": _packed(self.names), "load": self.load})
 
     @property
     def files(self) -> int:

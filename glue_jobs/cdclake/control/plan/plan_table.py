@@ -35,7 +35,7 @@ from cdclake.model.raw.ledger import Recorded
 from cdclake.model.snapshot import LakeKeys, Snapshot, check_declared_types
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
-from cdclake.model.times import MAX_CLOCK_DIFFERENCE, display_stored
+from cdclake.model.times import MAX_CLOCK_DIFFERENCE, display_stored, iso_utc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,27 +152,30 @@ def _plan_files(
         check_declared_types(lake, state.settings, state.name, reloads=bool(loads))
     work = _due_files(state, known, loads, files.changes, lake, recorded)
     left_out = stored.updated(files, work.left_out)
-    lost = None if loads else vanished(state, files, known, recorded if lake else None)
+    newest_utc = newest_load_utc(loads)
+    load = iso_utc(newest_utc) if newest_utc else ""
+    is_newer = bool(load) and load != PendingNote.parse(state.item.get(Attribute.LAST_PENDING, "")).load
+    lost = None if is_newer else vanished(state, files, known, recorded if lake else None)
     decision = Decision(
         kind=work.kind,
         reason=_reason(state, work, files, left_out),
         watermark=known.watermark,
         new_watermark=work.end or known.watermark,
         first=work.batch[0].relative if work.batch else "",
-        full_load_utc=newest_load_utc(loads),
+        full_load_utc=newest_utc,
         load_begin=work.load_begin,
         files=len(loads) + len(work.batch),
         bytes=sum(file.size_bytes for file in (*loads, *work.batch)),
         left=len(work.late) + len(work.changes) - len(work.batch),
         oldest_utc=_oldest(loads, work.late, work.changes),
-        note=str(PendingNote.of(file.relative for file in (*work.late, *work.changes))),
+        note=str(PendingNote.of((file.relative for file in (*work.late, *work.changes)), load)),
     )
-    if lost and is_written_again(state, files.full_load):
+    if lost and not loads and is_written_again(state, files.full_load):
         # A reload ends it, also one of the same rows. Otherwise files with the same content count as copies.
         unknown = state.with_attributes(**{Attribute.LAST_FULL_LOAD_FILES: ""})
         return _plan_files(unknown, files, now, lake, dms_state, recorded)
     if lost:
-        decision = _frozen(state, decision, lost, work)
+        decision = _frozen(state, decision, lost, work, load)
     elif not lake:
         decision = _with_report(decision, stored, left_out)
     return _with_left_out(state, decision, left_out)
@@ -223,7 +226,7 @@ def to_activate(state: TableState) -> str:
     return f"{keys}turn it on (cdclake tables activate {name})"
 
 
-def _frozen(state: TableState, decision: Decision, lost: Vanished, work: _DueFiles) -> Decision:
+def _frozen(state: TableState, decision: Decision, lost: Vanished, work: _DueFiles, load: str) -> Decision:
     reason = (
         f"change files that vanished from the raw bucket before they were applied: {lost}; later changes are not"
         " applied without them"
@@ -236,7 +239,7 @@ def _frozen(state: TableState, decision: Decision, lost: Vanished, work: _DueFil
     frozen = _blocked(DecisionKind.FROZEN, reason, to_do, decision.watermark, left, decision.oldest_utc)
     if lost.others:  # only the note that counted them tells among which files they were
         return replace(frozen, note=state.item[Attribute.LAST_PENDING])
-    note = PendingNote.of([*lost.names, *(file.relative for file in (*work.late, *work.changes))])
+    note = PendingNote.of([*lost.names, *(file.relative for file in (*work.late, *work.changes))], load)
     return replace(frozen, note=str(note))
 
 

@@ -157,6 +157,35 @@ def test_a_restarted_task_that_clears_the_folder_and_reloads_freezes_nothing(wor
     assert world.applied == [CHANGES[6]]
 
 
+@pytest.mark.parametrize("reload", [False, True], ids=["first load", "reload"])
+def test_files_that_vanish_after_a_failed_full_load_freeze_the_table_until_another_one_or_they_are_back(
+    world: World, reload: bool
+):
+    world.add_table(LOAD)
+    if reload:
+        world.process()
+        world.clock.advance(60)
+        world.put(LOAD)
+    world.clock.advance(60)
+    world.put(*CHANGES[:3])
+    world.failures["DMSCDC_LoadInitial"] = "boom"
+    with pytest.raises(JobRunError):
+        world.process()
+    world.failures.clear()
+    vanish(world, CHANGES[1])
+    for _ in range(2):
+        with pytest.raises(RawFilesLostError, match=f"1 \\({CHANGES[1]}\\)"):
+            world.process()
+    later = world.copy()
+    later.clock.advance(60)
+    later.put(LOAD, CHANGES[4])
+    later.process()
+    assert later.applied == (CHANGES[4:5] if reload else [CHANGES[0], CHANGES[2], CHANGES[4]])
+    world.put(CHANGES[1])
+    world.process()
+    assert world.applied == CHANGES[:3]
+
+
 def test_files_that_vanish_after_the_applied_batch_freeze_the_table(world: World):
     world.add_table(*CHANGES[:6], MaxFilesPerRun="2")
 
