@@ -60,6 +60,10 @@ def test_large_pieces_are_split_at_the_target_size() -> None:
     assert [after - before for before, after in zip(bounds, bounds[1:])] == [114, 120, 120, 120, 120, 6]
 
 
+def test_rows_larger_than_the_target_have_files_of_their_own() -> None:
+    assert cut(4, [3], FileSizes(3, 1)) == [1, 2, 3]
+
+
 def test_the_number_of_the_change_is_in_the_path() -> None:
     path = LakeLayout.data_path(42, 3, ("day",), ("2024-03-05",))
     folder = f"{ICEBERG}data/{17:012d}-jr_1/00000-000-0.parquet"

@@ -98,5 +98,5 @@ def _pieces(touched: Collection[int], cells: int) -> list[range]:
 
 def _starts(piece: range, cell_bytes: float, target: int) -> list[int]:
     """Where a piece begins, and where it is split because it is large."""
-    count = files_for(len(piece) * cell_bytes, target)
+    count = min(files_for(len(piece) * cell_bytes, target), len(piece))  # a row may be larger than the target
     return [piece[len(piece) * i // count] for i in range(count)]
