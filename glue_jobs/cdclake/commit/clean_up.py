@@ -361,7 +361,11 @@ def _has_expired_iceberg(log: ChangeLog, retained: Retained, head: int) -> bool:
         return False
     records = {record.change: record for record in _records(log, retained.up_to(head))}
     needs = _Needs().and_of(log, retained, head, records)
-    return any(_unneeded_iceberg(log, layout, entries, needs, head) for layout, entries in iceberg)
+    unneeded = (
+        (layout, one) for layout, entries in iceberg for one in _unneeded_iceberg(log, layout, entries, needs, head)
+    )
+    # The next clean-up leaves files of other programs, and what a dead run left of a later change.
+    return any((layout.iceberg_change(one.key) or head + 1) <= head for layout, one in unneeded)
 
 
 def orphaned_quarantine(log: ChangeLog, head: int, through: int | None) -> tuple[str, ...]:

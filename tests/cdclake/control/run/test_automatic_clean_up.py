@@ -147,3 +147,22 @@ def test_rare_states_need_no_clean_up_before_their_retention_is_over(world: Worl
         assert not run_if_due(world)
         assert world.state().item[Attribute.LAST_REPEATED_SINCE_UTC] == ""
     assert world.log().retained() == Retained()
+
+
+def test_files_that_no_clean_up_deletes_start_none(world: World) -> None:
+    change_hourly(world, 4, KeepEveryState="1")
+    layout = world.log().layout
+    foreign, dead = (
+        layout.iceberg_metadata_folder + "notes.txt",
+        layout.iceberg_data_prefix(6, "dead") + "00000.parquet",
+    )
+    for key in (foreign, dead):
+        world.lake.put(key, b"")
+    world.clock.advance(30 * HOUR_SECONDS)
+    assert run_if_due(world)
+    world.clock.advance(20 * DAY_SECONDS)
+    assert not run_if_due(world)
+    world.clock.advance(20 * DAY_SECONDS)
+    assert run_if_due(world)
+    assert not run_if_due(world)
+    assert all(world.lake.get(key) is not None for key in (foreign, dead))
