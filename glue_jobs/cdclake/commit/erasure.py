@@ -234,13 +234,14 @@ def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_le
     found += [entry for _, objects in iceberg for entry in objects]
     unneeded = [entry.key for entry in found if not is_protected(entry.key)]
     unneeded += orphaned_quarantine(log, head, head)
-    for start in range(0, len(unneeded), DELETE_BATCH_KEYS):
-        store.delete(unneeded[start : start + DELETE_BATCH_KEYS])
-        keep_alive()
     versions = store.purge(layout.table_prefix, is_protected)
     versions += sum(store.purge(one.iceberg_prefix, is_protected) for one in layouts)
     if has_history:  # otherwise the folder may belong to another table
         versions += store.purge(layout.history.table_prefix, is_protected)
+    # Snapshots go after the files in the tables' folders: only they tell a clean-up of these if this run dies.
+    for start in range(0, len(unneeded), DELETE_BATCH_KEYS):
+        store.delete(unneeded[start : start + DELETE_BATCH_KEYS])
+        keep_alive()
     for folder in (*folders, *(one.iceberg_prefix for one in layouts), layout.quarantine_folder):
         versions += store.purge(folder, lambda key: _change_of(layouts, key) > head)
         keep_alive()

@@ -315,3 +315,23 @@ def test_a_clean_up_reads_only_what_is_new_since_the_last_one() -> None:
     assert kept < 30
     assert len(records) <= 48 + 12 + kept + 2
     assert len([key for key in read if key.startswith(LAYOUT.snapshots_folder)]) <= kept + 2
+
+
+def test_a_clean_up_finds_the_files_of_states_that_an_erasure_dropped_before_it_died() -> None:
+    died, call = True, 0
+    while died:
+        call += 1
+        history = History(versioned)
+        change_often(history, 30, minutes=90)
+        history.clock.advance(3 * DAY_SECONDS)
+        history.clean_up()
+        change_often(history, 2)
+        head = history.log.head()
+        history.log.mark_retained(Retained(head - 2))  # as before an erasure of raw files
+        try:
+            delete_unreferenced(ChangeLog(cast("Any", DyingStore(history.store, Death(call, True))), LAYOUT), head)
+            died = False
+        except DiedError:
+            history.clock.advance(40 * DAY_SECONDS)
+            history.clean_up()
+    assert call > 2
