@@ -18,10 +18,12 @@ _KINDS = {
     "data_files": "Retired data files",
     "snapshots": "Snapshots",
     "tombstones": "Tombstone files",
+    "ledger": "Segments of the ledger of raw files",
     "quarantine": "Bad rows that crashed runs quarantined",
     "staging": "Staged files of crashed runs",
     "copies": "Copies of retired files, made for reading",
     "marks": "Marks of published changes",
+    "iceberg": "Files of the Iceberg table",
 }
 """The text for each count of a clean-up plan."""
 

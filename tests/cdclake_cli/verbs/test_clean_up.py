@@ -5,6 +5,10 @@ from datetime import datetime, timezone
 import boto3
 import pytest
 
+from cdclake.commit.clean_up import CleanUpPlan
+from cdclake.model.retained import Retained
+from cdclake_cli.verbs.clean_up import _KINDS
+
 DAYS = "--retention-days"
 
 
@@ -68,3 +72,8 @@ def test_a_wrong_number_of_days_is_refused(cdclake, days):
 
 def test_a_table_without_changes_needs_no_clean_up(cdclake, store):
     assert "nothing to delete" in cdclake("clean-up", "shop.product", "--yes").stdout
+
+
+def test_the_table_shows_all_kinds_of_objects() -> None:
+    plan = CleanUpPlan(Retained())
+    assert set(_KINDS) == {name for name, value in vars(plan).items() if isinstance(value, tuple)}

@@ -110,7 +110,7 @@ def test_packed_small_tables_cost_at_most_an_eighth_in_a_simulated_hour():
     packed = cost(PackLimits(), startup_seconds, table_seconds, tables=100)
     assert (single["runs"]["spark"], packed["runs"]["spark"]) == (100, 2)
     assert single["dpu_hours"]["spark"] == pytest.approx(100 * 2 * 60 / 3600, abs=0.001)  # at least a minute
-    requests_seconds = 45 * REQUEST_SECONDS  # of a table, before and after its load
+    requests_seconds = 40 * REQUEST_SECONDS  # of a table, before and after its load
     assert packed["dpu_hours"]["spark"] == pytest.approx(2 * 2 * (30 + 50 * (4 + requests_seconds)) / 3600, rel=0.02)
     assert single["dollars"] >= 8 * packed["dollars"]
 

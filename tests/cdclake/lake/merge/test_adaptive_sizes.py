@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from cdclake.lake.storage.partitions import Partition
+
 ROW_BYTES, HOT_BYTES, TARGET_BYTES = 10, 80, 1_200
 SIZES = FileSizes(TARGET_BYTES, HOT_BYTES)
 LIMITS = EngineLimits(hot_file_bytes=HOT_BYTES)
@@ -113,7 +115,7 @@ def test_settled_neighbors_between_which_a_new_file_comes_are_not_merged() -> No
     ]
     sizes = FileSizes(100, 10, 2)
     assert [task.bases for task in plan_rewrite(files, {2}, {}, sizes).tasks] == [(2,), (0, 1)]
-    between = {(): InsertStats(1, 10, (15,), {2: 1})}
+    between: dict[Partition, InsertStats] = {(): InsertStats(1, 10, (15,), {2: 1})}
     assert [task.bases for task in plan_rewrite(files, {2}, between, sizes).tasks] == [(2,), ()]
 
 
