@@ -131,11 +131,7 @@ def plan_clean_up(
     cleaned = log.cleaned()
     newer = log.records(min(cleaned.through, marked.through) + 1, head)
     records = {record.change: record for record in (*_records(log, marked.kept), *newer)}
-    committed = {
-        number: datetime.fromisoformat(records[number].created_utc)
-        for number in marked.up_to(head)
-        if number in records
-    }
+    committed = {number: datetime.fromisoformat(records[number].created_utc) for number in marked.up_to(head)}
     retained = marked
     if committed:
         wanted = undo_targets(log, head)

@@ -129,19 +129,25 @@ def plan_reapply(log: ChangeLog) -> UndoPlan:
         PastRetentionError: The change is no longer retained.
     """
     head = log.head()
-    change = next_to_reapply(log, head)
-    if change is None:
+    changes = _to_reapply(log, head)
+    if not changes:
         message = f"{log.layout.name} has no change to reapply"
         remedy = "A change can be reapplied after a rollback undid it, until another change changes the table"
         raise ConfigurationError(message, remedy=remedy)
-    changes = tuple(one for one in undone_changes(log, head) if one <= change)
-    return _plan(log, ChangeKind.REAPPLY, head, change, change, changes)
+    return _plan(log, ChangeKind.REAPPLY, head, changes[-1], changes[-1], tuple(changes))
 
 
 def next_to_reapply(log: ChangeLog, head: int) -> int | None:
     """Number of the undone change that `plan_reapply` brings back; None if there is none."""
+    changes = _to_reapply(log, head)
+    return changes[-1] if changes else None
+
+
+def _to_reapply(log: ChangeLog, head: int) -> list[int]:
+    """The first of the undone changes, and if it is not retained, those up to the next one that is."""
     changes, retained = undone_changes(log, head), log.retained()
-    return next((one for one in (*(one for one in changes if one in retained), *changes)), None)
+    count = next((count for count, change in enumerate(changes, 1) if change in retained), 1)
+    return changes[:count]
 
 
 def undo_targets(log: ChangeLog, head: int) -> set[int]:
