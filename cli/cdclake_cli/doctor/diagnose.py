@@ -117,7 +117,7 @@ def diagnose(
     _ = state.checked_watermark, state.last_full_load_utc  # raise, as in a run
     progress(f"Listing {state.raw_prefix}")
     objects = chain(*(raw.store.list(prefix) for prefix in (state.raw_prefix, state.transactions_prefix) if prefix))
-    noted = PendingNote.parse(state.item.get(Attribute.LAST_PENDING, "")).names
+    noted = PendingNote.of_item(state.item).names
     pending_from = file_order(noted[0]) if noted else None
     listing = read_listing(objects, state.raw_prefix, max_files, pending_from, settings.ignore_files)
     files = [*evenly_spaced(listing.loads, max_files), *listing.sample]

@@ -230,7 +230,7 @@ def unfreeze(
     """
     out = output_for(output)
     lake_table = open_table(target, table)
-    noted = PendingNote.parse(lake_table.state.item.get(Attribute.LAST_PENDING, ""))
+    noted = PendingNote.of_item(lake_table.state.item)
     if noted.files:
         out.remark(f"Change files that were due when a run last looked: {noted.files}, the last is {noted.last}")
         out.remark(f"Those that are missing: cdclake files {table} --fate {Fate.VANISHED.value}")

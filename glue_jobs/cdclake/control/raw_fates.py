@@ -13,7 +13,6 @@ from cdclake.control.plan.full_load_gate import dms_table_state
 from cdclake.control.plan.lost_files import PendingNote
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.errors import CdclakeError
-from cdclake.model.table.attributes import Attribute
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def raw_fates(
     """
     lake = log.snapshot(log.head())
     files = list_raw_files(raw, state.raw_prefix, state.settings)
-    noted = PendingNote.parse(state.item.get(Attribute.LAST_PENDING, ""))
+    noted = PendingNote.of_item(state.item)
     seen = recorded(log, lake.ledger, files.changes, noted.missing(files.all_changes))
     try:
         dms_state = dms_table_state(statistics, state, files.full_load)

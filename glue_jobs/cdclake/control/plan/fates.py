@@ -95,16 +95,17 @@ def fates(
     Returns:
         Change files in order, LOAD files before them, unread ones after them.
     """
+    known = lake if lake.exists else begin_after(lake, state.checked_watermark)
     found = [
         *(_of_load(file, lake, stopped_by) for file in files.full_load),
-        *_of_changes(state, files, lake, entries, recorded, stopped_by),
+        *_of_changes(state, files, known, entries, recorded, stopped_by),
         *(_of_ignored(file, lake, entries) for file in files.ignored),
     ]
     there = {one.file for one in found}
     in_lake = dict.fromkeys(lake.ledger.loads, lake.ledger.loaded_by)
     in_lake.update((name, entry.change) for name, entry in entries.items())
     found += [FileFate(name, Fate.GONE, change or None) for name, change in in_lake.items() if name not in there]
-    lost = vanished(state, files, lake if lake.exists else begin_after(lake, state.checked_watermark), recorded)
+    lost = vanished(state, files, known, recorded)
     found += [FileFate(name, Fate.VANISHED, None, _VANISHED) for name in lost.names]
     found.sort(key=lambda one: (file_order(one.file), one.file))
     return [*found, *(FileFate(name, Fate.UNREAD, None, _UNREAD) for name in files.unread)]
@@ -129,12 +130,11 @@ def _of_load(file: RawFile, lake: Snapshot, stopped_by: str) -> FileFate:
 def _of_changes(
     state: TableState,
     files: RawFiles,
-    lake: Snapshot,
+    known: Snapshot,
     entries: Mapping[str, Entry],
     recorded: Recorded,
     stopped_by: str,
 ) -> Iterator[FileFate]:
-    known = lake if lake.exists else begin_after(lake, state.checked_watermark)
     hours, floor = state.settings.late_window_hours, file_order(known.floor)
     due, late, changed = map(set, sorted_out(known, files.changes, hours, recorded))
     accepted = LeftOut.parse(state.left_out).accepted

@@ -22,7 +22,7 @@ from cdclake.model.raw.files import file_order, is_covered
 from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from cdclake.model.raw.files import RawFile, RawFiles
     from cdclake.model.raw.ledger import Recorded
@@ -59,6 +59,11 @@ class PendingNote(NamedTuple):
         while len(_packed(names)) > MAX_PACKED_BYTES:
             names = names[: len(names) // 2]
         return cls(names, len(in_order) - len(names), in_order[-1] if in_order else "", load)
+
+    @classmethod
+    def of_item(cls, item: Mapping[str, str]) -> PendingNote:
+        """The note that a table's item holds; empty if it holds none."""
+        return cls.parse(item.get(Attribute.LAST_PENDING, ""))
 
     @classmethod
     def parse(cls, text: str) -> PendingNote:
@@ -109,7 +114,9 @@ class Vanished(NamedTuple):
         return bool(self.names or self.others)
 
 
-def vanished(state: TableState, files: RawFiles, known: Snapshot, recorded: Recorded | None) -> Vanished:
+def vanished(
+    state: TableState, files: RawFiles, known: Snapshot, recorded: Recorded | None, load: str = ""
+) -> Vanished:
     """The noted change files that vanished before they were applied.
 
     An operator does without the files that `IgnoreFiles` covers.
@@ -120,8 +127,11 @@ def vanished(state: TableState, files: RawFiles, known: Snapshot, recorded: Reco
         known: The lake table, as far as it is known.
         recorded: Those of the noted files that the lake's ledger contains. None: it is unknown, so the files up to the
             watermark count as contained, unless a run has found that files vanished.
+        load: The full load that is due now, as `PendingNote.load`: if it is another one, nothing is missed.
     """
-    note, ignore = PendingNote.parse(state.item.get(Attribute.LAST_PENDING, "")), state.settings.ignore_files
+    note, ignore = PendingNote.of_item(state.item), state.settings.ignore_files
+    if load and load != note.load:
+        return Vanished((), 0)
     found = state.item.get(Attribute.LAST_ERROR_CODE) == RawFilesLostError.__name__
     watermark, listed = file_order(known.watermark), files.all_changes
     contained_to = file_order(known.floor) if recorded or found else watermark

@@ -154,8 +154,8 @@ def _plan_files(
     left_out = stored.updated(files, work.left_out)
     newest_utc = newest_load_utc(loads)
     load = iso_utc(newest_utc) if newest_utc else ""
-    is_newer = bool(load) and load != PendingNote.parse(state.item.get(Attribute.LAST_PENDING, "")).load
-    lost = None if is_newer else vanished(state, files, known, recorded if lake else None)
+    lost = vanished(state, files, known, recorded if lake else None, load)
+    due = [file.relative for file in (*work.late, *work.changes)]
     decision = Decision(
         kind=work.kind,
         reason=_reason(state, work, files, left_out),
@@ -166,16 +166,17 @@ def _plan_files(
         load_begin=work.load_begin,
         files=len(loads) + len(work.batch),
         bytes=sum(file.size_bytes for file in (*loads, *work.batch)),
-        left=len(work.late) + len(work.changes) - len(work.batch),
+        left=len(due) - len(work.batch),
         oldest_utc=_oldest(loads, work.late, work.changes),
-        note=str(PendingNote.of((file.relative for file in (*work.late, *work.changes)), load)),
+        note=str(PendingNote.of(due, load)),
     )
     if lost and not loads and is_written_again(state, files.full_load):
         # A reload ends it, also one of the same rows. Otherwise files with the same content count as copies.
         unknown = state.with_attributes(**{Attribute.LAST_FULL_LOAD_FILES: ""})
         return _plan_files(unknown, files, now, lake, dms_state, recorded)
     if lost:
-        decision = _frozen(state, decision, lost, work, load)
+        note = PendingNote.of([*lost.names, *due], load)
+        decision = _frozen(state, decision, lost, note)
     elif not lake:
         decision = _with_report(decision, stored, left_out)
     return _with_left_out(state, decision, left_out)
@@ -226,7 +227,12 @@ def to_activate(state: TableState) -> str:
     return f"{keys}turn it on (cdclake tables activate {name})"
 
 
-def _frozen(state: TableState, decision: Decision, lost: Vanished, work: _DueFiles, load: str) -> Decision:
+def _frozen(state: TableState, decision: Decision, lost: Vanished, note: PendingNote) -> Decision:
+    """The decision if files vanished.
+
+    Args:
+        note: The vanished files that have names, and those that are due.
+    """
     reason = (
         f"change files that vanished from the raw bucket before they were applied: {lost}; later changes are not"
         " applied without them"
@@ -239,7 +245,6 @@ def _frozen(state: TableState, decision: Decision, lost: Vanished, work: _DueFil
     frozen = _blocked(DecisionKind.FROZEN, reason, to_do, decision.watermark, left, decision.oldest_utc)
     if lost.others:  # only the note that counted them tells among which files they were
         return replace(frozen, note=state.item[Attribute.LAST_PENDING])
-    note = PendingNote.of([*lost.names, *(file.relative for file in (*work.late, *work.changes))], load)
     return replace(frozen, note=str(note))
 
 

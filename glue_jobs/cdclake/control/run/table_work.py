@@ -314,7 +314,7 @@ class TableWork:
         raw = self._ports.open_bucket(state.bucket)
         files = list_raw_files(raw, state.raw_prefix, state.settings, begin)
         dms_state = dms_table_state(self._ports.statistics, state, files.full_load)
-        noted = PendingNote.parse(state.item.get(Attribute.LAST_PENDING, ""))
+        noted = PendingNote.of_item(state.item)
         seen = recorded(self._changes, lake.ledger, files.all_changes, noted.missing(files.all_changes))
         decision = plan_table(state, files, listed_utc, lake, dms_state, recorded=seen)
         if begin and decision.kind is not DecisionKind.INCREMENTAL:
