@@ -54,8 +54,8 @@ MAX_PARTITION_KEY_BYTES = 2048
 """Of DynamoDB, in UTF-8. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
 _NAME = re.compile(r"#(\w+)")
 _NUMBERS = frozenset({Attribute.FENCING_TOKEN})
-_REQUEST = "#WorkRequestedUtc"
 """Attributes stored as numbers."""
+_REQUEST = "#WorkRequestedUtc"
 
 
 class Condition(NamedTuple):

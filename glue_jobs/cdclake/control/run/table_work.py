@@ -271,7 +271,7 @@ class TableWork:
         self._keep_alive()  # after a pause, the table and the notes in its item may be another run's
         state = read_state(self._states, self.path)
         if not state.active:
-            self._clear_request("")
+            self._clear_request(None)
             self.report.rounds.append(Round(plan_table(state, RawFiles(), self._ports.clock())))
             return
         state.check_types()
@@ -280,7 +280,7 @@ class TableWork:
         started = SparkRun.of(state.item)
         if self._note and started and started.run == self._note.run:
             self._note = self._note._replace(starts=started.starts)
-        self._clear_request(str(self._note))
+        self._clear_request(self._note)
         state, lake = self._sync_with_lake(state)
         self._round = self._plan(state, lake, change, run_begin(state, lake, self._ports.clock()))
         decision, listed_utc = self._round.decision, self._round.listed_utc
@@ -293,14 +293,14 @@ class TableWork:
             raise RawFilesLostError(decision.reason, remedy=decision.to_do, table=self._layout.name)
         self._settle_unended_run()
 
-    def _clear_request(self, note: str) -> None:
+    def _clear_request(self, note: SparkRun | None) -> None:
         """Remove the pending request, before the raw files are listed: a later file sets a new one.
 
         Args:
-            note: What a run that loads rows notes of itself.
+            note: What a run that notes itself leaves in the item; None: nothing.
         """
         if self._note:
-            self.lease.record({Attribute.LAST_SPARK_RUN: note}, clears_request=True)
+            self.lease.record({Attribute.LAST_SPARK_RUN: str(note or "")}, clears_request=True)
         else:
             self._states.clear_request(self.path)
 
