@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import Barrier, get_ident
+from time import sleep
 
 import pytest
 
@@ -33,6 +34,7 @@ def test_an_error_ends_them_once_started_calls_have_ended(broken: str, at_once: 
 
     def call(number: int) -> None:
         begun.append(number)
+        sleep(0.001)  # so that not all are over before the error is noticed
         if broken == "call":
             raise ValueError(number)
         ended.append(number)
