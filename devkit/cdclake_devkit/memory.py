@@ -24,7 +24,7 @@ from cdclake.model.raw.files import ListedObject, one_level
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE, iso_utc
-from cdclake.ports import JobRun, JobState
+from cdclake.ports import JobRun, JobState, WorkRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -225,30 +225,32 @@ class MemoryState:
         lease: tuple[str, int] | None = None,
         *,
         clears_request: bool = False,
-    ) -> bool:
+    ) -> TableState | None:
         """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item.
 
-        False if the run no longer has the lease that it names; then nothing was written.
+        Returns:
+            The state after it; None if the run no longer has the lease that it names, and nothing was written.
         """
         check_outcome(attributes)
         with self._lock:
             item = self._registered(path)
             if lease and not has_lease(item, *lease):
-                return False
+                return None
             item.update(attributes)
             if clears_request:
                 item.pop(Attribute.WORK_REQUESTED_UTC, None)
-            return True
+            return TableState(dict(item))
 
-    def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
-        """Record a request to process a table, and return whether the caller should start a run."""
+    def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> WorkRequest:
+        """Record a request to process a table."""
         stale = iso_utc(now - timedelta(seconds=stale_after_seconds))
         with self._lock:
             item = self._registered(path)
-            if stale < item.get(Attribute.WORK_REQUESTED_UTC, "") <= iso_utc(now + MAX_CLOCK_DIFFERENCE):
-                return False
-            item[Attribute.WORK_REQUESTED_UTC] = iso_utc(now)
-            return True
+            requested = item.get(Attribute.WORK_REQUESTED_UTC, "")
+            is_new = not stale < requested <= iso_utc(now + MAX_CLOCK_DIFFERENCE)
+            if is_new:
+                item[Attribute.WORK_REQUESTED_UTC] = iso_utc(now)
+            return WorkRequest(is_new, TableState(dict(item)))
 
     def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> AcquiredLease:
         """Acquire the right to write a table for `seconds`."""
@@ -284,10 +286,12 @@ class MemoryState:
             item[Attribute.FENCING_TOKEN] = str(raised)
             return True
 
-    def clear_request(self, path: str) -> None:
+    def clear_request(self, path: str) -> TableState:
         """Remove the pending request before listing the raw files. A file that arrives later records a new one."""
         with self._lock:
-            self._registered(path).pop(Attribute.WORK_REQUESTED_UTC, None)
+            item = self._registered(path)
+            item.pop(Attribute.WORK_REQUESTED_UTC, None)
+            return TableState(dict(item))
 
     def release_lease(
         self,

@@ -218,6 +218,18 @@ class AcquiredLease(NamedTuple):
     fault: str = ""
 
 
+class WorkRequest(NamedTuple):
+    """The answer to a request to process a table.
+
+    Attributes:
+        is_new: Whether the caller should start a run.
+        state: The table's item at that moment.
+    """
+
+    is_new: bool
+    state: TableState
+
+
 class StateStore(Protocol):
     """The state table. Only `set_attributes` overwrites attributes that an operator sets."""
 
@@ -248,7 +260,7 @@ class StateStore(Protocol):
         lease: tuple[str, int] | None = None,
         *,
         clears_request: bool = False,
-    ) -> bool:
+    ) -> TableState | None:
         """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item.
 
         Args:
@@ -257,18 +269,18 @@ class StateStore(Protocol):
             clears_request: Whether to do the same as `clear_request` besides.
 
         Returns:
-            False if it no longer has the lease; then nothing was written.
+            The state after it; None if the run no longer has the lease, and nothing was written.
 
         Raises:
             UnknownTableError: No such item.
         """
         ...
 
-    def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
-        """Record a request to process a table, and return whether the caller should start a run.
+    def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> WorkRequest:
+        """Record a request to process a table.
 
-        Returns False if a request younger than `stale_after_seconds` is pending: its run has not listed the raw files
-        yet, and will see the caller's file too. A request of the future is none.
+        The caller should start no run if a request younger than `stale_after_seconds` is pending: its run has not
+        listed the raw files yet, and will see the caller's file too. A request of the future is none.
 
         Raises:
             UnknownTableError: No such item.
@@ -303,8 +315,12 @@ class StateStore(Protocol):
         """
         ...
 
-    def clear_request(self, path: str) -> None:
-        """Remove the pending request before listing the raw files. A file that arrives later records a new one."""
+    def clear_request(self, path: str) -> TableState:
+        """Remove the pending request before listing the raw files. A file that arrives later records a new one.
+
+        Returns:
+            The state after it.
+        """
         ...
 
     def release_lease(

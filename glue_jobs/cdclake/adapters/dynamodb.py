@@ -31,6 +31,7 @@ from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import LONGEST_LEASE, TableState
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE, iso_utc
+from cdclake.ports import WorkRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -197,21 +198,24 @@ class DynamoState:
         lease: tuple[str, int] | None = None,
         *,
         clears_request: bool = False,
-    ) -> bool:
+    ) -> TableState | None:
         """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item.
 
-        False if the run no longer has the lease that it names; then nothing was written.
+        Returns:
+            The state after it; None if the run no longer has the lease that it names, and nothing was written.
         """
         check_outcome(attributes)
         conditions = (lease_has(lease[1]), lease_is_held_by(lease[0])) if lease else ()
-        return self._set(path, attributes, *conditions, remove=_REQUEST if clears_request else "").applied
+        outcome = self._set(path, attributes, *conditions, remove=_REQUEST if clears_request else "")
+        return TableState(outcome.item) if outcome.applied else None
 
-    def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
-        """Record a request to process a table, and return whether the caller should start a run."""
+    def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> WorkRequest:
+        """Record a request to process a table."""
         stale, latest = (iso_utc(now - timedelta(seconds=stale_after_seconds)), iso_utc(now + MAX_CLOCK_DIFFERENCE))
         values: dict[str, UniversalAttributeValueTypeDef] = {":now": {"S": iso_utc(now)}}
         condition = no_request_pending_since(stale, latest)
-        return self._update(path, "SET #WorkRequestedUtc = :now", values, condition).applied
+        outcome = self._update(path, "SET #WorkRequestedUtc = :now", values, condition)
+        return WorkRequest(outcome.applied, TableState(outcome.item))
 
     def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> AcquiredLease:
         """Acquire the right to write a table for `seconds`."""
@@ -254,9 +258,9 @@ class DynamoState:
         outcome = self._update(path, "SET #FencingToken = :raised", greater, *conditions)
         return outcome.applied or has_lease(outcome.item, holder, raised)  # the first response may have been lost
 
-    def clear_request(self, path: str) -> None:
+    def clear_request(self, path: str) -> TableState:
         """Remove the pending request before listing the raw files. A file that arrives later records a new one."""
-        self._update(path, f"REMOVE {_REQUEST}", {})
+        return TableState(self._update(path, f"REMOVE {_REQUEST}", {}).item)
 
     def release_lease(
         self,

@@ -98,7 +98,7 @@ def test_a_lease_end_or_a_request_that_is_no_text_holds_nobody_up(
 ) -> None:
     names = "LeaseHolder = :ghost, LeaseExpiresUtc = :value, WorkRequestedUtc = :value"
     store(client, names, ghost={"S": "ghost"}, value=value)
-    assert registered.request_work(PATH, clock(), 300)
+    assert registered.request_work(PATH, clock(), 300).is_new
     assert registered.acquire_lease(PATH, "a", clock(), 60).taken_over_from == "ghost"
 
 

@@ -280,16 +280,16 @@ def test_release_is_idempotent(registered: StateStore, token: int) -> None:
 
 
 def test_of_16_racing_requests_one_starts_the_run(registered: StateStore, clock: ManualClock) -> None:
-    assert at_once(lambda _: registered.request_work(PATH, clock(), 300)).count(True) == 1
+    assert at_once(lambda _: registered.request_work(PATH, clock(), 300).is_new).count(True) == 1
 
 
 def test_after_a_request_is_stale_the_next_one_starts_a_run(registered: StateStore, clock: ManualClock) -> None:
-    assert registered.request_work(PATH, clock(), 300)
+    assert registered.request_work(PATH, clock(), 300).is_new
     clock.advance(299)
-    assert not registered.request_work(PATH, clock(), 300)
+    assert not registered.request_work(PATH, clock(), 300).is_new
     clock.advance(1)
-    assert registered.request_work(PATH, clock(), 300)
-    assert not registered.request_work(PATH, clock(), 300)
+    assert registered.request_work(PATH, clock(), 300).is_new
+    assert not registered.request_work(PATH, clock(), 300).is_new
 
 
 def test_clearing_no_request_is_no_error(registered: StateStore) -> None:
@@ -339,7 +339,7 @@ def test_no_request_is_lost_between_a_release_and_a_racing_request(registered: S
 
         def ask(barrier: Barrier = barrier) -> bool:
             barrier.wait()
-            assert registered.request_work(PATH, clock(), 300)
+            assert registered.request_work(PATH, clock(), 300).is_new
             try:
                 started = registered.acquire_lease(PATH, "asker", clock(), 60).token
             except LeaseHeldError:
@@ -424,8 +424,8 @@ def test_a_fencing_token_that_is_no_whole_number_is_named(state: StateStore, clo
 
 def test_a_request_of_the_future_delays_no_run(state: StateStore, clock: ManualClock) -> None:
     state.register(TABLE.with_attributes(WorkRequestedUtc="2099-01-01T00:00:00Z"))
-    assert state.request_work(PATH, clock(), 300)
-    assert not state.request_work(PATH, clock(), 300)
+    assert state.request_work(PATH, clock(), 300).is_new
+    assert not state.request_work(PATH, clock(), 300).is_new
 
 
 def test_a_lease_can_be_given_to_another_holder_with_its_token(registered: StateStore, clock: ManualClock):

@@ -303,7 +303,7 @@ def test_a_table_without_work_whose_run_died_gets_a_run_once_the_lease_expires(w
 def test_the_controller_starts_a_run_even_if_one_was_requested_a_moment_ago(world: World):
     world.put(CHANGE)
     world.register()
-    assert world.states.request_work(ORDERS, world.clock(), 900)
+    assert world.states.request_work(ORDERS, world.clock(), 900).is_new
     assert world.run_controller().tables[0].outcome == "started"
 
 

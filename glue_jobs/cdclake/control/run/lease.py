@@ -135,15 +135,20 @@ class Lease:
         message = f"This run lost the lease of {self._name}"
         return LeaseLostError(message, remedy="Nothing to do: the run that holds it now does the work")
 
-    def record(self, attributes: Mapping[str, str], *, clears_request: bool = False) -> None:
+    def record(self, attributes: Mapping[str, str], *, clears_request: bool = False) -> TableState:
         """Write attributes into the table's item; see `StateStore.record_run`.
+
+        Returns:
+            The state after it.
 
         Raises:
             LeaseLostError: Another run took the table over, so it is that run's item.
         """
         lease = (self._holder, self.token)
-        if not self._states.record_run(self._path, attributes, lease, clears_request=clears_request):
+        state = self._states.record_run(self._path, attributes, lease, clears_request=clears_request)
+        if state is None:
             raise self._lost()
+        return state
 
     def release(self, *, even_if_requested: bool, attributes: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Release the lease; see `StateStore.release_lease`."""

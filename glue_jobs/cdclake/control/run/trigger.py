@@ -2,13 +2,13 @@
 
 How no trigger is lost::
 
-    trigger:        set mark ──▶ read lease ─┬─ free ──▶ start a run
-                                             └─ held ──▶ leave the work to the holder
+    trigger:        set mark, read lease ─┬─ free ──▶ start a run
+                                          └─ held ──▶ leave the work to the holder
     run:            take lease ──▶ clear mark ──▶ list ──▶ work ──▶ release lease, unless the mark is set
                                        ▲                                        │ it is set
                                        └────────────────────────────────────────┘
 
-The trigger sets the mark before it reads the lease. So if it finds the lease held, the holder has yet to release it,
+The trigger sets the mark and reads the lease at once. So if it finds the lease held, the holder has yet to release it,
 will find the mark then, and goes another round. ProcessTable hands its lease over to the Spark run that it starts, and
 so never releases it in between.
 
@@ -24,7 +24,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.jobs.arguments import item_json, parse_paths, paths_json
-from cdclake.errors import CdclakeError, UnknownTableError
+from cdclake.errors import CdclakeError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
@@ -102,18 +102,16 @@ def trigger_tables(
     due: list[TableState] = []
     for path in paths:
         try:
-            if states.request_work(path, now, STALE_AFTER_SECONDS):
+            request = states.request_work(path, now, STALE_AFTER_SECONDS)
+            if request.is_new:
                 marked.add(path)
             elif not even_if_requested:
                 results[path] = TriggerResult(TriggerOutcome.COLLAPSED)
                 continue
-            state = states.get(path)
-            if state is None:
-                raise UnknownTableError("The table is gone from the state table", path=path)
-            if state.leased(now):
+            if request.state.leased(now):
                 results[path] = TriggerResult(TriggerOutcome.BUSY)
             else:
-                due.append(state)
+                due.append(request.state)
         except Exception as error:
             log.exception("could not trigger a run", extra={"table": _name(path)})
             results[path] = _failed(states, path, error, marked)

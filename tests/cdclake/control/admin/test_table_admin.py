@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from threading import Thread
 
+    from cdclake.model.table.state import TableState
+
 
 LOAD = "LOAD00000001.parquet"
 CHANGE_1, CHANGE_2, CHANGE_3 = (f"20240305-10000{n}000.parquet" for n in (1, 2, 3))
@@ -222,11 +224,11 @@ def test_the_next_run_finishes_a_rollback_that_died_after_its_commit(orders: Wor
     class DiedError(Exception):
         pass
 
-    def die(*_: object) -> bool:
+    def die(*_: object) -> TableState:
         raise DiedError
 
     record_run = orders.states.record_run
-    calls: Iterator[Callable[..., bool]] = iter([record_run, die])
+    calls: Iterator[Callable[..., TableState | None]] = iter([record_run, die])
     orders.states.record_run = lambda *arguments: next(calls)(*arguments)  # type: ignore[method-assign]
     with pytest.raises(DiedError):
         table(orders).rollback(to=0)

@@ -285,7 +285,7 @@ def test_a_mark_set_during_a_failed_run_stays(world: World):
     world.add_table(LOAD)
     world.failures[JOB_LOAD_INITIAL] = "boom"
     requested = []
-    world.during_job = lambda: requested.append(world.states.request_work(ORDERS, world.clock(), 900))
+    world.during_job = lambda: requested.append(world.states.request_work(ORDERS, world.clock(), 900).is_new)
     with pytest.raises(JobRunError):
         world.process()
     assert requested[0]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
+    from cdclake.ports import WorkRequest
+
 
 def trigger(world: World) -> TriggerOutcome:
     return trigger_table(world.states, world.jobs, ORDERS, world.clock()).outcome
@@ -61,7 +63,7 @@ def test_either_the_trigger_starts_a_run_or_the_holder_of_the_lease_finds_its_ma
     world: World, mark_is_first: bool, outcome: TriggerOutcome
 ):
     class HolderEnds(MemoryState):
-        def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> bool:
+        def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> WorkRequest:
             assert mark_is_first or self.release_lease(path, "other", 1, even_if_requested=False)
             marked = super().request_work(path, now, stale_after_seconds)
             assert not (mark_is_first and self.release_lease(path, "other", 1, even_if_requested=False))
