@@ -74,8 +74,8 @@ def adopt(
         snapshot_key=log.write_snapshot(after, run_id),
     )
     record = log.dated(record, clock)
-    log.commit(record)
-    publish(log, record, keep_alive)
+    looked = log.commit(record)
+    publish(log, record, keep_alive, looked=looked)
     return record
 
 

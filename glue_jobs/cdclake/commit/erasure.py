@@ -135,8 +135,8 @@ def commit_erasure(
         bytes_added=sum(file.bytes for file in new),
     ).with_iceberg(before, after)
     record = log.dated(record, clock)
-    log.commit(record)
-    publish(log, record, keep_alive)
+    looked = log.commit(record)
+    publish(log, record, keep_alive, looked=looked)
     return record
 
 

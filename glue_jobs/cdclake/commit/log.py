@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -63,16 +64,29 @@ class ChangeLog:
         return newest
 
     def record(self, change: int) -> ChangeRecord:
-        """Read one change record. Records never change, so the newest one is read once: a run needs it several times.
+        """Read one change record; see `find_record`.
 
         Raises:
             IntegrityError: The record is missing.
+        """
+        record = self.find_record(change)
+        if record is None:
+            raise self._missing(self.layout.change_key(change))
+        return record
+
+    def find_record(self, change: int) -> ChangeRecord | None:
+        """Read one change record; None if there is no such change.
+
+        Records never change, so the newest one is read once: a run needs it several times.
         """
         newest = self._newest_read
         if newest and newest.change == change:
             return newest
         key = self.layout.change_key(change)
-        record = ChangeRecord.from_bytes(self.read(key), key)
+        data = self.store.get(key)
+        if data is None:
+            return None
+        record = ChangeRecord.from_bytes(data, key)
         if newest is None or change > newest.change:
             self._newest_read = record
         return record
@@ -180,8 +194,11 @@ class ChangeLog:
             record = replace(record, clock_utc=shown)
         return replace(record, created_utc=max(now, before).isoformat(timespec="seconds"))
 
-    def commit(self, record: ChangeRecord) -> None:
+    def commit(self, record: ChangeRecord) -> float:
         """Append a change: the point of no return. Checks books, keys of files and fencing token first.
+
+        Returns:
+            A time, as of `time.time()`, before which there was no later change.
 
         Raises:
             BooksError: The record's books do not balance.
@@ -193,9 +210,11 @@ class ChangeLog:
         record.check()
         require_storable(self.store, self.layout, record.added)
         self.check_fence(record.change - 1, record.fencing_token)
+        now = time.time()
         if not self.store.put_if_absent(self.layout.change_key(record.change), record.to_bytes()):
             message = f"Another run committed change {record.change} of {self.layout.name} first"
             raise CommitConflictError(message, remedy="This run had no effect; the next run continues from that change")
+        return now
 
     def is_published(self, change: int) -> bool:
         """Whether a change is marked as published."""
@@ -258,9 +277,12 @@ class ChangeLog:
         """
         data = self.store.get(key)
         if data is None:
-            message = f"An object of the change log of {self.layout.name} is missing"
-            raise IntegrityError(message, remedy=ways_back(self.layout), key=key)
+            raise self._missing(key)
         return data
+
+    def _missing(self, key: str) -> IntegrityError:
+        message = f"An object of the change log of {self.layout.name} is missing"
+        return IntegrityError(message, remedy=ways_back(self.layout), key=key)
 
 
 def ways_back(layout: LakeLayout) -> str:

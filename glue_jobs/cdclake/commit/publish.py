@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FENCE_SECONDS = 1
 """A publisher makes no call if its last look for later changes is older."""
+NEVER = float("-inf")
 KeepAlive = Callable[[], None]
 """Long operations call it regularly. It renews the lease, and raises `LeaseLostError` if the lease is lost."""
 Result = TypeVar("Result")
@@ -35,6 +36,7 @@ def publish(
     keep_alive: KeepAlive = no_lease,
     seconds: Mapping[str, float] | None = None,
     snapshot: Snapshot | None = None,
+    looked: float = NEVER,
 ) -> dict[str, float]:
     """Make a committed change's files live, then retire the files they replace.
 
@@ -44,6 +46,7 @@ def publish(
         keep_alive: Renews the lease.
         seconds: Durations of phases that the change record lacks, to be stored with the duration of publishing.
         snapshot: The table after the change, if the caller has it; otherwise it is read if it is needed.
+        looked: As `ChangeLog.commit` returns it.
 
     Returns:
         The stored durations.
@@ -52,7 +55,7 @@ def publish(
         CommitConflictError: Another run took over the table, and finished this change. This run stopped there. Files
             that it restored too late are retired again by the next run: see `table_files.check_files`.
     """
-    fence = Fence(log, record.change)
+    fence = Fence(log, record.change, looked)
     try:
         return _publish(log, record, fence, keep_alive, seconds or {}, snapshot)
     except (IntegrityError, LakeFilesError):  # what it was about to move may be where the other run put it
@@ -70,7 +73,7 @@ def _publish(
 ) -> dict[str, float]:
     started = time.perf_counter()
     store, layout = log.store, log.layout
-    fence.check()
+    fence.check_if_due()
     copied = [file for file in record.added if file.staged_key != layout.data_key(file.path)]
     restored = [path for path in record.restored if _is_in_folder(path)]
     retired = [path for path in record.retired if _is_in_folder(path)]
@@ -102,14 +105,14 @@ class Fence:
 
     Args:
         change: Number of the change whose files the run moves to their places.
+        looked: A time before which there was no later change.
 
     Between a look at the log and a call to the store there is a gap, which no store can close for all calls. So a look
     is repeated whenever the last one is older than `FENCE_SECONDS`: a run that was paused looks before its next call.
     """
 
-    def __init__(self, log: ChangeLog, change: int) -> None:
-        self._log, self._change = log, change
-        self._looked = float("-inf")
+    def __init__(self, log: ChangeLog, change: int, looked: float = NEVER) -> None:
+        self._log, self._change, self._looked = log, change, looked
 
     def check(self) -> None:
         """Look for a later change.

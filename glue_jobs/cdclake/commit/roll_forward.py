@@ -21,15 +21,23 @@ def roll_forward(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:
     return change
 
 
-def complete_newest(log: ChangeLog, keep_alive: KeepAlive = no_lease) -> int:
-    """As `roll_forward`, but leaves what crashed runs staged. No reader sees it, so it can be deleted at any time."""
-    published = log.newest_published()
-    with executor(log.store.calls_at_once) as pool:
-        # most often there is no newer change, and the caller needs this one's record
-        reading = pool.submit(log.record, published) if published else None
-        change = log.newest_after(published)
-        if reading:
-            reading.result()
+def complete_newest(log: ChangeLog, keep_alive: KeepAlive = no_lease, known: int = 0) -> int:
+    """As `roll_forward`, but leaves what crashed runs staged. No reader sees it, and the next publisher deletes it.
+
+    Args:
+        known: Number of a change, probably the newest, so that the log can be read at once; 0 if none is known.
+    """
+    with executor(log.store.calls_at_once) as pool:  # most often there is no newer change, and its record is needed
+        reading = pool.submit(log.newest_published)
+        after = pool.submit(log.newest_after, known) if known else None
+        if after and log.find_record(known):
+            published, change = reading.result(), after.result()
+        else:
+            published = reading.result()
+            finding = pool.submit(log.record, published) if published else None
+            change = log.newest_after(published)
+            if finding:
+                finding.result()
     if change != published and not log.is_published(change):
         publish(log, log.record(change), keep_alive)
     return change

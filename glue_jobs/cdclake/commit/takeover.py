@@ -55,8 +55,8 @@ def take_over(
         ).with_iceberg(snapshot, snapshot)
         record = log.dated(record, clock)
         try:
-            log.commit(record)
+            looked = log.commit(record)
         except CommitConflictError:
             continue  # the old run committed first, and is done now; take the next number
-        publish(log, record, keep_alive)
+        publish(log, record, keep_alive, looked=looked)
         return record.change

@@ -217,8 +217,8 @@ def apply_undo(
         made_by=made_by,
     ).with_iceberg(plan.before, plan.after)
     record = log.dated(record, clock)
-    log.commit(record)
-    publish(log, record, keep_alive)
+    looked = log.commit(record)
+    publish(log, record, keep_alive, looked=looked)
     return record
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from cdclake.adapters.folder import FolderStore
 from cdclake.commit.publish import publish
-from cdclake.commit.roll_forward import roll_forward
+from cdclake.commit.roll_forward import complete_newest, roll_forward
 from cdclake.errors import BooksError, CommitConflictError, IntegrityError
 from cdclake.model.snapshot import Snapshot
 from cdclake_devkit.memory import MemoryStore
@@ -136,6 +137,31 @@ def test_a_publisher_that_was_paused_looks_for_later_changes_before_its_next_cal
     with pytest.raises(CommitConflictError, match="Another run took over"):
         publish(log, second)
     assert visible(log) == [FIRST]
+
+
+def test_a_publisher_looks_for_later_changes_at_once_if_its_commit_was_a_while_ago(
+    lake: LakeBuilder, log: ChangeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr("time.time", lambda: now)
+    record = lake.stage()
+    looked = log.commit(record)
+    now += 600
+    log.commit(replace(lake.stage(run_id="other"), change=2))
+    with pytest.raises(CommitConflictError, match="Another run took over"):
+        publish(log, record, looked=looked)
+    assert visible(log) == []
+
+
+@pytest.mark.parametrize("known", [0, 1, 2, 3, 9])
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_the_newest_change_is_found_and_completed_from_any_number_that_a_caller_knows(
+    lake: LakeBuilder, log: ChangeLog, replacement: ChangeRecord, known: int, is_marked: bool
+) -> None:
+    if not is_marked:
+        log.store.delete([LAYOUT.newest_published_key])
+    assert complete_newest(log, known=known) == replacement.change == 2
+    assert visible(log) == [SECOND]
 
 
 def test_the_next_run_publishes_a_change_whose_run_crashed_before_publishing(lake: LakeBuilder, log: ChangeLog) -> None:

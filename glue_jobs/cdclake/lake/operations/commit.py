@@ -143,8 +143,9 @@ def commit(
         seconds=result.seconds,
     ).with_iceberg(before, after)
     record = run.log.dated(record, run.clock)
-    run.log.commit(record)
-    later = publish(run.log, record, seconds={"commit": round(time.perf_counter() - started, 3)}, snapshot=after)
+    looked = run.log.commit(record)
+    seconds = {"commit": round(time.perf_counter() - started, 3)}
+    later = publish(run.log, record, seconds=seconds, snapshot=after, looked=looked)
     return {
         "table": str(run.layout.name),
         "change": record.change,

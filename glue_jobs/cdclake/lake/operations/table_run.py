@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cdclake.commit.publish import remove_staging
-from cdclake.commit.roll_forward import complete_newest
+from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import begin_listing, check_files, check_next_files
 from cdclake.concurrency import executor
 from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
@@ -58,13 +57,13 @@ class TableRun:
 
     def current(self, *, reloads: bool = False) -> Snapshot:
         """Complete a change that a crashed run left behind, and return the newest snapshot, checked; see `check`."""
-        change = complete_newest(self.log)
+        change = roll_forward(self.log)
         snapshot = self.log.snapshot(change)
         self.check(snapshot, reloads=reloads)
         return snapshot
 
     def check(self, snapshot: Snapshot, *, reloads: bool = False) -> None:
-        """Check that this run may write the table and that its files are as they should be, and remove leftovers.
+        """Check that this run may write the table and that its files are as they should be.
 
         Args:
             snapshot: The newest one; its change is complete.
@@ -75,7 +74,6 @@ class TableRun:
             LakeFilesError: Another program added, removed or replaced files.
         """
         with executor(self.log.store.calls_at_once) as pool:  # requests that do not need each other's responses
-            leftovers = pool.submit(remove_staging, self.log, snapshot.change)
             listing = pool.submit(begin_listing, self.log)
             if self.fencing_token:
                 self.log.check_fence(snapshot.change, self.fencing_token)
@@ -83,4 +81,3 @@ class TableRun:
                 check_files(self.log, snapshot, listing.result(), reloads=True)
             else:
                 check_next_files(self.log, snapshot, self.limits.checked_files, listing.result())
-            leftovers.result()
