@@ -68,10 +68,13 @@ class GlueCatalog:
     def __init__(self, client: GlueClient, database: str) -> None:
         self._client: Any = client  # its typed dictionaries cannot be merged from parts
         self.database = database
+        self._read: dict[str, dict[str, Any]] = {}
 
     def table(self, name: str) -> CatalogTable | None:
         """A table; None if it does not exist."""
         table = self._get(name)
+        if table and "VersionId" in table:
+            self._read[name] = table
         return _read_table(table) if table else None
 
     def partitions(self, name: str) -> Iterator[CatalogPartition]:
@@ -93,10 +96,10 @@ class GlueCatalog:
 
         An Iceberg table that shows a later change stays as it is. Skips Glue's archive of table versions, which would
         grow with every change. Updates only the version that it read, so that it never reverts what a user or a later
-        run changes meanwhile. https://docs.aws.amazon.com/glue/latest/webapi/API_UpdateTable.html
+        run changes meanwhile: that is the last one that `table` returned, if there is one. https://docs.aws.amazon.com/glue/latest/webapi/API_UpdateTable.html
         """
         for tries_left in reversed(range(_UPDATE_TRIES)):
-            before = self._get(name) or {}
+            before = self._read.pop(name, None) or self._get(name) or {}
             if _read_table(before).is_ahead_of(table):
                 return
             version = {"VersionId": before["VersionId"]} if "VersionId" in before else {}

@@ -165,7 +165,8 @@ def _sync_table(
     if current and current.has_iceberg and not target.table.has_iceberg:
         _drop_if_owned(catalog, name.table + ICEBERG_SUFFIX, target.table.source + ICEBERG_SOURCE_SUFFIX)
     if current != target.table:
-        before = CatalogEntry(current, tuple(_partitions(catalog, name.table, keep_alive))) if current else None
+        partitions = _partitions(catalog, name.table, keep_alive) if current and current.partition_columns else ()
+        before = CatalogEntry(current, tuple(partitions)) if current else None
         apply_plan(catalog, name.table, plan_catalog(target, before), keep_alive)
         _warn_of_missing_columns(target.table)
     if target.table.has_view:

@@ -86,11 +86,14 @@ def load_planned(run: TableRun, due: DueLoad, backend: Backend) -> None:
     reloads = due.job == JOB_LOAD_INITIAL
 
     def load() -> dict[str, Any]:
-        run.check(before, reloads=reloads)
-        if reloads:
-            return replace_table(run, backend, before, raw, seen, due.begin)
-        base = before if before.exists else begin_after(before, due.state.watermark)
-        return apply_changes(run, backend, before, base, raw, seen, due.end)
+        with executor(run.log.store.calls_at_once) as pool:
+            checking = pool.submit(run.check, before, reloads=reloads)  # while the raw files are read
+            if reloads:
+                return replace_table(run, backend, before, raw, seen, due.begin, checking.result)
+            base = before if before.exists else begin_after(before, due.state.watermark)
+            summary = apply_changes(run, backend, before, base, raw, seen, due.end, checking.result)
+            checking.result()  # if there was nothing to apply
+            return summary
 
     _logged(load, backend)
 

@@ -45,7 +45,7 @@ from cdclake.model.snapshot import Snapshot
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from cdclake.lake.operations.request import Result
     from cdclake.lake.operations.table_run import TableRun
@@ -83,15 +83,22 @@ def load_initial(run: TableRun, backend: Backend, begin: str = "") -> dict[str, 
 
 
 def replace_table(
-    run: TableRun, backend: Backend, before: Snapshot, raw: RawFiles, seen: Recorded, begin: str = ""
+    run: TableRun,
+    backend: Backend,
+    before: Snapshot,
+    raw: RawFiles,
+    seen: Recorded,
+    begin: str = "",
+    check: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
     """Replace the lake table with a full load.
 
     Args:
-        before: The newest snapshot, checked; see `TableRun.check`.
+        before: The newest snapshot.
         raw: The raw files; the full load is complete.
         seen: Those of the change files that the table's ledger contains.
         begin: The last change file that the full load contains, relative; empty: the times of the files decide.
+        check: Waits until the snapshot is checked, see `TableRun.check`; called before data files are used.
 
     Returns:
         Summary of the change, for logs and programs.
@@ -115,6 +122,7 @@ def replace_table(
     # The oldest file's time: change files written later are applied, because the load may not contain their changes.
     loaded_utc = min(file.modified_utc for file in full_load)
     parts = [part for inspection in inspections for part in inspection.parts]
+    check()
     result = compute(run, backend, before, shape, parts, started=started, loaded_utc=loaded_utc)
     covered_to = begin or (covered_by_reload(before, full_load, changes) if before.exists else "")
     facts = mark_loaded(before, full_load, raw.all_changes, covered_to, seen, by_hand=bool(begin))
@@ -158,16 +166,24 @@ def load_incremental(run: TableRun, backend: Backend, last_file: str = "", new_f
 
 
 def apply_changes(
-    run: TableRun, backend: Backend, before: Snapshot, base: Snapshot, raw: RawFiles, seen: Recorded, new_file: str
+    run: TableRun,
+    backend: Backend,
+    before: Snapshot,
+    base: Snapshot,
+    raw: RawFiles,
+    seen: Recorded,
+    new_file: str,
+    check: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
     """Apply due change files. If they are more than one change may apply, the oldest; see `first_batch`.
 
     Args:
-        before: The newest snapshot, checked; see `TableRun.check`.
+        before: The newest snapshot.
         base: The same, or where the changes of a table without any begin.
         raw: The raw files.
         seen: Those of the change files that the table's ledger contains.
         new_file: Last change file to apply, relative; empty for all.
+        check: As for `replace_table`.
 
     Returns, raises:
         As `load_incremental`.
@@ -182,7 +198,7 @@ def apply_changes(
     if not batch:
         return {**_no_change(run, before, "every change file is in the lake already"), **left_out}
 
-    change, drift, result = _compute_changes(run, backend, before, due, len(batch), started)
+    change, drift, result = _compute_changes(run, backend, before, due, len(batch), started, check)
     facts = mark_seen(base, raw.all_changes)
     facts = replace(facts, ledger=identified(run.log, facts.ledger, changes, seen))
     facts = mark_applied(facts, change.files, run.settings.late_window_hours)
@@ -211,7 +227,13 @@ class _Computed(NamedTuple):
 
 
 def _compute_changes(
-    run: TableRun, backend: Backend, before: Snapshot, due: Sequence[RawFile], count: int, started: float
+    run: TableRun,
+    backend: Backend,
+    before: Snapshot,
+    due: Sequence[RawFile],
+    count: int,
+    started: float,
+    check: Callable[[], object],
 ) -> _Computed:
     """Compute the change of the first files that are due.
 
@@ -220,6 +242,7 @@ def _compute_changes(
     Args:
         count: Number of files to apply, unless more are needed.
         started: See `compute`.
+        check: As for `replace_table`.
     """
     _identify(due[:count])
     change = inspect_changes(run, before, due[:count])
@@ -227,13 +250,14 @@ def _compute_changes(
     drift = incremental_drift(before, list(columns))
     require_accepted(run, drift.changes)
     require_rows_kept_keys(run, before, change)
+    check()
     try:
         parts, ordering = parts_to_read(change), change.ordering
         result = compute(run, backend, before, change.shape, parts, started=started, ordering=ordering)
     except UnsettledKeyError:
         if count >= len(due):
             raise
-        return _compute_changes(run, backend, before, due, 2 * count, started)
+        return _compute_changes(run, backend, before, due, 2 * count, started, check)
     return _Computed(change, drift, result)
 
 

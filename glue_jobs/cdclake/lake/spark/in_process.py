@@ -2,7 +2,7 @@
 """Runs the engine in this process, without Spark.
 
 For changes so small that starting a Spark stage takes longer than the work, for tests that need thousands of runs, and
-for a debugger. Nothing is pickled and nothing runs in parallel.
+for a debugger. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cdclake.concurrency import in_turn
 from cdclake.lake.spark.backend import Partitions, Task, split_evenly, sum_of
 
 if TYPE_CHECKING:
@@ -27,10 +28,15 @@ Result = TypeVar("Result")
 
 @dataclass(eq=False)
 class InProcessBackend:
-    """Runs tasks one after the other."""
+    """Runs tasks one after the other, or some at once: they wait for a store most of the time.
+
+    Attributes:
+        tasks_at_once: Number of tasks that threads run at once; 1: the caller's thread runs them.
+    """
 
     parallelism: int = 2
     jobs_at_once: int = 1
+    tasks_at_once: int = 1
 
     def distribute(self, partitions: Sequence[Sequence[Item]]) -> InProcessPartitions[Item]:
         return InProcessPartitions(self, partitions)
@@ -56,8 +62,12 @@ class InProcessPartitions(Partitions[Item]):
         return self.run(lambda _, values: function(values))
 
     def run(self, function: Callable[[Task, Iterator[Item]], Iterator[Result]]) -> InProcessPartitions[Result]:
-        results = (function(Task(i, "0"), iter(values)) for i, values in enumerate(self._partitions))
-        return InProcessPartitions(self.backend, results)
+        def results(partition: tuple[int, list[Item]]) -> list[Result]:
+            number, values = partition
+            return list(function(Task(number, "0"), iter(values)))
+
+        done = in_turn(results, enumerate(self._partitions), self.backend.tasks_at_once)
+        return InProcessPartitions(self.backend, done)
 
     def coalesce(self, count: int) -> InProcessPartitions[Item]:
         groups = split_evenly(self._partitions, count)
