@@ -30,7 +30,7 @@ from cdclake.commit.publish import publish
 from cdclake.control.controller import PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import parse_item, parse_paths
 from cdclake.control.plan.packing import PackLimits
-from cdclake.control.run.bring_up_to_date import Host, Ports, bring_up_to_date
+from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
 from cdclake.control.run.process_table import process_tables
 from cdclake.model.change.books import Books
 from cdclake.model.change.record import ChangeKind, ChangeRecord
@@ -40,13 +40,14 @@ from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
-from cdclake.ports import JobRun, JobState
+from cdclake.ports import JobRun, JobState, Ports
 from cdclake_devkit.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from cdclake.control.run.bring_up_to_date import DueLoad, RunReport
+    from cdclake.control.run.planned_round import DueLoad
+    from cdclake.control.run.report import RunReport
     from cdclake.ports import JobRunner, ObjectStore, StateStore
 
 TABLES = 1000
@@ -155,8 +156,9 @@ class Hour:
     def _load(self, due: DueLoad) -> None:
         """Commit a change that applies the table's change files."""
         self._clock.advance(self._table_seconds)
-        log, before = ChangeLog(self._lake, due.layout), begin_after(due.lake, due.state.watermark)
-        files = pending_changes(before, due.files.changes, 72, due.recorded).due
+        log, planned = ChangeLog(self._lake, due.layout), due.planned
+        before = begin_after(planned.lake, due.state.watermark)
+        files = pending_changes(before, planned.files.changes, 72, planned.recorded).due
         after = replace(mark_applied(before, files, 72), change=before.change + 1, schema=SCHEMA)
         key = log.write_snapshot(after, "run")
         kind, when = ChangeKind.INCREMENTAL, self._clock().isoformat()

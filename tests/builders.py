@@ -21,7 +21,7 @@ from cdclake.commit.undo import UndoPlan, apply_undo, plan_reapply, plan_rollbac
 from cdclake.control.controller import Plan, PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import parse_item, parse_paths
 from cdclake.control.jobs.entry import error_line
-from cdclake.control.run.bring_up_to_date import DueLoad, Host, Ports, RunReport, bring_up_to_date
+from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
 from cdclake.control.run.process_table import process_tables
 from cdclake.control.run.trigger import continue_after
 from cdclake.control.status import LATE_AFTER_MINUTES, TableStatus, table_statuses
@@ -39,7 +39,7 @@ from cdclake.model.snapshot import DataFile, Snapshot, TombstoneFile
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
-from cdclake.ports import JobRun, JobState
+from cdclake.ports import JobRun, JobState, Ports
 from cdclake_devkit.memory import MemoryJobs, MemoryMetrics, MemoryState, Work
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cdclake.adapters.filesystem import FileSystemSpec
+    from cdclake.control.run.planned_round import DueLoad
+    from cdclake.control.run.report import RunReport
     from cdclake.model.raw.files import RawFile
     from cdclake.model.raw.ledger import Recorded
     from cdclake.model.table.state import TableState

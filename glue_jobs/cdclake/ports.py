@@ -5,6 +5,7 @@ Adapters implement them, and the core never imports an adapter. One contract tes
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from types import MappingProxyType
@@ -474,3 +475,26 @@ class Catalog(Protocol):
     def drop_partitions(self, name: str, partitions: Sequence[PartitionValues]) -> None:
         """Drop any number of partitions; an absent partition is no error. Data is not touched."""
         ...
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Everything outside that a run works with.
+
+    Attributes:
+        jobs: Starts runs of the jobs, and tells how they ended.
+        open_bucket: Opens the store of a bucket.
+        metrics: Takes lag, changes, failures and durations.
+        statistics: Reads table states of DMS tasks; None: only the files decide whether a full load is complete.
+        catalog: Catalog database for the lake tables; None for none.
+        lineage: Takes the lineage of changes, besides the log; None: only the log.
+    """
+
+    states: StateStore
+    jobs: JobRunner
+    open_bucket: Callable[[str], ObjectStore]
+    clock: Clock
+    metrics: MetricSink
+    statistics: TaskStatistics | None = None
+    catalog: Catalog | None = None
+    lineage: LineageSink | None = None

@@ -12,7 +12,7 @@ from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.lineage import open_lineage
 from cdclake.adapters.stores import open_store
-from cdclake.control.run.table_work import Ports
+from cdclake.ports import Ports
 
 if TYPE_CHECKING:
     from cdclake.control.run.run_arguments import RunArguments

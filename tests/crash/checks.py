@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from cdclake.control.run.item_sync import is_emptied, lake_attributes
+from cdclake.control.run.item_sync import lake_attributes
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.layout import HISTORY, is_in_history, is_in_iceberg
 from cdclake.model.table.attributes import Attribute
@@ -206,6 +206,6 @@ def _folder(path: str) -> str:
 def check_item(view: View, state: TableState) -> None:
     """The item agrees with the lake, and the lease is free."""
     snapshot = view.log.snapshot(view.log.head())
-    expected = lake_attributes(state, snapshot, emptied=is_emptied(view.log, snapshot), loaded=True)
+    expected = lake_attributes(state.with_attributes(**{Attribute.LAST_CHANGE_ID: "0"}), view.log, snapshot)
     assert {name: state.item.get(name) for name in expected} == expected, "the item differs from the lake"
     assert Attribute.LEASE_HOLDER not in state.item, "the lease was not released"

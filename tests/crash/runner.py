@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cdclake.commit.log import ChangeLog
 from cdclake.control.admin.table_admin import RegisteredTable
-from cdclake.control.run.bring_up_to_date import Host, Ports, bring_up_to_date
+from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
 from cdclake.control.run.process_table import process_tables
 from cdclake.errors import JobRunError
 from cdclake.lake.operations.direct.apply import DirectChange, DirectResult, change_directly
@@ -22,6 +22,7 @@ from cdclake.lake.read.as_of import TableLocation
 from cdclake.lake.read.key_filter import RowKeys
 from cdclake.model.layout import LakeLayout
 from cdclake.model.table.settings import TableSettings
+from cdclake.ports import Ports
 from cdclake_devkit.memory import MemoryMetrics
 from tests.builders import SPARK
 from tests.cdclake.lake.table import NAME, RAW_PREFIX
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
     from cdclake.adapters.aws import ServerClock
     from cdclake.commit.clean_up import CleanUpPlan
-    from cdclake.control.run.table_work import DueLoad, TableReport
+    from cdclake.control.run.planned_round import DueLoad
+    from cdclake.control.run.report import TableReport
     from cdclake.model.change.record import ChangeRecord
     from cdclake.ports import Clock, JobRun, ObjectStore
 

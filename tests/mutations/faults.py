@@ -531,7 +531,7 @@ _RUN = (
     Fault(
         "nothing-found-among-the-newest-means-nothing-due",
         "run",
-        "control/run/table_work.py",
+        "control/run/planned_round.py",
         "        if begin and decision.kind is not DecisionKind.INCREMENTAL:\n",
         "        if begin and decision.full_load:\n",
         ("tests/cdclake/control/run/test_newest_listed.py",),

@@ -16,7 +16,7 @@ from cdclake.control.controller import DEFAULT_LIMITS, Plan, PlanInputs, execute
 from cdclake.control.jobs.arguments import parse_paths
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.planned_table import Action
-from cdclake.control.run.bring_up_to_date import DueLoad, Host, Ports, RunReport, TableReport, bring_up_to_date
+from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
 from cdclake.control.run.process_table import process_tables
 from cdclake.control.run.trigger import continue_after
 from cdclake.errors import JobRunError
@@ -36,6 +36,7 @@ from cdclake.model.raw.files import ListedObject, file_order
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
+from cdclake.ports import Ports
 from cdclake.raw_listing import list_raw_files
 from cdclake_devkit.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore, Work
 from tests.builders import SCHEMA, Killed, change_record, ended
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
     from cdclake.control.plan.packing import PackLimits
     from cdclake.control.plan.summary import Summary
+    from cdclake.control.run.planned_round import DueLoad
+    from cdclake.control.run.report import RunReport, TableReport
     from cdclake.model.raw.files import RawFiles
     from cdclake.model.snapshot import DataFile, Snapshot
     from cdclake.ports import Clock, JobRun, LineageSink, ObjectStore
@@ -282,7 +285,8 @@ class World:
         if due.state.path in self.broken:
             raise self.broken[due.state.path]
         self.loads.append(due.job)
-        self.load(due.job, self.log(due.state.path), due.state, due.end, token=due.token, files=due.files)
+        end, files = due.planned.decision.new_watermark, due.planned.files
+        self.load(due.job, self.log(due.state.path), due.state, end, token=due.token, files=files)
         self.after_job()
 
     def load(

@@ -45,7 +45,7 @@ def table(cdclake: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.Monke
         dynamodb = aws_clients.client("dynamodb")
         create_state_table(dynamodb, STATE_TABLE)
         state = Target().installation.new_state(NAME).with_attributes(**item, ActiveFlag="true")
-        known = lake_attributes(state, table.log.snapshot(table.log.head()), emptied=False, loaded=True)
+        known = lake_attributes(state, table.log, table.log.snapshot(table.log.head()))
         DynamoState(dynamodb, STATE_TABLE).register(state.with_attributes(**known))
         yield table
 

@@ -18,14 +18,7 @@ from cdclake.control.catalog.sync import sync_catalog
 from cdclake.control.plan.full_load_gate import reload_command
 from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.open_findings import OpenFindings
-from cdclake.control.run.item_sync import (
-    check_not_ahead,
-    forgotten_lake,
-    is_emptied,
-    lake_attributes,
-    open_findings,
-    was_loaded,
-)
+from cdclake.control.run.item_sync import check_not_ahead, forgotten_lake, lake_attributes, open_findings
 from cdclake.control.run.lease import Lease, renewed_in_background
 from cdclake.errors import CommitConflictError, LeaseHeldError, RefusedChangeError, RetryableError
 from cdclake.model.catalog import CatalogName
@@ -388,8 +381,5 @@ class RegisteredTable:
     def _sync_item(self) -> None:
         snapshot = self.log.snapshot(self.log.head())
         item = self.states.get(self.state.path) or self.state
-        loaded = was_loaded(self.log, item, snapshot)
-        attributes = lake_attributes(item, snapshot, emptied=is_emptied(self.log, snapshot), loaded=loaded)
-        if attributes:  # none while the lake has no change
-            attributes[Attribute.LAST_FINDINGS] = str(open_findings(item, self.log, snapshot))
-            self.states.record_run(self.state.path, attributes)
+        if snapshot.change:
+            self.states.record_run(self.state.path, lake_attributes(item, self.log, snapshot))

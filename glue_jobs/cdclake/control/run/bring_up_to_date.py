@@ -11,28 +11,28 @@ that started it, or a process on a laptop. ProcessTable runs the same rounds, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from cdclake import logs
-from cdclake.control.jobs.entry import StoppedError, error_line, failures_line
+from cdclake.control.jobs.entry import StoppedError, error_line
 from cdclake.control.run.lease import Lease, renewed_in_background
+from cdclake.control.run.report import RunReport, TableReport
 from cdclake.control.run.spark_run import RUNNING, SparkRun
-from cdclake.control.run.table_work import DueLoad, Ports, TableReport, TableWork, read_state
+from cdclake.control.run.table_item import TableItem, read_state
+from cdclake.control.run.table_work import TableWork
 from cdclake.control.run.trigger import trigger_tables
 from cdclake.errors import CdclakeError, JobRunError, LeaseHeldError, LeaseLostError
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, Argument
 from cdclake.model.table.attributes import Attribute
-from cdclake.ports import JobState
+from cdclake.ports import JobState, Ports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cdclake.control.run.planned_round import DueLoad
     from cdclake.model.table.state import TableState
-
-__all__ = ["DueLoad", "Host", "Ports", "RunReport", "TableReport", "bring_up_to_date"]
 
 log = logs.bind(__name__)
 
@@ -62,35 +62,6 @@ class Host(NamedTuple):
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     max_rounds: int = MAX_ROUNDS
     can_continue: Callable[[], bool] = lambda: True
-
-
-@dataclass(frozen=True)
-class RunReport:
-    """What a run did, by table."""
-
-    run_id: str
-    tables: tuple[TableReport, ...]
-
-    @property
-    def only(self) -> TableReport:
-        """The report of the only table.
-
-        Raises:
-            CdclakeError: The table failed; its item has the error too.
-        """
-        (report,) = self.tables
-        if report.failure:
-            raise report.failure
-        return report
-
-    def to_json(self) -> dict[str, object]:
-        """JSON data; `error` is one line that names the failed tables, or empty."""
-        failed = {report.table: report.failure for report in self.tables if report.failure}
-        return {
-            "run_id": self.run_id,
-            "tables": [report.to_json() for report in self.tables],
-            "error": failures_line(failed, len(self.tables)),
-        }
 
 
 def bring_up_to_date(
@@ -202,8 +173,8 @@ class Rounds:
                 report.outcome, report.follow_up = f"busy: run {queued} waits in Glue's queue", queued
                 return report
             layout = LakeLayout(self._out_bucket, self._out_prefix, state.name)
-            lease = self._lease(state)
-            self._tables.append(TableWork(path, lease, layout, self._ports, report, self.renew_leases, self._note))
+            item = TableItem(state, self._lease(state), layout, self._ports, report, self.renew_leases)
+            self._tables.append(TableWork(item, self._note))
         except LeaseHeldError as error:
             report.outcome = f"busy: leased by {error.details.get('holder')} until {error.details.get('until')}"
         except LeaseLostError:
@@ -279,7 +250,7 @@ class Rounds:
             if not table.open:
                 continue
             try:
-                with logs.context(**table.log_fields):
+                with logs.context(**table.item.log_fields):
                     step(table)
             except LeaseLostError as error:
                 table.abandon(error)

@@ -30,12 +30,12 @@ MAX_CHANGES_READ = 100
 """A rebuilt item knows no change; reading all of them could take long."""
 
 
-def is_emptied(log: ChangeLog, snapshot: Snapshot) -> bool:
+def _is_emptied(log: ChangeLog, snapshot: Snapshot) -> bool:
     """Whether a rollback undid all changes of a lake table, so that it must be loaded from the beginning."""
     return not snapshot.exists and any(record.as_of is None for record in log.newest_first(snapshot.change))
 
 
-def was_loaded(log: ChangeLog, state: TableState, snapshot: Snapshot) -> bool:
+def _was_loaded(log: ChangeLog, state: TableState, snapshot: Snapshot) -> bool:
     """Whether a full load, or an adoption, is among the changes that the item does not know."""
     first = max(state.last_change, snapshot.change - MAX_CHANGES_READ) + 1
     return any(record.kind in _LOADS for record in log.records(first, snapshot.change))
@@ -61,7 +61,7 @@ def unknown_rollback(log: ChangeLog, state: TableState, change: int) -> int:
     return 0
 
 
-def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool, loaded: bool) -> dict[str, str]:
+def lake_attributes(state: TableState, log: ChangeLog, snapshot: Snapshot) -> dict[str, str]:
     """Attributes that the item must have for a lake table.
 
     Before the lake table exists, the item itself holds where the changes begin, and the lake adds only the number of
@@ -74,11 +74,13 @@ def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool, loa
 
     Args:
         snapshot: The lake table after its newest change.
-        emptied: The result of `is_emptied`.
-        loaded: The result of `was_loaded`.
     """
+    if not snapshot.change:
+        return {}
+    emptied, found = _is_emptied(log, snapshot), str(open_findings(state, log, snapshot))
+    attributes = {Attribute.LAST_CHANGE_ID: str(snapshot.change), Attribute.LAST_FINDINGS: found}
     if not (snapshot.exists or emptied):
-        return {Attribute.LAST_CHANGE_ID: str(snapshot.change)} if snapshot.change else {}
+        return attributes
     recorded = {
         Attribute.LAST_INCREMENTAL_FILE: state.as_watermark(snapshot.watermark),
         Attribute.LAST_FULL_LOAD_DATE: snapshot.full_load_utc or Sentinel.NEVER_LOADED,
@@ -86,9 +88,9 @@ def lake_attributes(state: TableState, snapshot: Snapshot, *, emptied: bool, loa
     files = str(LoadedFiles.of_snapshot(snapshot))
     if not files and recorded[Attribute.LAST_FULL_LOAD_DATE] == state.recorded.get(Attribute.LAST_FULL_LOAD_DATE):
         files = state.item.get(Attribute.LAST_FULL_LOAD_FILES, "")
-    by_hand = set() if loaded or emptied else _set_by_hand(state)
+    by_hand = set() if emptied or _was_loaded(log, state, snapshot) else _set_by_hand(state)
     return {
-        Attribute.LAST_CHANGE_ID: str(snapshot.change),
+        **attributes,
         Attribute.LAST_KEYS: str(LakeKeys.of(snapshot) or ""),
         **{name: value for name, value in recorded.items() if name not in by_hand},
         Attribute.LAST_RECORDED: json.dumps(recorded),

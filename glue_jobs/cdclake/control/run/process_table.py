@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from cdclake.control.run.bring_up_to_date import RunReport
-    from cdclake.control.run.table_work import Ports
+    from cdclake.control.run.report import RunReport
+    from cdclake.ports import Ports
 
 WAIT_FOR_ROOM = timedelta(minutes=45)
 """How long to try again if Glue has no room for a Spark run; it also queues runs by itself."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdclake.errors import JobRunError
+from cdclake.errors import DeadlyFileError, JobRunError
 from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobState
 
@@ -111,6 +111,23 @@ def run_error(job: str, run: JobRun) -> JobRunError:
     if run.error:
         return JobRunError(f"{message}: {run.error}", run=run.run_id)
     return JobRunError(message, remedy=_REMEDIES.get(run.detail, "Read the job's error log"), run=run.run_id)
+
+
+def deadly_error(run: SparkRun, error: JobRunError, files: Mapping[str, str]) -> DeadlyFileError:
+    """The error of a table at which a run died after another.
+
+    Args:
+        run: The note in the table's item.
+        error: How the run ended.
+        files: The raw files that it was to read.
+    """
+    at = "while it read a raw file" if run.file else "at this table"
+    message = f"A Spark run died {at}, after another had died at this table: {error.message}"
+    remedy = (
+        "Nothing was applied, and other tables go on. Have DMS write the file again, or, if its rows are not"
+        f" needed, add it to {Attribute.IGNORE_FILES}. If the run lacked memory, give the Spark jobs larger workers"
+    )
+    return DeadlyFileError(message, remedy=remedy, **files, **error.details)
 
 
 _REMEDIES = {

@@ -27,7 +27,7 @@ from cdclake.run_ports import open_ports
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from cdclake.control.run.bring_up_to_date import DueLoad
+    from cdclake.control.run.planned_round import DueLoad
     from cdclake.lake.spark.backend import Backend
 
 log = logs.bind(__name__)
@@ -82,16 +82,16 @@ def load_due(due: DueLoad, run_id: str, backend: Backend) -> None:
 
 def load_planned(run: TableRun, due: DueLoad, backend: Backend) -> None:
     """The same, with access to the table."""
-    before, raw, seen = due.lake, due.files, due.recorded
+    before, raw, seen, decision = due.planned.lake, due.planned.files, due.planned.recorded, due.planned.decision
     reloads = due.job == JOB_LOAD_INITIAL
 
     def load() -> dict[str, Any]:
         with executor(run.log.store.calls_at_once) as pool:
             checking = pool.submit(run.check, before, reloads=reloads)  # while the raw files are read
             if reloads:
-                return replace_table(run, backend, before, raw, seen, due.begin, checking.result)
+                return replace_table(run, backend, before, raw, seen, decision.load_begin, checking.result)
             base = before if before.exists else begin_after(before, due.state.watermark)
-            summary = apply_changes(run, backend, before, base, raw, seen, due.end, checking.result)
+            summary = apply_changes(run, backend, before, base, raw, seen, decision.new_watermark, checking.result)
             checking.result()  # if there was nothing to apply
             return summary
 

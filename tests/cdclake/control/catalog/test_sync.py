@@ -16,7 +16,7 @@ from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.catalog.plan import catalog_entry, live_view
 from cdclake.control.controller import execute, plan
 from cdclake.control.jobs.entry import StoppedError
-from cdclake.control.run.bring_up_to_date import TableReport, bring_up_to_date
+from cdclake.control.run.bring_up_to_date import bring_up_to_date
 from cdclake.errors import LakeFilesError, RetryableError
 from cdclake.model.catalog import CatalogEntry, CatalogName, CatalogTable, Statistics
 from cdclake.model.change.books import Books
@@ -35,6 +35,7 @@ from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, World
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from cdclake.control.run.report import TableReport
     from cdclake.ports import Catalog
 
 NAME, LIVE = "shop_orders", "shop_orders_live"

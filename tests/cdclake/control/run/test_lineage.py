@@ -11,7 +11,7 @@ from openlineage.client import event_v2, facet_v2
 from openlineage.client.serde import Serde
 
 from cdclake.control.run.lineage import MAX_LOCATIONS, lineage_events
-from cdclake.control.run.table_work import MAX_CHANGES_MEASURED
+from cdclake.control.run.table_item import MAX_CHANGES_MEASURED
 from cdclake.model.change.books import Books
 from cdclake.model.change.record import ChangeKind, RawFileRows, StagedFile
 from cdclake.model.names import JOB_LOAD_INCREMENTAL

@@ -12,11 +12,12 @@ from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.stores import open_store
 from cdclake.control.admin.table_admin import RegisteredTable
-from cdclake.control.run.bring_up_to_date import Ports, bring_up_to_date
+from cdclake.control.run.bring_up_to_date import bring_up_to_date
 from cdclake.errors import RetryableError
 from cdclake.lake.operations.erase.erase import erase
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
+from cdclake.ports import Ports
 from cdclake_devkit.memory import MemoryJobs, MemoryMetrics, MemoryState
 from tests.cdclake.lake.iceberg.readers import glue_reader
 from tests.cdclake.lake.operations.erase.erasable_table import ErasableTable, objects_containing

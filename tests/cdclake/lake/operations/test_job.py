@@ -9,7 +9,7 @@ import logging
 import os
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NoReturn, cast
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import boto3
 import pyarrow as pa
@@ -21,6 +21,7 @@ from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.jobs.arguments import item_json, parse_arguments, paths_json
+from cdclake.control.run.planned_round import DueLoad, PlannedRound
 from cdclake.errors import BadRowError, ConfigurationError, DiskFullError, JobRunError
 from cdclake.lake.operations.job import is_spark_alive, load_planned, relative_file, run_spark_job
 from cdclake.lake.spark.in_process import InProcessBackend
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from cdclake.control.run.bring_up_to_date import DueLoad
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.spark.spark_backend import SparkBackend
 
@@ -174,11 +174,9 @@ def test_a_full_disk_is_an_error_of_its_table(tmp_path: Path) -> None:
         def check(self, *_: object, **__: object) -> None:
             raise OSError(errno.ENOSPC, "No space left on device", "/tmp/x")
 
-    class Due:
-        job, lake, files, recorded = JOB_LOAD_INITIAL, None, None, None
-
+    due = Mock(spec=DueLoad, job=JOB_LOAD_INITIAL, planned=Mock(spec=PlannedRound))
     with pytest.raises(DiskFullError, match="A disk is full"):
-        load_planned(cast("TableRun", Run()), cast("DueLoad", Due()), InProcessBackend())
+        load_planned(cast("TableRun", Run()), due, InProcessBackend())
 
 
 @pytest.mark.aws

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from cdclake.control.run.table_work import TableReport
+    from cdclake.control.run.report import TableReport
 
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("n", pa.int32())])
 PART = "part-00000-9f1c.c000.snappy.parquet"
