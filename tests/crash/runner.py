@@ -215,7 +215,12 @@ class Runner:
 
     def _bring_up_to_date(self, run_id: str, host: Host, jobs: _SparkJob) -> TableReport:
         def load(due: DueLoad) -> None:
-            fields = {"settings": due.state.settings, "fencing_token": due.token, "note_file": due.note_file}
+            fields = {
+                "log": due.changes,
+                "settings": due.state.settings,
+                "fencing_token": due.token,
+                "note_file": due.note_file,
+            }
             load_planned(self._table_run(run_id=run_id, **fields), due, SPARK)
 
         return bring_up_to_date([PATH], LAKE, "", run_id, self._run_ports(jobs), load, host).only

@@ -208,8 +208,8 @@ _COMMIT = (
         "expired-run-not-fenced-off",
         "commit",
         "control/run/lease.py",
-        "        if reason:\n            take_over(",
-        "        if reason and self._fault:\n            take_over(",
+        "        if reason:\n            change = take_over(",
+        "        if reason and self._fault:\n            change = take_over(",
         ("tests/cdclake/control/run/test_bring_up_to_date.py",),
     ),
     Fault(

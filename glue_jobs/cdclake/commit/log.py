@@ -42,6 +42,7 @@ class ChangeLog:
         self.store = store
         self.layout = layout
         self._newest_read: ChangeRecord | None = None
+        self._written = ("", Snapshot())
 
     def head(self) -> int:
         """Number of the newest committed change; 0 if the table has none.
@@ -62,6 +63,11 @@ class ChangeLog:
             if number.isdigit():
                 newest = max(newest, int(number))
         return newest
+
+    @property
+    def newest_read(self) -> int:
+        """Number of the newest change that was read or committed here; 0 if none was."""
+        return self._newest_read.change if self._newest_read else 0
 
     def record(self, change: int) -> ChangeRecord:
         """Read one change record; see `find_record`.
@@ -135,6 +141,9 @@ class ChangeLog:
             As `snapshot`.
         """
         key = record.snapshot_key
+        written, snapshot = self._written
+        if written == key:
+            return snapshot
         data = self.store.get(key)
         if data is None:
             self.require_retained(record.change)
@@ -161,6 +170,7 @@ class ChangeLog:
         """Store the snapshot of a change that is not committed yet; returns its key."""
         key = self.layout.snapshot_key(snapshot.change, run_id)
         self.store.put(key, snapshot.to_bytes())
+        self._written = (key, snapshot)
         return key
 
     def fencing_token(self, change: int) -> int:
@@ -214,6 +224,7 @@ class ChangeLog:
         if not self.store.put_if_absent(self.layout.change_key(record.change), record.to_bytes()):
             message = f"Another run committed change {record.change} of {self.layout.name} first"
             raise CommitConflictError(message, remedy="This run had no effect; the next run continues from that change")
+        self._newest_read = record
         return now
 
     def is_published(self, change: int) -> bool:

@@ -286,7 +286,7 @@ class World:
             raise self.broken[due.state.path]
         self.loads.append(due.job)
         end, files = due.planned.decision.new_watermark, due.planned.files
-        self.load(due.job, self.log(due.state.path), due.state, end, token=due.token, files=files)
+        self.load(due.job, due.changes, due.state, end, token=due.token, files=files)
         self.after_job()
 
     def load(

@@ -352,8 +352,8 @@ class RegisteredTable:
         try:
             change = roll_forward(self.log, lease.renew_if_due)
             check_not_ahead(self.state, self.log.layout, change, adopts=adopts)
-            fenced = lease.fence_earlier_holder(self.log, change, lease.renew_if_due)
-            if self.state.last_change < change or fenced:
+            change = lease.fence_earlier_holder(self.log, change, lease.renew_if_due)
+            if self.state.last_change < change:
                 self._sync_item()
             yield lease
             self._sync_catalog(lease.renew_if_due)

@@ -93,7 +93,7 @@ class Lease:
             raise self._lost()
         self._renewed = now
 
-    def fence_earlier_holder(self, log: ChangeLog, change: int, keep_alive: KeepAlive) -> bool:
+    def fence_earlier_holder(self, log: ChangeLog, change: int, keep_alive: KeepAlive) -> int:
         """Keep an earlier holder that did not release its lease from committing. Does so once.
 
         The lake is the truth: if it has seen this lease's token, the state item was made anew or restored, and the
@@ -106,13 +106,13 @@ class Lease:
             keep_alive: Called between steps; renews this lease, and others that the run holds.
 
         Returns:
-            Whether that committed a change.
+            Number of the newest change: the same, or of the one that this committed.
 
         Raises:
             LeaseLostError: Another run took over the table from this one.
         """
         if self._fenced:
-            return False
+            return change
         newest = log.fencing_token(change)
         if newest >= self.token:
             if not self._states.raise_token(self._path, self._holder, self.token, newest + 1):
@@ -120,9 +120,9 @@ class Lease:
             self.token = newest + 1
         reason = self._why_fence()
         if reason:
-            take_over(log, self._holder, self.token, reason, self._clock, keep_alive)
+            change = take_over(log, self._holder, self.token, reason, self._clock, keep_alive)
         self._fenced = True
-        return bool(reason)
+        return change
 
     def _why_fence(self) -> str:
         if self.taken_over_from == self._holder:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.commit.log import ChangeLog
-    from cdclake.model.layout import LakeLayout
     from cdclake.model.raw.files import RawFiles
     from cdclake.model.raw.ledger import Recorded
     from cdclake.model.snapshot import Snapshot
@@ -107,6 +106,7 @@ class DueLoad(NamedTuple):
 
     Attributes:
         job: `JOB_LOAD_INITIAL` replaces the table with a full load, `JOB_LOAD_INCREMENTAL` applies change files.
+        changes: The table's change log, through which the load commits.
         state: The table's item.
         planned: Which files are due, and everything that the plan was made from.
         token: Fencing token of the lease.
@@ -115,7 +115,7 @@ class DueLoad(NamedTuple):
     """
 
     job: str
-    layout: LakeLayout
+    changes: ChangeLog
     state: TableState
     planned: PlannedRound
     token: int

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from cdclake import logs
 from cdclake.commit.log import ChangeLog
-from cdclake.commit.roll_forward import roll_forward
+from cdclake.commit.roll_forward import complete_newest
+from cdclake.concurrency import executor
 from cdclake.control.catalog.sync import sync_catalog
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.run import metrics
@@ -77,18 +78,25 @@ class TableItem:
         if self.report.failure:
             raise self.report.failure
 
-    def read(self) -> None:
-        """Read the item, at the begin of a round."""
+    def begin_round(self, changed: Mapping[str, str]) -> None:
+        """Remove the pending request, and read the item, before the raw files are listed: a later file sets a new one.
+
+        Args:
+            changed: Attributes to write.
+        """
         self._begun = self.ports.clock()
         self.keep_alive()  # after a pause, the table and the notes in its item may be another run's
-        self.state = read_state(self.ports.states, self.state.path)
+        if changed:
+            self.state = self.lease.record(changed, clears_request=True)
+        else:
+            self.state = self.ports.states.clear_request(self.state.path)
         if self.state.active:
             self.state.check_types()
             self._change = self.state.last_change or None
 
-    def record(self, changed: Mapping[str, str], *, clears_request: bool = False) -> None:
+    def record(self, changed: Mapping[str, str]) -> None:
         """Write attributes into the item; see `Lease.record`."""
-        self.lease.record(changed, clears_request=clears_request)
+        self.lease.record(changed)
         self.state = self.state.with_attributes(**changed)
 
     def sync_with_lake(self) -> Snapshot:
@@ -99,23 +107,34 @@ class TableItem:
         Returns:
             The newest snapshot.
         """
-        change = roll_forward(self.changes, self.keep_alive)
+        change = complete_newest(self.changes, self.keep_alive, self.state.last_change)
         check_not_ahead(self.state, self.layout, change)
-        self.lease.fence_earlier_holder(self.changes, change, self.keep_alive)
-        lake = self.changes.snapshot(self.changes.head())
+        change = self.lease.fence_earlier_holder(self.changes, change, self.keep_alive)
+        lake = self.changes.snapshot(change)
         rollback = unknown_rollback(self.changes, self.state, lake.change)
         self._record_lake(lake)
         if rollback:
             self._turn_off(rollback)
-        self._sync_catalog(lake)
         return lake
 
     def sync_after_load(self) -> Snapshot:
-        """Update the item from the lake after a load. Returns the newest snapshot."""
-        lake = self.changes.snapshot(self.changes.head())
-        self._record_lake(lake)
-        self._sync_catalog(lake)
+        """Update the item and the catalog from the lake after a load. Returns the newest snapshot."""
+        lake = self.changes.snapshot(self.changes.newest_read)
+        with executor(self.changes.store.calls_at_once) as pool:
+            showing = pool.submit(self.show_in_catalog, lake)
+            self._record_lake(lake)
+            self.record_catalog(showing.result())
         return lake
+
+    def show_in_catalog(self, lake: Snapshot) -> dict[str, str]:
+        """Update the catalog from the lake table, and return the attributes that changed; see `sync_catalog`."""
+        return sync_catalog(self.ports.catalog, self.state, self.layout, lake, self.keep_alive)
+
+    def record_catalog(self, changed: Mapping[str, str]) -> None:
+        """Write what `show_in_catalog` returned. Its failure does not affect the rows."""
+        if changed:
+            self.record(changed)
+        self.report.catalog_error = self.state.item.get(Attribute.LAST_CATALOG_ERROR, "")
 
     def _turn_off(self, rollback: int) -> None:
         """Turn the table off again, as a rollback did that the item does not know: it was restored from before it.
@@ -139,13 +158,14 @@ class TableItem:
         state = self.state
         self._change = lake.change or None
         attributes = lake_attributes(state, self.changes, lake)
-        item = read_state(self.ports.states, state.path).item
-        edited = {name: item[name] for name in _SET_BY_HAND if name in item and item[name] != state.item.get(name)}
         if lake.change:
             attributes[Attribute.LAST_LINEAGE_CHANGE] = str(self._tell_lineage(lake))
-        changed = {
-            name: value for name, value in attributes.items() if state.item.get(name) != value and name not in edited
-        }
+        changed = {name: value for name, value in attributes.items() if state.item.get(name) != value}
+        edited: dict[str, str] = {}
+        if changed:
+            item = read_state(self.ports.states, state.path).item
+            edited = {name: item[name] for name in _SET_BY_HAND if name in item and item[name] != state.item.get(name)}
+            changed = {name: value for name, value in changed.items() if name not in edited}
         if changed:
             self.keep_alive()
             self.record(changed)
@@ -173,13 +193,6 @@ class TableItem:
                 break
             told = number
         return min(told, lake.change)
-
-    def _sync_catalog(self, lake: Snapshot) -> None:
-        """Update the catalog from the lake table. A failure does not affect the rows."""
-        changed = sync_catalog(self.ports.catalog, self.state, self.layout, lake, self.keep_alive)
-        if changed:
-            self.record(changed)
-        self.report.catalog_error = self.state.item.get(Attribute.LAST_CATALOG_ERROR, "")
 
     def end(self, error: BaseException | None = None, *, keeps_lease: bool = False, more: Mapping[str, str]) -> bool:
         """Record how a round ended, and release the lease with the same write.

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Callable
 
 from cdclake.commit.ledger import recorded
+from cdclake.concurrency import executor
 from cdclake.control.jobs.entry import StoppedError, error_line
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.plan_table import plan_table
@@ -54,19 +55,24 @@ class TableWork:
     def begin_round(self) -> None:
         """Update the item from the lake, list the raw files, and decide what is due."""
         self._round = None
-        item, ports = self.item, self.item.ports
-        item.read()
+        item, ports, unended = self.item, self.item.ports, None
+        if self._note:
+            begun = SparkRun.of(item.state.item)
+            if begun and begun.run == self._note.run:
+                self._note = self._note._replace(starts=begun.starts)
+            item.begin_round({Attribute.LAST_SPARK_RUN: str(self._note)})
+        else:
+            item.begin_round({})
+            unended = SparkRun.of(item.state.item)
         if not item.state.active:
-            self._clear_request(None)
             self.report.rounds.append(Round(plan_table(item.state, RawFiles(), ports.clock())))
             return
         self._known_change = item.state.last_change
-        unended = SparkRun.of(item.state.item)
-        if self._note and unended and unended.run == self._note.run:
-            self._note = self._note._replace(starts=unended.starts)
-        self._clear_request(self._note)
         lake = item.sync_with_lake()
-        self._round = plan_round(ports, item.state, item.changes, lake)
+        with executor(item.changes.store.calls_at_once) as pool:
+            showing = pool.submit(item.show_in_catalog, lake)
+            self._round = plan_round(ports, item.state, item.changes, lake)
+            item.record_catalog(showing.result())
         decision, listed_utc = self._round.decision, self._round.listed_utc
         self.report.rounds.append(Round(decision))
         ports.metrics.put(metrics.lag_metrics(self.report.table, decision, listed_utc))
@@ -75,19 +81,8 @@ class TableWork:
             item.log.warning(finding)
         if decision.kind is DecisionKind.FROZEN:
             raise RawFilesLostError(decision.reason, remedy=decision.to_do, table=item.layout.name)
-        if unended and not self._note:  # the run that works on the table has just written its own
+        if unended:
             self._settle(unended)
-
-    def _clear_request(self, note: SparkRun | None) -> None:
-        """Remove the pending request, before the raw files are listed: a later file sets a new one.
-
-        Args:
-            note: What a run that notes itself leaves in the item; None: nothing.
-        """
-        if self._note:
-            self.item.record({Attribute.LAST_SPARK_RUN: str(note or "")}, clears_request=True)
-        else:
-            self.item.ports.states.clear_request(self.path)
 
     @property
     def due_job(self) -> str:
@@ -110,7 +105,7 @@ class TableWork:
         if item.state.item.get(Attribute.LAST_PENDING, "") != planned.decision.note:
             item.record(planned.note)  # before any file is applied
         note_file = self._note_file if self.needs_own_run else None
-        load(DueLoad(job, item.layout, item.state, planned, self.lease.token, note_file))
+        load(DueLoad(job, item.changes, item.state, planned, self.lease.token, note_file))
         self.report.rounds[-1].loads.append(job)
         self._sync_after(job)
 
@@ -178,7 +173,7 @@ class TableWork:
     def finish_round(self) -> None:
         """Record the end of the round, and release the lease, unless there is more work, or a new trigger."""
         if self._round is None:  # the table is inactive
-            self.open = not self.lease.release(even_if_requested=False)
+            self.open = not self.lease.release(even_if_requested=False, attributes=self._without_note)
             return
         lake, decision, item = self._round.lake, self._round.decision, self.item
         self.report.rounds[-1].changes = list(range(self._known_change + 1, lake.change + 1))

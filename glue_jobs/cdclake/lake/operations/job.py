@@ -75,7 +75,7 @@ def load_due(due: DueLoad, run_id: str, backend: Backend) -> None:
     """Commit what is due for a table as one change."""
     state = due.state
     run = _table_run(
-        state.bucket, state.raw_prefix, due.layout, state.settings, run_id, due.token, note_file=due.note_file
+        state.bucket, state.raw_prefix, due.changes, state.settings, run_id, due.token, note_file=due.note_file
     )
     load_planned(run, due, backend)
 
@@ -116,7 +116,8 @@ def _load_by_hand(job: str, argv: Sequence[str], backend: Backend) -> dict[str, 
         **parse_item(arguments[Argument.ITEM] or item_json({Attribute.PATH: f"{bucket}/{raw_prefix}"})),
     }
     layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
-    run = _table_run(bucket, raw_prefix, layout, TableSettings.from_item(item), job_run_id(argv))
+    changes = ChangeLog(open_store(layout.bucket), layout)
+    run = _table_run(bucket, raw_prefix, changes, TableSettings.from_item(item), job_run_id(argv))
     last, new = (
         relative_file(arguments[name], bucket, raw_prefix)
         for name in (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
@@ -130,7 +131,7 @@ def _load_by_hand(job: str, argv: Sequence[str], backend: Backend) -> dict[str, 
 def _table_run(
     bucket: str,
     raw_prefix: str,
-    layout: LakeLayout,
+    changes: ChangeLog,
     settings: TableSettings,
     run_id: str,
     fencing_token: int = 0,
@@ -140,8 +141,8 @@ def _table_run(
         raw=open_store(bucket),
         raw_fs=lake_filesystem(bucket),
         raw_prefix=raw_prefix,
-        log=ChangeLog(open_store(layout.bucket), layout),
-        lake_fs=lake_filesystem(layout.bucket),
+        log=changes,
+        lake_fs=lake_filesystem(changes.layout.bucket),
         settings=settings,
         run_id=run_id,
         fencing_token=fencing_token,

@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 from unittest.mock import Mock, patch
 
 import boto3
@@ -24,6 +24,7 @@ from cdclake.control.jobs.arguments import item_json, parse_arguments, paths_jso
 from cdclake.control.run.planned_round import DueLoad, PlannedRound
 from cdclake.errors import BadRowError, ConfigurationError, DiskFullError, JobRunError
 from cdclake.lake.operations.job import is_spark_alive, load_planned, relative_file, run_spark_job
+from cdclake.lake.operations.table_run import TableRun
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, STATE_TABLE
@@ -32,14 +33,15 @@ from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
 from cdclake_devkit.local.environment import child_environment
 from cdclake_devkit.local.web import http_server
+from cdclake_devkit.memory import MemoryStore
 from cdclake_devkit.oracle import merge
+from tests.builders import LAYOUT
 from tests.cdclake.lake.table import Table, by_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.spark.spark_backend import SparkBackend
 
 RAW, LAKE = "raw-bucket", "lake-bucket"
@@ -169,14 +171,12 @@ def test_an_out_path_without_schema_is_a_clear_error() -> None:
         run_spark_job(JOB_LOAD_INITIAL, command_line(out_path="s3://lake-bucket"), InProcessBackend)
 
 
-def test_a_full_disk_is_an_error_of_its_table(tmp_path: Path) -> None:
-    class Run:
-        def check(self, *_: object, **__: object) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device", "/tmp/x")
-
+def test_a_full_disk_is_an_error_of_its_table() -> None:
+    run = Mock(spec=TableRun, log=ChangeLog(MemoryStore(), LAYOUT))
     due = Mock(spec=DueLoad, job=JOB_LOAD_INITIAL, planned=Mock(spec=PlannedRound))
-    with pytest.raises(DiskFullError, match="A disk is full"):
-        load_planned(cast("TableRun", Run()), due, InProcessBackend())
+    full = patch("cdclake.lake.operations.job.replace_table", side_effect=OSError(errno.ENOSPC, "No space", "/tmp/x"))
+    with full, pytest.raises(DiskFullError, match="A disk is full"):
+        load_planned(run, due, InProcessBackend())
 
 
 @pytest.mark.aws
