@@ -156,7 +156,7 @@ class Hour:
     def _load(self, due: DueLoad) -> None:
         """Commit a change that applies the table's change files."""
         self._clock.advance(self._table_seconds)
-        log, planned = ChangeLog(self._lake, due.changes.layout), due.planned
+        log, planned = due.changes, due.planned
         before = begin_after(planned.lake, due.state.watermark)
         files = pending_changes(before, planned.files.changes, 72, planned.recorded).due
         after = replace(mark_applied(before, files, 72), change=before.change + 1, schema=SCHEMA)

@@ -252,18 +252,19 @@ class MemoryState:
                 item[Attribute.WORK_REQUESTED_UTC] = iso_utc(now)
             return WorkRequest(is_new, TableState(dict(item)))
 
-    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> AcquiredLease:
+    def acquire_lease(
+        self, path: str, holder: str, now: datetime, seconds: int, *, clears_request: bool = False
+    ) -> AcquiredLease:
         """Acquire the right to write a table for `seconds`."""
         with self._lock:
             item = self._registered(path)
             before = TableState(dict(item))
             if item.get(Attribute.LEASE_HOLDER) != holder and before.leased(now):
                 raise lease_held(before)
-            token = before.fencing_token + 1
-            item[Attribute.LEASE_HOLDER] = holder
-            item[Attribute.LEASE_EXPIRES_UTC] = expiry_text(now, seconds)
-            item[Attribute.FENCING_TOKEN] = str(token)
-            return acquired_lease(before, now)
+            acquired = acquired_lease(before, holder, now, seconds, clears_request=clears_request)
+            assert acquired.state is not None
+            self._items[path] = dict(acquired.state.item)
+            return acquired
 
     def renew_lease(
         self, path: str, holder: str, token: int, now: datetime, seconds: int, *, to: str | None = None

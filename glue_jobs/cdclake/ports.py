@@ -212,11 +212,13 @@ class AcquiredLease(NamedTuple):
         taken_over_from: The holder that did not release its lease; empty if the table was free. It is the new holder
             itself if the answer to its first request was lost; then nobody knows who held the lease before.
         fault: Why that lease counts as expired although its end is to come, see `TableState.lease_fault`; else empty.
+        state: The table's item since; None if it is not known.
     """
 
     token: int
     taken_over_from: str = ""
     fault: str = ""
+    state: TableState | None = None
 
 
 class WorkRequest(NamedTuple):
@@ -288,11 +290,14 @@ class StateStore(Protocol):
         """
         ...
 
-    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> AcquiredLease:
+    def acquire_lease(
+        self, path: str, holder: str, now: datetime, seconds: int, *, clears_request: bool = False
+    ) -> AcquiredLease:
         """Acquire the right to write a table for `seconds`.
 
         Args:
             now: The time that all callers share.
+            clears_request: Whether to do the same as `clear_request` besides.
 
         Raises:
             LeaseHeldError: Another holder's lease has not expired.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
@@ -40,7 +41,7 @@ class CloudWatchClient(Protocol):
         ...
 
 
-def cloudwatch_metrics(per_table: str, name_prefix: str) -> CloudWatchMetrics:
+def cloudwatch_metrics(per_table: str, name_prefix: str) -> BackgroundMetrics:
     """A sink for the CloudWatch metrics of this account and region.
 
     Args:
@@ -48,7 +49,26 @@ def cloudwatch_metrics(per_table: str, name_prefix: str) -> CloudWatchMetrics:
         name_prefix: The job argument of that name.
     """
     client = session().client("cloudwatch", config=_CONFIG)
-    return CloudWatchMetrics(client, namespace(name_prefix), per_table=per_table == Sentinel.ACTIVE)
+    return BackgroundMetrics(CloudWatchMetrics(client, namespace(name_prefix), per_table=per_table == Sentinel.ACTIVE))
+
+
+class BackgroundMetrics:
+    """A `MetricSink` that lets a thread store metrics, so that no work waits for it. The process ends after it.
+
+    Args:
+        metrics: Where the thread stores them.
+    """
+
+    def __init__(self, metrics: CloudWatchMetrics) -> None:
+        self._metrics, self._thread = metrics, ThreadPoolExecutor(1, "cdclake-metrics")
+
+    def put(self, metrics: Sequence[Metric]) -> None:
+        """Store any number of metrics soon."""
+        self._thread.submit(self._metrics.put, metrics)
+
+    def flush(self) -> None:
+        """Wait until all metrics are stored, or logged as refused."""
+        self._thread.submit(lambda: None).result()
 
 
 class CloudWatchMetrics:

@@ -217,12 +217,15 @@ class DynamoState:
         outcome = self._update(path, "SET #WorkRequestedUtc = :now", values, condition)
         return WorkRequest(outcome.applied, TableState(outcome.item))
 
-    def acquire_lease(self, path: str, holder: str, now: datetime, seconds: int) -> AcquiredLease:
+    def acquire_lease(
+        self, path: str, holder: str, now: datetime, seconds: int, *, clears_request: bool = False
+    ) -> AcquiredLease:
         """Acquire the right to write a table for `seconds`."""
         outcome = self._update(
             path,
             "SET #LeaseHolder = :holder, #LeaseExpiresUtc = :end,"
-            " #FencingToken = if_not_exists(#FencingToken, :none) + :one",
+            " #FencingToken = if_not_exists(#FencingToken, :none) + :one"
+            + (f" REMOVE {_REQUEST}" if clears_request else ""),
             {
                 ":holder": {"S": holder},
                 ":end": {"S": expiry_text(now, seconds)},
@@ -235,7 +238,7 @@ class DynamoState:
         )
         before = TableState(outcome.item)
         if outcome.applied:
-            return acquired_lease(before, now)
+            return acquired_lease(before, holder, now, seconds, clears_request=clears_request)
         if outcome.item.get(Attribute.LEASE_HOLDER) != holder and before.leased(now):
             raise lease_held(before)
         raise before.invalid_token()

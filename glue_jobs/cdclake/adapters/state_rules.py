@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError, LeaseHeldError, UnknownTableError
 from cdclake.model.table.attributes import Attribute, SetBy, attributes_that
+from cdclake.model.table.state import TableState
 from cdclake.model.times import iso_utc
 from cdclake.ports import AcquiredLease
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from datetime import datetime
-
-    from cdclake.model.table.state import TableState
 
 OUTCOME_PREFIX = "Last"
 """Prefix of the attributes that hold the outcome of runs."""
@@ -29,10 +28,20 @@ def has_lease(item: Mapping[str, str], holder: str, token: int) -> bool:
     return held == (holder, str(token))
 
 
-def acquired_lease(before: TableState, now: datetime) -> AcquiredLease:
-    """The lease that was acquired of a table in that state."""
-    previous = before.item.get(Attribute.LEASE_HOLDER, "")
-    return AcquiredLease(before.fencing_token + 1, previous, before.lease_fault(now))
+def acquired_lease(
+    before: TableState, holder: str, now: datetime, seconds: int, *, clears_request: bool
+) -> AcquiredLease:
+    """The lease that is acquired of a table in that state, see `StateStore.acquire_lease`."""
+    previous, token = before.item.get(Attribute.LEASE_HOLDER, ""), before.fencing_token + 1
+    held = {
+        Attribute.LEASE_HOLDER: holder,
+        Attribute.LEASE_EXPIRES_UTC: expiry_text(now, seconds),
+        Attribute.FENCING_TOKEN: str(token),
+    }
+    item = {**before.item, **held}
+    if clears_request:
+        item.pop(Attribute.WORK_REQUESTED_UTC, None)
+    return AcquiredLease(token, previous, before.lease_fault(now), TableState(item))
 
 
 def lease_held(state: TableState) -> LeaseHeldError:

@@ -104,7 +104,9 @@ def test_refused_metrics_are_logged_and_the_others_are_sent(caplog: pytest.LogCa
 @pytest.mark.parametrize(("per_table", "names"), [("true", {(), ("Table",)}), ("false", {()})])
 @pytest.mark.parametrize("name_prefix", ["", "staging-"])
 def test_cloudwatch_receives_the_metrics(aws: None, per_table: str, names: set[tuple[str, ...]], name_prefix: str):
-    cloudwatch_metrics(per_table, name_prefix).put([Metric(Measure.LAG_SECONDS, 90.5, "shop.orders")])
+    metrics = cloudwatch_metrics(per_table, name_prefix)
+    metrics.put([Metric(Measure.LAG_SECONDS, 90.5, "shop.orders")])
+    metrics.flush()
     stored = boto3.client("cloudwatch").list_metrics(Namespace=f"{name_prefix}cdclake")["Metrics"]
     assert {metric["MetricName"] for metric in stored} == {"LagSeconds"}
     assert {tuple(dimension["Name"] for dimension in metric["Dimensions"]) for metric in stored} == names

@@ -407,7 +407,27 @@ def test_the_longest_lease_is_respected(state: StateStore, clock: ManualClock) -
 def test_an_expired_lease_has_no_fault(registered: StateStore, clock: ManualClock) -> None:
     assert registered.acquire_lease(PATH, "a", clock(), 60).fault == ""
     clock.advance(61)
-    assert registered.acquire_lease(PATH, "b", clock(), 60) == (2, "a", "")
+    assert registered.acquire_lease(PATH, "b", clock(), 60)[:3] == (2, "a", "")
+
+
+@pytest.mark.parametrize("clears_request", [True, False])
+def test_a_lease_brings_the_item_along_and_may_clear_the_request(
+    registered: StateStore, clock: ManualClock, clears_request: bool
+) -> None:
+    registered.acquire_lease(PATH, "dead", clock(), 60)
+    clock.advance(61)
+    registered.request_work(PATH, clock(), 300)
+    acquired = registered.acquire_lease(PATH, "a", clock(), 60, clears_request=clears_request)
+    assert acquired.state == registered.get(PATH)
+    assert (Attribute.WORK_REQUESTED_UTC in item(registered)) is not clears_request
+
+
+def test_a_request_says_who_holds_the_lease(registered: StateStore, clock: ManualClock) -> None:
+    registered.acquire_lease(PATH, "a", clock(), 60)
+    for is_new in (True, False):
+        request = registered.request_work(PATH, clock(), 300)
+        assert request == (is_new, registered.get(PATH))
+        assert request.state.leased(clock())
 
 
 @pytest.mark.parametrize("token", ["many", "1.5", "-1", ""])

@@ -209,7 +209,7 @@ class Rounds:
         states, clock, run_id = self._ports.states, self._ports.clock, self._run_id
         if self._host.earlier:
             return Lease.adopt(states, state, self._host.earlier, run_id, clock)
-        return Lease.acquire(states, state.path, state.name, run_id, clock)
+        return Lease.acquire(states, state.path, state.name, run_id, clock, clears_request=True)
 
     def _rounds(self, take: Take) -> None:
         """Run rounds until no table has more work, and release the leases."""

@@ -33,12 +33,14 @@ class Lease:
     Attributes:
         token: The fencing token, greater than the token of any earlier lease of the table.
         taken_over_from: See `AcquiredLease`.
+        state: The table's item when the lease was acquired.
     """
 
     def __init__(
         self, states: StateStore, path: str, name: TableName, holder: str, clock: Clock, acquired: AcquiredLease
     ) -> None:
         self._states, self._path, self._name, self._holder, self._clock = states, path, name, holder, clock
+        self.state = acquired.state
         self._renewed = clock()
         self.token = acquired.token
         self.taken_over_from = acquired.taken_over_from
@@ -46,18 +48,28 @@ class Lease:
         self._fenced = False
 
     @classmethod
-    def acquire(cls, states: StateStore, path: str, name: TableName, holder: str, clock: Clock) -> Lease:
+    def acquire(
+        cls,
+        states: StateStore,
+        path: str,
+        name: TableName,
+        holder: str,
+        clock: Clock,
+        *,
+        clears_request: bool = False,
+    ) -> Lease:
         """Acquire a table's lease.
 
         Args:
             path: Key of the table's item.
             holder: The run's id.
+            clears_request: See `StateStore.acquire_lease`.
 
         Raises:
             LeaseHeldError: Another run's lease has not expired.
             UnknownTableError: The table is not registered.
         """
-        acquired = states.acquire_lease(path, holder, clock(), LEASE_SECONDS)
+        acquired = states.acquire_lease(path, holder, clock(), LEASE_SECONDS, clears_request=clears_request)
         if acquired.fault:
             log.warning("%s: the lease of %s counts as expired: %s", name, acquired.taken_over_from, acquired.fault)
         return cls(states, path, name, holder, clock, acquired)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from cdclake.ports import Ports, StateStore
 
 _SET_BY_HAND = attributes_that(lambda declared: declared.resettable)
+FRESH_SECONDS = 1
+"""An item that was returned with the lease is read again if it is older, as after the turns of other tables."""
 MAX_CHANGES_MEASURED = 20
 """A rebuilt item knows no change, and metrics of old changes are useless. Nor is their lineage told again."""
 
@@ -55,8 +57,9 @@ class TableItem:
         self.state, self.lease, self.layout, self.ports, self.report = state, lease, layout, ports, report
         self.changes = ChangeLog(ports.open_bucket(layout.bucket), layout)
         self._renew_leases = renew
+        self._at_acquisition = lease.state
         self._change: int | None = None
-        self._begun = ports.clock()
+        self._acquired_utc = self._begun = ports.clock()
 
     @property
     def log_fields(self) -> dict[str, object]:
@@ -86,8 +89,12 @@ class TableItem:
         """
         self._begun = self.ports.clock()
         self.keep_alive()  # after a pause, the table and the notes in its item may be another run's
+        at_acquisition, self._at_acquisition = self._at_acquisition, None
+        is_fresh = (self._begun - self._acquired_utc).total_seconds() <= FRESH_SECONDS
         if changed:
             self.state = self.lease.record(changed, clears_request=True)
+        elif at_acquisition and is_fresh:  # the request was removed then
+            self.state = at_acquisition
         else:
             self.state = self.ports.states.clear_request(self.state.path)
         if self.state.active:
