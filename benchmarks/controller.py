@@ -174,7 +174,7 @@ def backlog() -> dict[str, Any]:
     prefix = f"{PREFIX}s0/t000000/"
     listed = (ListedObject(f"{prefix}{stamp:%Y%m%d-%H%M%S}000.parquet", 20_480, stamp) for stamp in stamps)
     changes = raw_files(listed, prefix).changes
-    state = Lake([2], 0).state(0).with_attributes(LastIncrementalFile="null", LastListedUtc="null")
+    state = Lake([2], 0).state(0).with_attributes(LastIncrementalFile="null", LastSeen="")
     settings = state.settings
     lake = Snapshot(change=1, schema=Schema((Column("id", "bigint"),)), full_load_utc="2020-01-01 00:00:00")
     started, watermarks, largest = time.perf_counter(), [""], 0

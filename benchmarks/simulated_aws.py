@@ -23,6 +23,7 @@ from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 
 from cdclake.model.table.attributes import Attribute
+from cdclake.model.table.seen import Seen
 from cdclake.model.table.state import TableState
 from cdclake.model.times import iso_utc
 
@@ -107,7 +108,7 @@ class Lake:
                 Attribute.LAST_RUN_STATE: "SUCCEEDED",
                 Attribute.LAST_RUN_ID: "jr_" + "0" * 64,
                 Attribute.LAST_RUN_UTC: iso_utc(NEWEST),
-                Attribute.LAST_LISTED_UTC: iso_utc(NEWEST + timedelta(minutes=1)),
+                Attribute.LAST_SEEN: str(Seen(NEWEST + timedelta(minutes=1))),
                 Attribute.LAST_ERROR: "",
                 Attribute.LAST_PENDING: "",
                 Attribute.LAST_RETIRED_SINCE_UTC: "",

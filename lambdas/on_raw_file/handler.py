@@ -195,7 +195,7 @@ def _process(table: TableState, written_utc: datetime, dependencies: Dependencie
         outcome = "registered"
     elif not state.active:
         outcome = "inactive"
-    elif state.last_listed_utc and written_utc + CLOCK_TOLERANCE < state.last_listed_utc <= now + CLOCK_TOLERANCE:
+    elif (seen := state.seen.listed_utc) and written_utc + CLOCK_TOLERANCE < seen <= now + CLOCK_TOLERANCE:
         outcome = "seen"
     else:
         outcome = trigger_table(states, dependencies.jobs, path, now).outcome.value

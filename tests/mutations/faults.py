@@ -516,8 +516,8 @@ _RUN = (
         "old-files-never-compared-while-new-ones-come",
         "run",
         "control/plan/raw_scan.py",
-        "if not reconciled_utc or not reconciled_utc <= now < reconciled_utc + RECONCILED_EVERY:",
-        "if not reconciled_utc:",
+        "if not listed_utc or not listed_utc <= now < listed_utc + RECONCILED_EVERY:",
+        "if not listed_utc:",
         ("tests/cdclake/control/run/test_newest_listed.py",),
     ),
     Fault(
@@ -601,7 +601,7 @@ _UNDO = (
         "control/admin/table_admin.py",
         "            if settings:\n"
         "                self.states.set_attributes(self.state.path, settings)\n"
-        "            unknown = dict.fromkeys([Attribute.LAST_LISTED_UTC, Attribute.LAST_PENDING], Sentinel.NONE)\n"
+        "            unknown = dict.fromkeys([Attribute.LAST_SEEN, Attribute.LAST_PENDING], Sentinel.NONE)\n"
         "            self.states.record_run(self.state.path, unknown)\n"
         "            record = apply_undo(\n"
         "                self.log,\n"
@@ -613,7 +613,7 @@ _UNDO = (
         "                made_by=self.made_by,\n"
         "                keep_alive=lease.renew_if_due,\n"
         "            )\n",
-        "            unknown = dict.fromkeys([Attribute.LAST_LISTED_UTC, Attribute.LAST_PENDING], Sentinel.NONE)\n"
+        "            unknown = dict.fromkeys([Attribute.LAST_SEEN, Attribute.LAST_PENDING], Sentinel.NONE)\n"
         "            self.states.record_run(self.state.path, unknown)\n"
         "            record = apply_undo(\n"
         "                self.log,\n"

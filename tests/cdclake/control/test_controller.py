@@ -15,7 +15,7 @@ from cdclake.control.status import Health, table_statuses
 from cdclake.errors import ConfigurationError, JobRunError, UnknownTableError, UnreadableFileError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute
-from tests.cdclake.control.world import ORDERS, RAW, World
+from tests.cdclake.control.world import ORDERS, RAW, World, seen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +75,7 @@ def test_one_run_is_started_for_an_active_table_with_work_and_names_its_item(wor
 
 def test_an_active_table_without_work_starts_no_run(world: World):
     world.put(CHANGE)
-    world.register(LastIncrementalFile=ORDERS + CHANGE, LastListedUtc="2024-03-05T10:00:01Z")
+    world.register(LastIncrementalFile=ORDERS + CHANGE, LastSeen=seen("2024-03-05T10:00:01Z"))
     world.run_controller()
     assert world.jobs.started == []
 

@@ -35,7 +35,9 @@ from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROC
 from cdclake.model.raw.files import ListedObject, file_order
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
+from cdclake.model.table.seen import Seen
 from cdclake.model.table.state import TableState
+from cdclake.model.times import parse_iso_utc
 from cdclake.ports import Ports
 from cdclake.raw_listing import list_raw_files
 from cdclake_devkit.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore, Work
@@ -97,6 +99,11 @@ class Statistics:
 
     def table_state(self, task: str, name: TableName) -> str | None:
         return self.words.get((task, str(name)))
+
+
+def seen(listed_utc: str = "", tail_from: str = "") -> str:
+    """`LastSeen` of a table of which a run began to list the raw files at that time."""
+    return str(Seen(parse_iso_utc(listed_utc) if listed_utc else None, tail_from=tail_from))
 
 
 class World:

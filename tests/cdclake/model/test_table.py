@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
+from datetime import datetime, timezone
+from typing import Any
 
 import pytest
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.table.name import TableName
+from cdclake.model.table.seen import Seen
 from cdclake.model.table.settings import TableSettings
 from cdclake.model.table.state import TableState
-from cdclake.model.times import iso_utc
 
 TRANSACTIONS = "CDC_TXN-20240305101500123.csv"
 
@@ -95,11 +98,32 @@ def test_transaction_files_lie_below_the_raw_prefix(prefix: str, folder: str) ->
     assert table(prefix).transactions_folder == table(prefix).transactions_prefix == ""
 
 
-def test_the_time_of_the_last_listing_is_read_as_it_is_written() -> None:
-    listed = table(LastListedUtc="2024-03-05T10:00:00Z").last_listed_utc
-    assert listed is not None
-    assert iso_utc(listed) == "2024-03-05T10:00:00Z"
-    assert table().last_listed_utc is None
+LISTED = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    "seen", [Seen(), Seen(LISTED), Seen(None, LISTED, "20240305-100000"), Seen(LISTED, LISTED, "", "0af3", "77e0")]
+)
+def test_what_runs_saw_of_the_raw_files_is_read_as_it_is_written(seen: Seen) -> None:
+    assert table(LastSeen=str(seen)).seen == seen
+    assert len(str(seen)) < 250
+
+
+WRONG: list[Any] = [
+    {"listed_utc": "noon"},
+    {"all_listed_utc": 5},
+    {"tail_from": "soon"},
+    {"tail": ["0af3"]},
+    {"seen": "all"},
+]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "null", "[1]", "5", "noon", *(json.dumps({"whole": "77e0", **one}) for one in WRONG)]
+)
+def test_any_other_text_means_that_nothing_is_known_to_be_seen(text: str) -> None:
+    assert table(LastSeen=text).seen == Seen()
+    assert table().seen == Seen()
 
 
 @pytest.mark.parametrize(

@@ -330,7 +330,7 @@ class RegisteredTable:
             # undone files may be taken out of the raw folder.
             if settings:
                 self.states.set_attributes(self.state.path, settings)
-            unknown = dict.fromkeys([Attribute.LAST_LISTED_UTC, Attribute.LAST_PENDING], Sentinel.NONE)
+            unknown = dict.fromkeys([Attribute.LAST_SEEN, Attribute.LAST_PENDING], Sentinel.NONE)
             self.states.record_run(self.state.path, unknown)
             record = apply_undo(
                 self.log,

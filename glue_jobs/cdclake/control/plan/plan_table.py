@@ -16,10 +16,10 @@ from cdclake.control.plan.full_load_gate import (
     reload_command,
     wait_reason,
 )
-from cdclake.control.plan.known_files import KnownFiles
 from cdclake.control.plan.left_out import MAX_NAMES, LeftOut, counted
 from cdclake.control.plan.lost_files import PendingNote, vanished
 from cdclake.control.plan.open_findings import OpenFindings
+from cdclake.control.plan.seen_files import are_others
 from cdclake.errors import ConfigurationError, IntegrityError
 from cdclake.model.due_files import (
     begin_after,
@@ -71,12 +71,12 @@ def plan_table(
         UnreadableFileError: A due change file is stamped in the future.
         IntegrityError: Such a file was applied.
     """
-    listed_utc = state.last_listed_utc
+    listed_utc = state.seen.listed_utc
     if listed_utc and listed_utc > now + MAX_CLOCK_DIFFERENCE:  # nobody knows what was listed
-        state = state.with_attributes(**{Attribute.LAST_LISTED_UTC: Sentinel.NONE})
+        state = state.with_attributes(**{Attribute.LAST_SEEN: ""})
     decision = _plan_files(state, files, now, lake, dms_state, recorded)
     if not lake:
-        decision = _with_known_files(state, decision, files, complete=complete)
+        decision = _with_seen_files(state, decision, files, complete=complete)
         decision = _with_lease(state, _with_clean_up(state, _with_catalog(state, decision), now), now)
         decision = _with_retry(state, decision, now)
     found = OpenFindings.of(state.item)
@@ -275,16 +275,12 @@ def _with_report(decision: Decision, stored: LeftOut, left_out: LeftOut) -> Deci
     return decision
 
 
-def _with_known_files(state: TableState, decision: Decision, files: RawFiles, *, complete: bool) -> Decision:
+def _with_seen_files(state: TableState, decision: Decision, files: RawFiles, *, complete: bool) -> Decision:
     """Give a table a run if the change files up to the watermark are others than those that the last run saw."""
-    known = KnownFiles.parse(state.item.get(Attribute.LAST_KNOWN_FILES, ""))
-    if decision.kind is not DecisionKind.NOTHING_NEW or known is None or known.after != state.checked_watermark:
-        return decision
-    now = KnownFiles.of(state, files.changes)
-    if now.tail == known.tail and (now.names == known.names or not (complete and known.names)):
-        return decision
-    reason = f"change files up to {known.after} appeared or vanished since the last run"
-    return replace(decision, kind=DecisionKind.RESCAN, reason=reason)
+    if decision.kind is DecisionKind.NOTHING_NEW and are_others(state, files.changes, complete=complete):
+        reason = f"change files up to {state.checked_watermark} appeared, changed or vanished since the last run"
+        return replace(decision, kind=DecisionKind.RESCAN, reason=reason)
+    return decision
 
 
 def _with_catalog(state: TableState, decision: Decision) -> Decision:
@@ -426,7 +422,7 @@ def _load_begin(state: TableState, loads: Sequence[RawFile], change_files: Seque
 
 def _maybe_late(state: TableState, base: Snapshot, change_files: Sequence[RawFile]) -> list[RawFile]:
     """Change files up to the watermark that were written since the last run: late, delivered again or overwritten."""
-    since, floor, watermark = state.last_listed_utc, file_order(base.floor), file_order(base.watermark)
+    since, floor, watermark = state.seen.listed_utc, file_order(base.floor), file_order(base.watermark)
     before = [file for file in change_files if floor < file.order < watermark]
     if since is None:
         begin = window_begin(base, state.settings.late_window_hours)

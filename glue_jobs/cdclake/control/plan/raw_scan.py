@@ -130,17 +130,17 @@ def run_begin(state: TableState, lake: Snapshot, now: datetime) -> str:
     Raises:
         ConfigurationError: An attribute of the state is invalid; names it.
     """
-    ledger, reconciled_utc = lake.ledger, state.last_reconciled_utc
+    ledger, listed_utc = lake.ledger, state.seen.all_listed_utc
     if state.transactions_prefix or not (lake.exists and ledger.segments and ledger.covers_floor):
         return ""
-    if not reconciled_utc or not reconciled_utc <= now < reconciled_utc + RECONCILED_EVERY:
+    if not listed_utc or not listed_utc <= now < listed_utc + RECONCILED_EVERY:
         return ""
     stamp = min(ledger.segments[-1].last[:_STAMP_CHARACTERS], window_begin(lake, state.settings.late_window_hours))
     return start_after(lake.watermark, stamp) if stamp else ""
 
 
 def scan_start(change_files: Sequence[RawFile], watermark: str) -> str:
-    """Where the tail must begin to go back at most `LOOKBACK_FILES`, for `TableState.last_look_from`.
+    """Where the tail must begin to go back at most `LOOKBACK_FILES`, for `Seen.tail_from`.
 
     Args:
         change_files: All change files of a table, in the order to apply them.
@@ -158,7 +158,7 @@ def _tail_stamp(state: TableState) -> str:
     """Time at which the tail begins, `yyyymmdd-HHMMSS`; empty if no change was applied."""
     watermark = state.checked_watermark
     hours = min(state.settings.late_window_hours, LOOKBACK_HOURS)
-    begin, noted = window_begin(Snapshot(watermark=watermark), hours), state.last_look_from
+    begin, noted = window_begin(Snapshot(watermark=watermark), hours), state.seen.tail_from
     return max(begin, noted) if noted <= file_order(watermark) else begin
 
 

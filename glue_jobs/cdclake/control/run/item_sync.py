@@ -44,13 +44,13 @@ def _was_loaded(log: ChangeLog, state: TableState, snapshot: Snapshot) -> bool:
 def unknown_rollback(log: ChangeLog, state: TableState, change: int) -> int:
     """Number of the rollback that turned the table off although its item is on: the item is older; 0 if there is none.
 
-    A rollback removes `LastListedUtc` before its commit, so an item that an operator turned on after it, even if the
+    A rollback removes `LastSeen` before its commit, so an item that an operator turned on after it, even if the
     rollback died, is not older.
 
     Args:
         change: Number of the lake's newest change.
     """
-    if state.last_listed_utc is None:
+    if state.seen.listed_utc is None:
         return 0
     for number in range(change, max(state.last_change, change - MAX_CHANGES_READ), -1):
         record = log.record(number)
@@ -171,5 +171,4 @@ def forgotten_lake(state: TableState) -> dict[str, str]:
         Attribute.LAST_CHANGE_ID: "0",
         Attribute.LAST_FULL_LOAD_DATE: Sentinel.NEVER_LOADED,
         Attribute.LAST_INCREMENTAL_FILE: state.as_watermark(""),
-        Attribute.LAST_LISTED_UTC: Sentinel.NONE,
     }

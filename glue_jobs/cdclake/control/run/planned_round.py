@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 from cdclake.commit.ledger import recorded
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.full_load_gate import dms_table_state
-from cdclake.control.plan.known_files import KnownFiles
 from cdclake.control.plan.loaded_files import LoadedFiles
 from cdclake.control.plan.lost_files import PendingNote
 from cdclake.control.plan.plan_table import plan_table
-from cdclake.control.plan.raw_scan import run_begin, scan_start
+from cdclake.control.plan.raw_scan import run_begin
+from cdclake.control.plan.seen_files import seen_by_run
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
 from cdclake.model.table.attributes import Attribute
-from cdclake.model.times import iso_utc
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
@@ -85,19 +84,12 @@ class PlannedRound(NamedTuple):
         """What the table's item keeps of the round at its end."""
         files, lake, decision = self.files, self.lake, self.decision
         outcome = {**self.note, Attribute.LAST_LEFT_OUT: decision.left_out}
-        look_from = scan_start(files.changes, lake.watermark)
-        if look_from or not files.begin:
-            outcome[Attribute.LAST_LOOK_FROM] = look_from
-        if not files.begin:
-            outcome[Attribute.LAST_RECONCILED_UTC] = iso_utc(self.listed_utc)
         if Attribute.LAST_DEATHS in state.item:
             outcome[Attribute.LAST_DEATHS] = ""
         if lake.exists and not (state.item.get(Attribute.LAST_FULL_LOAD_FILES) or decision.full_load):
             outcome[Attribute.LAST_FULL_LOAD_FILES] = str(LoadedFiles.of_files(files.full_load))  # the lake knows none
-        if decision.kind is DecisionKind.NOTHING_NEW:  # otherwise some listed files are not applied yet
-            outcome[Attribute.LAST_LISTED_UTC] = iso_utc(self.listed_utc)
-            known = KnownFiles.of(state.with_attributes(**outcome), files.changes, complete=not files.begin)
-            outcome[Attribute.LAST_KNOWN_FILES] = str(known)
+        accounted = decision.kind is DecisionKind.NOTHING_NEW
+        outcome[Attribute.LAST_SEEN] = str(seen_by_run(state, files, self.listed_utc, accounted=accounted))
         return outcome
 
 

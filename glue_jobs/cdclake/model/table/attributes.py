@@ -283,10 +283,6 @@ class Attribute:
     """Id of the run that wrote this: of a Spark job, or of ProcessTable if none was needed."""
     LAST_RUN_UTC = _by_jobs("LastRunUtc")
     """When that run ended."""
-    LAST_LISTED_UTC = _by_jobs("LastListedUtc")
-    """When the last good run began to list the raw files; it may have missed later ones."""
-    LAST_RECONCILED_UTC = _by_jobs("LastReconciledUtc", of_lake=True, more="operations.md#many-tables")
-    """When a run last listed all raw files. Others list the newest, if they have something to load."""
     LAST_ERROR = _by_jobs("LastError", passed=False)
     """Error of the last run, with the remedy; empty after a good run."""
     LAST_ERROR_CODE = _by_jobs("LastErrorCode", passed=False)
@@ -321,12 +317,10 @@ class Attribute:
     overwritten. Empty if nothing."""
     LAST_KEYS = _by_jobs("LastKeys", of_lake=True)
     """`PrimaryKey`, `PartitionKey` and `OrderColumn` that the lake table was created with, as a JSON list."""
-    LAST_KNOWN_FILES = _by_jobs("LastKnownFiles", of_lake=True, more="operations.md#files-that-are-left-out")
-    """Digests of the change files up to the watermark that the last good run saw, as JSON. If others are there, a run
-    checks them; absent until a run wrote it."""
-    LAST_LOOK_FROM = _by_jobs("LastLookFrom", of_lake=True, more="operations.md#many-tables")
-    """Time in the name of the 800th change file before the watermark, `yyyymmdd-HHMMSS`; empty if there are fewer.
-    The Controller lists new files from there at the earliest."""
+    LAST_SEEN = _by_jobs("LastSeen", of_lake=True, more="architecture.md#what-is-due")
+    """What runs saw of the raw files, as JSON: when the last good run began to list them, when one last listed all,
+    where the newest begin, and digests of those up to the watermark. If others are there, a run checks them. Any other
+    text: nothing is known, so a run checks every change file of the late window."""
     LAST_PAGE_END = _by_jobs("LastPageEnd", of_lake=True, more="operations.md#many-tables")
     """Key after which the Controller reads its next page of a large raw folder; empty: from the front. An invalid key
     is replaced."""

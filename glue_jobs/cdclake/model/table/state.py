@@ -13,6 +13,7 @@ from cdclake.model.names import MAX_S3_KEY_BYTES, Sentinel
 from cdclake.model.raw.files import file_order, is_transactions_key, read_time, transactions_prefix
 from cdclake.model.table.attributes import Attribute, attributes_that
 from cdclake.model.table.name import TableName
+from cdclake.model.table.seen import Seen
 from cdclake.model.table.settings import TableSettings, cdc_path_of
 from cdclake.model.table.values import attribute_text
 from cdclake.model.times import iso_utc, parse_iso_utc
@@ -27,7 +28,6 @@ MIN_THINNING_DELAY = timedelta(hours=6)
 LONGEST_LEASE = timedelta(minutes=10)
 """No lease ends later than this from now: runs take leases of five minutes at a time, and writers share a clock."""
 _DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
-_STAMP = re.compile(r"[0-9]{8}-[0-9]{6}")
 _TYPES = {"L": "a list", "M": "a map", "SS": "a set", "NS": "a set", "BS": "a set", "B": "binary"}
 _NO_TEXT = re.compile(rf'{{"({"|".join(_TYPES)})": ')
 """Begins the text of a value that is none, see `cdclake.adapters.dynamodb`."""
@@ -254,27 +254,9 @@ class TableState:
         return folder + slash
 
     @property
-    def last_listed_utc(self) -> datetime | None:
-        """When the last successful run began to list the raw files, to the second; None if there was none.
-
-        Raises:
-            ConfigurationError: The attribute is not `yyyy-mm-ddTHH:MM:SSZ`.
-        """
-        text = attribute_text(self.item, Attribute.LAST_LISTED_UTC)
-        try:
-            return parse_iso_utc(text) if text else None
-        except ValueError as error:
-            message = f"{Attribute.LAST_LISTED_UTC} is '{text}'"
-            remedy = "Remove it: the next run checks every change file of the late window and sets it again"
-            raise ConfigurationError(message, remedy=remedy, table=self.name) from error
-
-    @property
-    def last_reconciled_utc(self) -> datetime | None:
-        """When a run last listed all raw files; None if that is unknown."""
-        try:
-            return parse_iso_utc(attribute_text(self.item, Attribute.LAST_RECONCILED_UTC))
-        except ValueError:
-            return None
+    def seen(self) -> Seen:
+        """What runs saw of the raw files."""
+        return Seen.parse(self.item.get(Attribute.LAST_SEEN, ""))
 
     def needs_clean_up(self, now: datetime) -> bool:
         """Whether to delete files that are past retention for a day, or for a tenth of the retention time if longer.
@@ -330,12 +312,6 @@ class TableState:
     def left_out(self) -> str:
         """What the last run left out, see `cdclake.control.plan.left_out`; empty if nothing."""
         return attribute_text(self.item, Attribute.LAST_LEFT_OUT)
-
-    @property
-    def last_look_from(self) -> str:
-        """`yyyymmdd-HHMMSS`: the scan for new files begins no earlier; empty if absent or invalid."""
-        text = self.item.get(Attribute.LAST_LOOK_FROM, "")
-        return text if _STAMP.fullmatch(text) else ""
 
     @property
     def last_page_end(self) -> str:

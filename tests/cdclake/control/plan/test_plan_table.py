@@ -13,6 +13,7 @@ from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from tests.builders import SCHEMA, recorded
+from tests.cdclake.control.world import seen
 
 T0 = datetime(2024, 3, 5, 10, 0, 0, tzinfo=timezone.utc)
 NOW = T0 + timedelta(hours=1)
@@ -75,7 +76,7 @@ def test_only_change_files_after_the_watermark_count():
     state = table(
         LastFullLoadDate="2024-03-05 10:00:00",
         LastIncrementalFile=f"raw/{PREFIX}{CHANGE_2}",
-        LastListedUtc="2024-03-05T10:00:03Z",
+        LastSeen=seen("2024-03-05T10:00:03Z"),
     )
     files = {"LOAD00000001.parquet": 0, CHANGE_1: 1, CHANGE_2: 2}
     assert planned(state, **files).kind is DecisionKind.NOTHING_NEW
@@ -145,7 +146,7 @@ def test_a_decision_can_be_written_as_json():
     }
 
 
-LISTED = {"LastListedUtc": "2024-03-05T10:00:30Z"}
+LISTED = {"LastSeen": seen("2024-03-05T10:00:30Z")}
 NOTHING_TO_DELETE = {"LastRetiredSinceUtc": "", "LastRepeatedSinceUtc": ""}
 AFTER_2 = {"LastIncrementalFile": f"raw/{PREFIX}{CHANGE_2}", "LastChangeId": "1", **NOTHING_TO_DELETE}
 
@@ -234,12 +235,6 @@ def test_files_that_arrive_too_late_are_counted_and_named_but_not_applied():
     assert decision.too_late == 4
     (finding,) = decision.findings
     assert finding.startswith(f"4 change files ({', '.join(old[:3])}, ...) too late, so not applied. Reload")
-
-
-def test_an_invalid_listing_time_is_named_with_a_remedy():
-    with pytest.raises(ConfigurationError, match="LastListedUtc is 'noon'") as caught:
-        planned(table(LastListedUtc="noon"), **{CHANGE_1: 0})
-    assert "Remove it" in caught.value.remedy
 
 
 LEASED = {"LeaseHolder": "run-7", "LeaseExpiresUtc": "2024-03-05T11:00:01Z"}

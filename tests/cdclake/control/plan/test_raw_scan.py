@@ -22,7 +22,7 @@ from cdclake.errors import RetryableError, UnknownTableError
 from cdclake.model.raw.files import ListedObject, raw_files, start_after
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
-from tests.cdclake.control.world import ORDERS, RAW, World
+from tests.cdclake.control.world import ORDERS, RAW, World, seen
 from tests.examples import examples
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def applied_up_to(relative: str, **attributes: str) -> TableState:
         ActiveFlag="true",
         LastIncrementalFile=ORDERS + relative,
         LastFullLoadDate="2024-03-05 23:59:59",
-        LastListedUtc="2024-03-05T23:59:59Z",
+        LastSeen=seen("2024-03-05T23:59:59Z"),
         LastChangeId="7",
         LastRetiredSinceUtc="",
         LastRepeatedSinceUtc="",
@@ -129,7 +129,7 @@ def test_a_scan_finds_every_new_file_in_date_folders_without_leading_zeros(water
     applied = [unpadded(day, number) for day in range(watermark_day - 40, watermark_day + 1) for number in range(150)]
     new = {unpadded(watermark_day + days) for days in (1, 2, 9, 40)}
     noted = f"{FIRST + timedelta(days=watermark_day - lookback_days):%Y%m%d-%H%M%S}"
-    state = applied_up_to(applied[-1], LastLookFrom=noted)
+    state = applied_up_to(applied[-1], LastSeen=seen(tail_from=noted))
     assert new <= next(scans(Bucket([*applied, *new, LOAD]), state, 1))[0]
 
 
@@ -195,14 +195,16 @@ def test_no_idle_table_takes_more_than_two_requests(files: int, seconds: int, lo
     bucket = Bucket([*names, *(f"LOAD{number:08X}.parquet" for number in range(1, loads + 1))])
     changes = raw_files(bucket.list(PREFIX), PREFIX).changes
     noted = scan_start(changes, names[-1])
-    assert all(requests <= 2 for _, requests, _ in scans(bucket, applied_up_to(names[-1], LastLookFrom=noted), 4))
+    assert all(
+        requests <= 2 for _, requests, _ in scans(bucket, applied_up_to(names[-1], LastSeen=seen(tail_from=noted)), 4)
+    )
 
 
 def test_with_frequent_files_a_run_stores_where_the_tail_begins(world: World):
     world.put(*map(change, range(1000)))
-    world.register(LastIncrementalFile=ORDERS + change(899), LastListedUtc="2024-03-01T00:00:00Z")
+    world.register(LastIncrementalFile=ORDERS + change(899), LastSeen=seen("2024-03-01T00:00:00Z"))
     assert not world.process().error
-    assert world.state().last_look_from == change(1000 - LOOKBACK_FILES)[:15]
+    assert world.state().seen.tail_from == change(1000 - LOOKBACK_FILES)[:15]
     world.put(change(2000))
     nothing_applied = {Attribute.LAST_INCREMENTAL_FILE: "null", Attribute.LAST_RECORDED: ""}
     world.states.record_run(ORDERS, nothing_applied)  # with a stored start that is too late
@@ -214,7 +216,7 @@ def test_with_frequent_files_a_run_stores_where_the_tail_begins(world: World):
 def test_an_invalid_stored_start_is_ignored(noted: str):
     files = a_minute_each(3000)
     expected = list(scans(Bucket(files), applied_up_to(files[-1]), 4))
-    assert list(scans(Bucket(files), applied_up_to(files[-1], LastLookFrom=noted), 4)) == expected
+    assert list(scans(Bucket(files), applied_up_to(files[-1], LastSeen=seen(tail_from=noted)), 4)) == expected
 
 
 @pytest.mark.parametrize("page_end", ["zebra", "null", "\N{SNOWMAN}", "x" * 2000])
@@ -306,7 +308,7 @@ def test_a_late_file_on_the_page_starts_runs_until_it_is_applied(world: World):
     assert controller_run(world) == ("rescan", change(60 * 999))
     assert controller_run(world) == ("rescan", change(60 * 999))
     assert len(world.jobs.started) == 2
-    world.states.record_run(ORDERS, {Attribute.LAST_LISTED_UTC: "2024-03-07T00:00:01Z"})  # a run has applied it
+    world.states.record_run(ORDERS, {Attribute.LAST_SEEN: seen("2024-03-07T00:00:01Z")})  # a run has applied it
     assert controller_run(world) == ("nothing new", change(60 * 1998))
 
 
@@ -374,8 +376,8 @@ def test_transaction_files_are_listed_once_from_where_the_first_table_needs_them
         world.raw.put(f"dms/cdc/{name}", b"rows")
     for table, day in (("a", 8), ("b", 10)):
         watermark = f"{RAW}/dms/cdc/CDC_TXN-202403{day:02d}100000000.csv"
-        listed = "2024-03-05T23:59:59Z"
-        world.register(f"{RAW}/dms/shop/{table}/", CdcPath="cdc", LastIncrementalFile=watermark, LastListedUtc=listed)
+        listed = seen("2024-03-05T23:59:59Z")
+        world.register(f"{RAW}/dms/shop/{table}/", CdcPath="cdc", LastIncrementalFile=watermark, LastSeen=listed)
     world.register(f"{RAW}/dms/shop/off/", CdcPath="cdc", ActiveFlag="false")
     calls: list[tuple[str, str]] = []
     listing = world.raw.list
@@ -403,7 +405,7 @@ def test_once_a_day_transaction_files_are_listed_from_the_late_window_once_for_a
         world.raw.put(f"dms/cdc/{name}", b"rows")
     applied = {"CdcPath": "cdc", "LastIncrementalFile": f"{RAW}/dms/cdc/{names[-1]}", "LastChangeId": "7"}
     for table in ("a", "b"):
-        world.register(f"{RAW}/dms/shop/{table}/", **applied, LastListedUtc="2024-03-10T10:00:00Z")
+        world.register(f"{RAW}/dms/shop/{table}/", **applied, LastSeen=seen("2024-03-10T10:00:00Z"))
     world.clock.now = datetime(2024, 3, 12, tzinfo=timezone.utc)
     world.raw.put("dms/cdc/CDC_TXN-20240308120000000.csv", b"late")
     kinds = {}

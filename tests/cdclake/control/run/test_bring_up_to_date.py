@@ -371,12 +371,12 @@ def test_a_successful_run_records_when_it_began_to_list_and_a_failed_one_does_no
     world.after_job = lambda: world.clock.advance(60)
     world.process()
     assert world.clock() > datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
-    assert world.state().item[Attribute.LAST_LISTED_UTC] == "2024-03-05T10:00:00Z"
+    assert world.state().seen.listed_utc == datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
     world.put(CHANGE_1)
     world.failures[JOB_LOAD_INCREMENTAL] = "boom"
     with pytest.raises(JobRunError):
         world.process()
-    assert world.state().item[Attribute.LAST_LISTED_UTC] == "2024-03-05T10:00:00Z"
+    assert world.state().seen.listed_utc == datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
 
 
 def test_a_file_that_arrives_too_late_is_logged_by_every_run_until_it_is_gone(

@@ -52,17 +52,18 @@ def test_without_something_to_load_and_once_a_day_all_are_listed(world: World):
     many(world)
     world.process()
     assert world.raw.objects_listed >= FILES + 1
-    reconciled = world.state().item[Attribute.LAST_RECONCILED_UTC]
+    listed_utc = world.state().seen.all_listed_utc
+    assert listed_utc
     world.clock.advance(60)
     world.put(name(FILES))
     world.process()
-    assert world.state().item[Attribute.LAST_RECONCILED_UTC] == reconciled
+    assert world.state().seen.all_listed_utc == listed_utc
     world.clock.advance(RECONCILED_EVERY.total_seconds())
     world.put(name(FILES + 1))
     world.raw.objects_listed = 0
     world.process()
     assert world.raw.objects_listed >= FILES + 3
-    assert world.state().item[Attribute.LAST_RECONCILED_UTC] > reconciled
+    assert world.state().seen.all_listed_utc == world.clock()
 
 
 def test_a_late_file_of_the_window_is_applied_beside_a_new_one(world: World):

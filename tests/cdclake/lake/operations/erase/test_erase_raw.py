@@ -23,9 +23,9 @@ from cdclake.lake.raw.csv import batches
 from cdclake.model.raw.files import RawFiles
 from cdclake.model.schema import parse_columns
 from cdclake.model.table.name import TableName
+from cdclake.model.table.seen import Seen
 from cdclake.model.table.settings import TableSettings
 from cdclake.model.table.state import TableState
-from cdclake.model.times import iso_utc
 from tests.builders import recorded
 from tests.cdclake.lake.operations.erase.erasable_table import (
     COLUMNS,
@@ -290,7 +290,7 @@ def test_rewritten_files_behind_the_late_window_do_not_count_as_late(table: Eras
     table.erase(KEY, raw=True)
     assert not is_in_raw(table)
     state = TableState.new("raw", "shop/", "orders/").with_attributes(
-        **table.item, ActiveFlag="true", LastListedUtc=iso_utc(START + timedelta(minutes=10))
+        **table.item, ActiveFlag="true", LastSeen=str(Seen(START + timedelta(minutes=10)))
     )
     files = [table.raw_file(name) for name in raw_names(table) if name.startswith("2024")]
     now = START + timedelta(minutes=20)
