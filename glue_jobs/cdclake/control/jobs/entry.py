@@ -79,17 +79,20 @@ def error_line(error: BaseException) -> str:
     return printable(" ".join(text_to_store(error).split()))
 
 
-def failures_line(failed: Mapping[str, BaseException], total: int) -> str:
-    """One line that names the failed tables, with the kind of the gravest error; empty if none failed.
+def failures_line(failed: Mapping[str, BaseException], total: int, folders: Sequence[str] = ()) -> str:
+    """One line that names the failed tables, with the kind of the gravest error; empty if nothing failed.
 
     Args:
         failed: The errors, by name or path of the table.
+        folders: One line for each folder that could not be listed.
     """
-    if not failed:
+    failures = [*map(error_line, failed.values()), *folders]
+    if not failures:
         return ""
-    message = f"{len(failed)} of {total} tables failed: {', '.join(failed)}"
-    remedy = f"The others continued. First error: {error_line(next(iter(failed.values())))}"
-    return error_line(gravest_kind(failed.values())(message, remedy=remedy))
+    more = f"; folders that could not be listed: {len(folders)}" if folders else ""
+    message = f"{len(failed)} of {total} tables failed: {', '.join(failed) or 'none'}{more}"
+    kind = gravest_kind(failed.values()) if failed else RetryableError
+    return error_line(kind(message, remedy=f"The others continued. First error: {failures[0]}"))
 
 
 def job_run_id(argv: Sequence[str]) -> str:

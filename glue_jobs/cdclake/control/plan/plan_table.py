@@ -76,9 +76,7 @@ def plan_table(
         state = state.with_attributes(**{Attribute.LAST_SEEN: ""})
     decision = _plan_files(state, files, now, lake, dms_state, recorded)
     if not lake:
-        decision = _with_seen_files(state, decision, files, complete=complete)
-        decision = _with_lease(state, _with_clean_up(state, _with_catalog(state, decision), now), now)
-        decision = _with_retry(state, decision, now)
+        decision = _with_lease(state, _with_other_work(state, decision, files, now, complete=complete), now)
     found = OpenFindings.of(state.item)
     opened = found.texts(state.name) if found else ()
     return replace(decision, findings=(*decision.findings, *_without_transactions(state, files, now), *opened))
@@ -177,8 +175,6 @@ def _plan_files(
     if lost:
         note = PendingNote.of([*lost.names, *due], load)
         decision = _frozen(state, decision, lost, note)
-    elif not lake:
-        decision = _with_report(decision, stored, left_out)
     return _with_left_out(state, decision, left_out)
 
 
@@ -268,66 +264,47 @@ def _oldest(*files: Sequence[RawFile]) -> datetime | None:
     return min((file.modified_utc for file in chain(*files)), default=None)
 
 
-def _with_report(decision: Decision, stored: LeftOut, left_out: LeftOut) -> Decision:
-    """Give a table a run that stores what it leaves out, so that later plans, which list a part, show it too."""
-    if decision.kind is DecisionKind.NOTHING_NEW and stored.is_outdated(left_out):
-        return replace(decision, kind=DecisionKind.RESCAN, reason="the raw files that are left out have changed")
-    return decision
-
-
-def _with_seen_files(state: TableState, decision: Decision, files: RawFiles, *, complete: bool) -> Decision:
-    """Give a table a run if the change files up to the watermark are others than those that the last run saw."""
-    if decision.kind is DecisionKind.NOTHING_NEW and are_others(state, files.changes, complete=complete):
+def _with_other_work(
+    state: TableState, decision: Decision, files: RawFiles, now: datetime, *, complete: bool
+) -> Decision:
+    """Give a table of which no raw file is due a run for anything else. Its next change may be far off."""
+    if decision.kind is not DecisionKind.NOTHING_NEW:
+        return decision
+    settings, item = state.settings, state.item
+    if LeftOut.parse(state.left_out).is_outdated(LeftOut.parse(decision.left_out)):
+        # A run stores it, so that later plans, which list a part, show it too.
+        reason = "the raw files that are left out have changed"
+    elif are_others(state, files.changes, complete=complete):
         reason = f"change files up to {state.checked_watermark} appeared, changed or vanished since the last run"
-        return replace(decision, kind=DecisionKind.RESCAN, reason=reason)
-    return decision
-
-
-def _with_catalog(state: TableState, decision: Decision) -> Decision:
-    """Give a table a run to update the catalog, even if it needs no other: its next change may be far off."""
-    error = state.item.get(Attribute.LAST_CATALOG_ERROR, "")
-    if error and decision.kind is DecisionKind.NOTHING_NEW:
-        reason = f"the catalog could not be updated: {error}"
-        return replace(decision, kind=DecisionKind.RESCAN, reason=reason)
-    return decision
-
-
-def _with_clean_up(state: TableState, decision: Decision, now: datetime) -> Decision:
-    """Give a table a run to delete what is not to be kept, even if it needs no other."""
-    if decision.kind is DecisionKind.NOTHING_NEW and state.needs_clean_up(now):
-        days = f"{Attribute.RETENTION_DAYS}: {state.settings.retention_days}"
-        every = f"{Attribute.KEEP_EVERY_STATE}: {state.settings.keep_every_state}"
+    elif item.get(Attribute.LAST_CATALOG_ERROR):
+        reason = f"the catalog could not be updated: {item[Attribute.LAST_CATALOG_ERROR]}"
+    elif state.needs_clean_up(now):
+        days = f"{Attribute.RETENTION_DAYS}: {settings.retention_days}"
+        every = f"{Attribute.KEEP_EVERY_STATE}: {settings.keep_every_state}"
         reason = f"states are no longer to be kept ({days}, {every})"
         return replace(decision, kind=DecisionKind.CLEAN_UP, reason=reason)
-    return decision
+    elif state.leased(now):
+        return decision
+    elif Attribute.LEASE_HOLDER in item:  # any other run cleans up after the dead one too
+        fault, until = state.lease_fault(now), display_stored(item.get(Attribute.LEASE_EXPIRES_UTC, ""))
+        end = f"counts as expired: {fault}" if fault else f"expired at {until}"
+        reason = f"run {item[Attribute.LEASE_HOLDER]} did not release its lease, which {end}"
+    elif item.get(Attribute.LAST_RUN_STATE) == RunState.FAILED:  # it may be that what stopped it is gone
+        reason = "the last run failed"
+    else:
+        return decision
+    return replace(decision, kind=DecisionKind.RESCAN, reason=reason)
 
 
 def _with_lease(state: TableState, decision: Decision, now: datetime) -> Decision:
-    """Adjust a decision if a run holds the table's lease, or died while it held it."""
-    if Attribute.LEASE_HOLDER not in state.item:
-        return decision
-    holder, until = state.item[Attribute.LEASE_HOLDER], state.item.get(Attribute.LEASE_EXPIRES_UTC, "")
-    if state.leased(now):
+    """Adjust a decision if a run holds the table's lease, or if the lease is broken."""
+    holder, until = state.item.get(Attribute.LEASE_HOLDER), state.item.get(Attribute.LEASE_EXPIRES_UTC, "")
+    if state.leased(now) and decision.work:
         reason = f"leased by {holder} until {display_stored(until)}; {decision.reason}"
-        return replace(decision, kind=DecisionKind.BUSY, reason=reason) if decision.work else decision
-    fault = state.lease_fault(now)
-    if fault:
-        finding = (
-            f"the lease of run {holder} counts as expired, and the next run or command takes the table over: {fault}"
-        )
-        decision = replace(decision, findings=(*decision.findings, finding))
-    if decision.kind is DecisionKind.NOTHING_NEW:  # any other run cleans up after the dead one too
-        end = f"counts as expired: {fault}" if fault else f"expired at {display_stored(until)}"
-        reason = f"run {holder} did not release its lease, which {end}"
-        return replace(decision, kind=DecisionKind.RESCAN, reason=reason)
-    return decision
-
-
-def _with_retry(state: TableState, decision: Decision, now: datetime) -> Decision:
-    """Give a table whose last run failed another, even if nothing is due: it may be that what stopped it is gone."""
-    failed = state.item.get(Attribute.LAST_RUN_STATE) == RunState.FAILED
-    if failed and decision.kind is DecisionKind.NOTHING_NEW and not state.leased(now):
-        return replace(decision, kind=DecisionKind.RESCAN, reason="the last run failed")
+        return replace(decision, kind=DecisionKind.BUSY, reason=reason)
+    if fault := state.lease_fault(now):
+        text = f"the lease of run {holder} counts as expired, and the next run or command takes the table over: {fault}"
+        return replace(decision, findings=(*decision.findings, text))
     return decision
 
 

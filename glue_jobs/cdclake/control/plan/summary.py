@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cdclake.control.jobs.entry import error_line
-from cdclake.errors import RetryableError, gravest_kind
+from cdclake.control.jobs.entry import error_line, failures_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cdclake.control.plan.planned_table import PlannedTable
 
 NOT_STARTED = "not started"
@@ -68,26 +65,17 @@ class Summary:
     def to_json(self) -> dict[str, object]:
         """JSON data; `error` and `not_started` are one line each, empty if there is nothing to report."""
         tables = [table.to_json() for table in self.tables]
-        lines = {"not_started": self._not_started_line(), "error": self._error_line()}
+        failed = {table.name: table.error for table in self.tables if table.error}
+        lines = {
+            "not_started": self._not_started_line(),
+            "error": failures_line(failed, len(self.tables), self.errors),
+        }
         return {"tables": tables, "findings": list(self.findings), **lines}
-
-    def _error_line(self) -> str:
-        errors = [table.error for table in self.failed if table.error]
-        failures = [*map(error_line, errors), *self.errors]
-        if not failures:
-            return ""
-        folders = f"; folders that could not be listed: {len(self.errors)}" if self.errors else ""
-        message = f"{len(self.failed)} of {len(self.tables)} tables failed: {_names(self.failed) or 'none'}{folders}"
-        kind = gravest_kind(errors) if errors else RetryableError
-        return error_line(kind(message, remedy=f"The others continued. First error: {failures[0]}"))
 
     def _not_started_line(self) -> str:
         waiting = self.not_started
         if not waiting:
             return ""
-        count = f"not started: {len(waiting)} of {len(self.tables)} tables; the next run starts them: {_names(waiting)}"
+        names = ", ".join(table.name for table in waiting)
+        count = f"not started: {len(waiting)} of {len(self.tables)} tables; the next run starts them: {names}"
         return f"{count}. {waiting[0].no_room}"
-
-
-def _names(results: Sequence[TableResult]) -> str:
-    return ", ".join(result.name for result in results)

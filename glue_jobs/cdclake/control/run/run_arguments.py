@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SECONDS = 60
+_PASSED_ON = (
+    Argument.OUT_BUCKET,
+    Argument.OUT_PREFIX,
+    Argument.STATE_TABLE,
+    Argument.TABLE_METRICS,
+    Argument.CATALOG_DATABASE,
+    Argument.NAME_PREFIX,
+    Argument.LINEAGE_URL,
+)
+"""What ProcessTable passes on to a Spark run, as it is."""
 
 
 class RunArguments(NamedTuple):
@@ -66,28 +76,11 @@ class RunArguments(NamedTuple):
         if not minutes.isdigit() or int(minutes) == 0:
             message = f"The argument --{Argument.TIMEOUT_MINUTES} is '{minutes}'"
             raise ConfigurationError(message, remedy="Pass a whole number of minutes, 1 or more")
-        return cls(
-            paths=paths,
-            out_bucket=values[Argument.OUT_BUCKET],
-            out_prefix=folder_prefix(values[Argument.OUT_PREFIX]),
-            state_table=values[Argument.STATE_TABLE],
-            table_metrics=values[Argument.TABLE_METRICS],
-            catalog_database=values[Argument.CATALOG_DATABASE].strip(),
-            name_prefix=values[Argument.NAME_PREFIX],
-            lineage_url=values[Argument.LINEAGE_URL],
-            lease_holder=values[Argument.LEASE_HOLDER],
-            timeout_seconds=int(minutes) * _SECONDS,
-        )
+        values[Argument.OUT_PREFIX] = folder_prefix(values[Argument.OUT_PREFIX])
+        values[Argument.CATALOG_DATABASE] = values[Argument.CATALOG_DATABASE].strip()
+        same = {name: values[name] for name in (*_PASSED_ON, Argument.LEASE_HOLDER)}
+        return cls(paths=paths, timeout_seconds=int(minutes) * _SECONDS, **same)
 
     def passed_on(self) -> dict[str, str]:
         """The arguments that ProcessTable passes on to a Spark run, by name without dashes."""
-        arguments = {
-            Argument.OUT_BUCKET: self.out_bucket,
-            Argument.OUT_PREFIX: self.out_prefix,
-            Argument.STATE_TABLE: self.state_table,
-            Argument.TABLE_METRICS: self.table_metrics,
-            Argument.CATALOG_DATABASE: self.catalog_database,
-            Argument.NAME_PREFIX: self.name_prefix,
-            Argument.LINEAGE_URL: self.lineage_url,
-        }
-        return {name: value for name, value in arguments.items() if value}
+        return {name: value for name in _PASSED_ON if (value := getattr(self, name))}
