@@ -176,7 +176,9 @@ def backlog() -> dict[str, Any]:
     changes = raw_files(listed, prefix).changes
     state = Lake([2], 0).state(0).with_attributes(LastIncrementalFile="null", LastSeen="")
     settings = state.settings
-    lake = Snapshot(change=1, schema=Schema((Column("id", "bigint"),)), full_load_utc="2020-01-01 00:00:00")
+    lake = Snapshot(
+        change=1, schema=Schema((Column("id", "bigint"),)), primary_key=("id",), full_load_utc="2020-01-01 00:00:00"
+    )
     started, watermarks, largest = time.perf_counter(), [""], 0
     while True:
         seen = lake.ledger.recorded(changes, lambda _: ())
