@@ -57,7 +57,7 @@ def _show_plan(lake_table: RegisteredTable, plan: UndoPlan, out: Output) -> None
     listed = undone_records(lake_table.log, plan, _MOST_LISTED)
     if listed:
         purpose = "reapply" if plan.kind is ChangeKind.REAPPLY else "undo"
-        out.records(f"Changes of {name} to {purpose}", LIST_COLUMNS[:-1], [change_fields(record) for record in listed])
+        out.records(f"Changes of {name} to {purpose}", LIST_COLUMNS[:-2], [change_fields(record) for record in listed])
         if len(listed) < len(plan.undone):
             out.remark(f"and {len(plan.undone) - len(listed)} earlier changes")
     facts = [fact._asdict() for fact in undo_facts(plan, active=lake_table.state.active)]

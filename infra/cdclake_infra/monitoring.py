@@ -146,6 +146,8 @@ class Monitoring(Construct):
             _graph("Age of the oldest waiting raw file", [self._metric(Measure.LAG_SECONDS, "Maximum", HOUR)]),
             _graph("Waiting raw files, maximum per table", [self._metric(Measure.LAG_FILES, "Maximum", HOUR)]),
         )
+        delays = [self._metric(Measure.DELAY_SECONDS, statistic, HOUR) for statistic in ("Average", "Maximum")]
+        dashboard.add_widgets(_graph("Delay from raw file to visible row", delays, _WIDE))
         dashboard.add_widgets(
             _graph("Rows read", [self._rows("I", "inserts"), self._rows("U", "updates"), self._rows("D", "deletes")]),
             _graph("Quarantined rows and frozen tables", [self._metric(Measure.QUARANTINED_ROWS, "Sum", HOUR), frozen]),

@@ -39,6 +39,7 @@ def change(name: str, number: int) -> str:
         head=head,
         what=effect_text(record),
         clock=clock_text(record),
+        delay=log.delays([record]).get(number),
         record_url=f"s3://{log.layout.bucket}/{log.layout.change_key(number)}",
         retained=number in log.retained(),
         seconds=seconds,

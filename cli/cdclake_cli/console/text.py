@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 import jinja2
 from markupsafe import Markup, escape
 
-from cdclake.model.times import display_stored
+from cdclake.control.status import delay_text
+from cdclake.model.times import display_stored, duration_text
 from cdclake.printable import printable
 
 if TYPE_CHECKING:
     from flask import Flask
 
+    from cdclake.control.status import TableStatus
+
 _BYTE_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 _KILO = 1000
 _BREAKS = re.compile(r"([._/-])")
-_MINUTE, _HOUR, _DAY = 60, 3600, 86400
 NONE = "–"  # noqa: RUF001 - a dash for a missing value
 
 
@@ -41,26 +43,13 @@ def bytes_text(value: int) -> str:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """A duration in its two largest units; a dash for None.
+    """A duration in its two largest units; a dash for None."""
+    return NONE if seconds is None else duration_text(seconds)
 
-    Example:
-        >>> seconds_text(1.234), seconds_text(75), seconds_text(93_784)
-        ('1.2 s', '1 min 15 s', '1 d 2 h')
-    """
-    if seconds is None:
-        return NONE
-    if seconds < _MINUTE:
-        return f"{seconds:.1f} s" if seconds else "0 s"
-    whole = int(seconds)
-    for size, unit, smaller, smaller_unit in (
-        (_DAY, "d", _HOUR, "h"),
-        (_HOUR, "h", _MINUTE, "min"),
-        (_MINUTE, "min", 1, "s"),
-    ):
-        if whole >= size:
-            rest = whole % size // smaller
-            return f"{whole // size} {unit} {rest} {smaller_unit}" if rest else f"{whole // size} {unit}"
-    raise AssertionError(seconds)
+
+def status_delay(status: TableStatus) -> str:
+    """The delays of a table's last day; a dash if there are none."""
+    return delay_text(status) or NONE
 
 
 def time_text(utc: str) -> str:
@@ -89,5 +78,11 @@ def shown(value: object) -> object:
 def add_filters(app: Flask) -> None:
     """Add these functions as template filters."""
     app.jinja_env.filters.update(
-        count=count_text, size=bytes_text, seconds=seconds_text, utc=time_text, words=words, breakable=breakable
+        count=count_text,
+        size=bytes_text,
+        seconds=seconds_text,
+        delay=status_delay,
+        utc=time_text,
+        words=words,
+        breakable=breakable,
     )

@@ -24,9 +24,10 @@ LIST_COLUMNS = (
     OutputColumn("files_restored", "Files\nrestored", number=True),
     OutputColumn("bytes_added", "Bytes\nadded", number=True),
     OutputColumn("seconds", "Secs", number=True),
+    OutputColumn("delay_seconds", "Delay", duration=True),
     OutputColumn("note", "Note"),
 )
-"""Columns of `cdclake.commit.describe.entry_fields`. The note is last."""
+"""Columns of `cdclake.commit.describe.entry_fields`. The last two are not in `change_fields`."""
 
 STEP_COLUMNS = (
     OutputColumn("rows", "Rows", number=True),

@@ -22,7 +22,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.text import Text
 
-from cdclake.model.times import display_stored, display_utc
+from cdclake.model.times import display_stored, display_utc, duration_text
 from cdclake.printable import printable
 
 if TYPE_CHECKING:
@@ -57,12 +57,14 @@ class OutputColumn:
         header: Heading of the column.
         number: Whether to align right and group digits.
         time: Whether to format the value as a time; see `display_stored`.
+        duration: Whether it is a number of seconds to show as `3 min 5 s`.
     """
 
     key: str
     header: str
     number: bool = False
     time: bool = False
+    duration: bool = False
 
     def text(self, record: Record) -> str:
         """The text of a record's cell."""
@@ -71,6 +73,8 @@ class OutputColumn:
             return ""
         if self.time:
             return display_stored(value)
+        if self.duration:
+            return duration_text(value)
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, float):

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from cdclake.commit.describe import clock_text, effect_text, entry_fields, raw_file_texts, state_text
 from cdclake.errors import ConfigurationError
-from cdclake.model.times import display_utc
+from cdclake.model.times import display_utc, duration_text, iso_utc
 from cdclake_cli.known_table import known_log
 from cdclake_cli.options import TableArgument, with_target
 from cdclake_cli.printing.change_columns import LIST_COLUMNS
@@ -63,6 +63,7 @@ def list_changes(
 ) -> None:
     """List the changes of a table, newest last. You can omit the word list.
 
+    The delay is the time from when DMS wrote the oldest change file until the change was visible.
     The note marks the current change, undone changes and changes that are no longer retained, and names the author and
     reason of a direct change.
 
@@ -100,7 +101,13 @@ def show_change(
         data = json.loads(record.to_bytes())
         data["seconds"] = log.seconds(record)
         result = {"table": str(log.layout.name), **data, "shows": record.content_change, "retained": retained}
-        output_for(output).json_record(result)
+        delay = log.delays([record]).get(change)
+        times = {
+            "visible_utc": iso_utc(delay.visible_utc) if delay else None,
+            "delay_seconds": delay.seconds if delay else None,
+            "newest_delay_seconds": delay.newest_seconds if delay else None,
+        }
+        output_for(output).json_record({**result, **times})
     else:
         _show_record(log, record, output_for(output), retained=retained)
 
@@ -153,6 +160,9 @@ def _facts(
         yield "Author", record.made_by
     if record.reason:
         yield "Reason", record.reason
+    if delay := log.delays([record]).get(record.change):
+        newest = f", and {duration_text(delay.newest_seconds)} of the newest file"
+        yield "Delay", f"{duration_text(delay.seconds)}{newest if delay.newest_seconds != delay.seconds else ''}"
     yield "Retained", retained
     yield "Run", record.run_id
     yield "Fencing token", record.fencing_token

@@ -59,7 +59,7 @@ def raw_file_texts(record: ChangeRecord) -> tuple[str, ...]:
 
 
 def entry_fields(entry: LogEntry) -> dict[str, object]:
-    """`change_fields`, the flags `shown`, `undone` and `retained`, and a note that puts them into words."""
+    """`change_fields`, the delay, the flags `shown`, `undone` and `retained`, and a note that puts them into words."""
     record = entry.record
     flags = {"shown": entry.current, "undone": entry.undone, "retained": entry.retained}
     notes = {"current": entry.current, "undone": entry.undone, "not retained": not entry.retained}
@@ -68,7 +68,8 @@ def entry_fields(entry: LogEntry) -> dict[str, object]:
     drift = f"columns: {first_of(list(map(str, record.drift)))}" if record.drift else ""
     clock = clock_text(record)
     note = ", ".join([*(text for text, applies in notes.items() if applies), *filter(None, [why, drift, clock])])
-    return {**change_fields(record), **flags, "note": note}
+    delay = {"delay_seconds": entry.delay.seconds if entry.delay else None}
+    return {**change_fields(record), **delay, **flags, "note": note}
 
 
 def first_of(texts: Sequence[str], separator: str = DRIFT_SEPARATOR) -> str:

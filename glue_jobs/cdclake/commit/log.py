@@ -6,12 +6,14 @@ import json
 import time
 from dataclasses import replace
 from datetime import datetime
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from cdclake import logs
 from cdclake.commit.storable import require_storable
 from cdclake.concurrency import in_parallel
 from cdclake.errors import CommitConflictError, ConfigurationError, IntegrityError, LeaseLostError, PastRetentionError
+from cdclake.model.change.delay import Delay
 from cdclake.model.change.record import ChangeRecord
 from cdclake.model.layout import HISTORY_SUFFIX
 from cdclake.model.retained import Retained
@@ -21,7 +23,7 @@ from cdclake.model.table.name import TableName
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE, display_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from cdclake.model.layout import LakeLayout
     from cdclake.ports import Clock, ObjectStore
@@ -243,6 +245,23 @@ class ChangeLog:
         """Known durations of a change's phases, in order."""
         later = self.store.get(self.layout.published_key(record.change))
         return {**record.seconds, **(json.loads(later) if later else {})}
+
+    def delays(self, records: Sequence[ChangeRecord]) -> dict[int, Delay]:
+        """How long change files waited for changes, by number, without changes of which it is unknown.
+
+        A change is visible when its mark as published is written. One request lists a thousand marks.
+
+        Args:
+            records: Changes, in order.
+        """
+        dated = [record for record in records if record.oldest_written_utc]
+        if not dated:
+            return {}
+        end = self.layout.published_key(dated[-1].change)
+        marks = self.store.list(self.layout.published_folder, self.layout.published_key(dated[0].change - 1))
+        written = {mark.key: mark.modified_utc for mark in takewhile(lambda mark: mark.key <= end, marks)}
+        found = {one.change: Delay.of(one, written.get(self.layout.published_key(one.change))) for one in dated}
+        return {change: delay for change, delay in found.items() if delay}
 
     def retained(self) -> Retained:
         """Which changes are retained, so that they can be read and rolled back to; all before any clean-up."""

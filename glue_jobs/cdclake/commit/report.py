@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from cdclake.commit.log import ChangeLog
+    from cdclake.model.change.delay import Delay
     from cdclake.model.change.record import ChangeRecord
     from cdclake.model.retained import Retained
 
@@ -108,12 +109,14 @@ class LogEntry:
         current: Whether the table now has the content that this change made.
         undone: Whether a rollback undid it and it was not reapplied since.
         retained: Whether a rollback can reach it.
+        delay: How long its change files waited; None if it applied no new ones, or that is unknown.
     """
 
     record: ChangeRecord
     current: bool
     undone: bool
     retained: bool
+    delay: Delay | None
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ class LogReport:
 
 
 def newest_changes(log: ChangeLog, count: int, through: int | None = None) -> LogReport:
-    """List the newest changes of a table. Reads only change records, which are kept forever.
+    """List the newest changes of a table. Reads only change records and marks, which are kept forever.
 
     Args:
         count: Maximum number of changes.
@@ -149,15 +152,17 @@ def newest_changes(log: ChangeLog, count: int, through: int | None = None) -> Lo
     records = {record.change: record for record in log.records(max(1, last - count + 1), head)}
     current = records[head].content_change if head else 0
     ancestors = _ancestors(current, records)
+    listed = {number: record for number, record in records.items() if number <= last}
+    delays = log.delays(list(listed.values()))
     entries = tuple(
         LogEntry(
             record,
             current=number == current,
             undone=record.as_of is None and number not in ancestors,
             retained=number in retained,
+            delay=delays.get(number),
         )
-        for number, record in records.items()
-        if number <= last
+        for number, record in listed.items()
     )
     return LogReport(head, current, retained, entries)
 

@@ -14,8 +14,10 @@ from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.run.item_sync import check_not_ahead
 from cdclake.control.run.metrics import lag_seconds
 from cdclake.errors import CdclakeError
+from cdclake.model.change.delay import RecentDelays
 from cdclake.model.names import RunState, Sentinel
 from cdclake.model.table.attributes import Attribute
+from cdclake.model.times import duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,6 +91,9 @@ class TableStatus:
         findings: What was left out or needs an operator's attention although the table works, each with its remedy.
         lag_seconds: How long the oldest due raw file has been waiting; None if unknown.
         lag_files: Number of due raw files; None if unknown.
+        delay_p50_seconds: Median of its changes' delays of the last day, see `cdclake.model.change.delay`; None if no
+            change applied new files.
+        delay_p95_seconds: The delay that 95 % of them did not exceed.
         change: Number of the newest change that the item knows; None if there is none.
         change_kind: Kind of that change.
         change_utc: When it was made.
@@ -111,6 +116,8 @@ class TableStatus:
     findings: tuple[str, ...]
     lag_seconds: float | None
     lag_files: int | None
+    delay_p50_seconds: int | None
+    delay_p95_seconds: int | None
     change: int | None
     change_kind: str
     change_utc: str
@@ -188,6 +195,7 @@ def table_status(
     known = decision is not None and decision.kind is not DecisionKind.INACTIVE
     leased = state.leased(now)
     item = state.item
+    delays = RecentDelays.of(item, now)
     return TableStatus(
         table=str(state.name),
         path=state.path,
@@ -197,6 +205,8 @@ def table_status(
         findings=decision.findings if decision else (),
         lag_seconds=lag_seconds(decision, now) if decision and known else None,
         lag_files=decision.files + decision.left if decision and known else None,
+        delay_p50_seconds=delays.percentile(50),
+        delay_p95_seconds=delays.percentile(95),
         change=state.last_change or None,
         change_kind=newest.kind.value if newest else "",
         change_utc=newest.created_utc if newest else "",
@@ -233,6 +243,13 @@ def _health(state: TableState, decision: Decision, now: datetime, late_after_min
         return Health.STALE_CATALOG
     is_current = decision.kind is DecisionKind.CLEAN_UP or not decision.work
     return Health.UP_TO_DATE if is_current else Health.BEHIND
+
+
+def delay_text(status: TableStatus) -> str:
+    """The delays of the last day, for people: `42 s, p95 3 min`; empty if there are none."""
+    if status.delay_p50_seconds is None or status.delay_p95_seconds is None:
+        return ""
+    return f"{duration_text(status.delay_p50_seconds)}, p95 {duration_text(status.delay_p95_seconds)}"
 
 
 def _never_configured(state: TableState) -> bool:

@@ -33,6 +33,8 @@ class Measure(Enum):
     """Rows that a change quarantined."""
     COLUMN_CHANGES = ("ColumnChanges", Unit.COUNT)
     """Columns that changed at the source, as the raw files of a change show it."""
+    DELAY_SECONDS = ("DelaySeconds", Unit.SECONDS)
+    """How long the oldest change file that was new to a table waited until its rows were visible."""
     FAILURES = ("Failures", Unit.COUNT)
     """1 for failed work on a table, 0 for successful work."""
     DURATION_SECONDS = ("DurationSeconds", Unit.SECONDS)

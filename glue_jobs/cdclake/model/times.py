@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 MAX_CLOCK_DIFFERENCE = timedelta(minutes=1)
 """A clock that differs by more from other writers' clocks is reported, and a time further in the future is wrong."""
 _ISO_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _DISPLAY_FORMAT = "%Y-%m-%d %H:%M:%S UTC"
 
 
@@ -57,6 +58,27 @@ def display_stored(text: str) -> str:
         with suppress(ValueError):
             return display_utc(candidate)
     return text
+
+
+def duration_text(seconds: float) -> str:
+    """A duration for people, in its two largest units. Less than a minute has tenths, unless it is a whole number.
+
+    Example:
+        >>> duration_text(1.0), duration_text(42), duration_text(75), duration_text(93_784)
+        ('1.0 s', '42 s', '1 min 15 s', '1 d 2 h')
+    """
+    if seconds < _MINUTE:
+        return f"{seconds:.1f} s" if seconds and isinstance(seconds, float) else f"{seconds:.0f} s"
+    whole = int(seconds)
+    for size, unit, smaller, smaller_unit in (
+        (_DAY, "d", _HOUR, "h"),
+        (_HOUR, "h", _MINUTE, "min"),
+        (_MINUTE, "min", 1, "s"),
+    ):
+        if whole >= size:
+            rest = whole % size // smaller
+            return f"{whole // size} {unit} {rest} {smaller_unit}" if rest else f"{whole // size} {unit}"
+    raise AssertionError(seconds)
 
 
 def _in_utc(moment: datetime) -> datetime:

@@ -10,7 +10,7 @@ import pytest
 
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.planned_table import Action, PlannedTable
-from cdclake.control.status import NEEDS_ACTION, Health, TableStatus, table_status
+from cdclake.control.status import NEEDS_ACTION, Health, TableStatus, delay_text, table_status
 from cdclake.errors import ConfigurationError
 from cdclake.model.change.books import Books
 from cdclake.model.table.state import TableState
@@ -137,6 +137,8 @@ def test_a_status_can_be_written_as_json():
         "findings": [],
         "lag_seconds": 0,
         "lag_files": 0,
+        "delay_p50_seconds": None,
+        "delay_p95_seconds": None,
         "change": 3,
         "change_kind": "incremental",
         "change_utc": RECORD.created_utc,
@@ -153,6 +155,15 @@ def test_a_status_can_be_written_as_json():
     }
     without = table_status(PlannedTable(replace(NEW), Action.NONE, INACTIVE), None, "", NOW, 180)
     assert (without.change, without.change_kind, without.change_utc, without.rows) == (None, "", "", None)
+
+
+def test_the_delays_of_the_last_day_are_shown_as_median_and_95th_percentile():
+    visible = int(NOW.timestamp())
+    delays = [[3, visible - 86_400, 9_000], *([3 + number, visible - 60, 10 * number] for number in range(1, 21))]
+    status = status_of(ACTIVE.with_attributes(LastDelays=json.dumps(delays)), NOTHING_NEW)
+    assert (status.delay_p50_seconds, status.delay_p95_seconds) == (100, 190)
+    assert delay_text(status) == "1 min 40 s, p95 3 min 10 s"
+    assert delay_text(status_of(ACTIVE, NOTHING_NEW)) == ""
 
 
 def test_the_action_for_a_stale_catalog_is_its_error():

@@ -20,6 +20,7 @@ from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
 from cdclake.control.run.process_table import process_tables
 from cdclake.control.run.trigger import continue_after
 from cdclake.errors import JobRunError
+from cdclake.model.change.delay import written_utc
 from cdclake.model.change.record import ChangeKind, StagedFile
 from cdclake.model.due_files import (
     begin_after,
@@ -309,7 +310,7 @@ class World:
     ) -> None:
         """Commit the change of a Spark job, if files are due. Without `files`, it lists them, as a job by hand does."""
         token = token or log.fencing_token(log.head())
-        before = log.snapshot(log.head())
+        before, written = log.snapshot(log.head()), ("", "")
         files = files or list_raw_files(self.raw, state.raw_prefix, state.settings)
         loads, changes = files.full_load, files.changes
         hours = state.settings.late_window_hours
@@ -330,6 +331,7 @@ class World:
             if not due:
                 return
             self.applied += [file.relative for file in due]
+            written = written_utc(due, state.last_listed_utc)
             after = mark_applied(mark_seen(start, files.all_changes), due, hours)
         number = before.change + 1
         if self.segment_files:
@@ -356,6 +358,8 @@ class World:
             snapshot_key=key,
             added=tuple(staged),
             retired=tuple(retired),
+            oldest_written_utc=written[0],
+            newest_written_utc=written[1],
         )
         log.commit(record)
         if and_publish:

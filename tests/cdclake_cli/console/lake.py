@@ -18,6 +18,7 @@ from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.model.change.record import ChangeKind, ChangeRecord, RawFileRows
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table.name import TableName
+from cdclake.model.times import iso_utc
 from tests.builders import LakeBuilder
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ FIRST_CHANGE_UTC = datetime(2024, 3, 5, 10, 2, 11, tzinfo=timezone.utc)
 SCHEMA = Schema((Column("id", "bigint"), Column("customer", "string")))
 ORDERS, STORE, PRODUCT = TableName("shop", "orders"), TableName("shop", "store"), TableName("shop", "product")
 LONG = TableName("enterprise_resource_planning", "customer_order_line_item_allocation_history_by_fulfilment_centre")
+DELAYS = {20: 40, 21: 42, 22: 185}
+"""Of changes of `ORDERS`, in seconds."""
 WRONG = (
     "BadRowError: A value of column price is not a valid decimal(10,2) (file 20240305-181502440.csv, row 3). "
     "Nothing was applied. Have the file corrected"
@@ -113,6 +116,7 @@ class GrowingTable:
         bad_rows: Sequence[Mapping[str, object]] = (),
         made_by: str = "",
         reason: str = "",
+        written_utc: str = "",
     ) -> ChangeRecord:
         """Commit and publish a change with these numbers of rows."""
         oldest = self._builder.snapshot.files[0]
@@ -140,6 +144,8 @@ class GrowingTable:
             bad_rows="".join(json.dumps(row) + "\n" for row in bad_rows).encode(),
             made_by=made_by,
             reason=reason,
+            oldest_written_utc=written_utc,
+            newest_written_utc=written_utc,
             bytes_read=1_430_000 + 900 * updated,
             seconds={
                 "list": 0.31,
@@ -189,7 +195,9 @@ def fill(states: StateStore, raw: ObjectStore, log_of: Callable[[TableName], Cha
         elif number == 15:
             orders.change(0, 41, 0, made_by="ada", reason="prices of last week, as agreed with sales")
         else:
-            orders.change(900 + 410 * (number * 7 % 5), 260 + 130 * (number * 3 % 7), 40 * (number % 4))
+            written = iso_utc(now - timedelta(seconds=DELAYS[number])) if number in DELAYS else ""
+            rows = (900 + 410 * (number * 7 % 5), 260 + 130 * (number * 3 % 7), 40 * (number % 4))
+            orders.change(*rows, written_utc=written)
     GrowingTable(log_of(STORE), loaded).load(120, files=1)
     long = GrowingTable(log_of(LONG), loaded)
     long.load(1_204_331_077, files=8)
@@ -199,6 +207,9 @@ def fill(states: StateStore, raw: ObjectStore, log_of: Callable[[TableName], Cha
         lake = log_of(name).snapshot(log_of(name).head())
         states.set_attributes(path, {"AcknowledgedChange": str(lake.change)})
         attributes = {"LastChangeId": str(lake.change), "LastFindings": str(OpenFindings(lake.change))}
+        if name == ORDERS:
+            delays = [[number, int(now.timestamp()), seconds] for number, seconds in DELAYS.items()]
+            attributes["LastDelays"] = json.dumps(delays)
         if lake.watermark:
             attributes["LastIncrementalFile"] = f"{path}{lake.watermark}"
         states.record_run(path, attributes)

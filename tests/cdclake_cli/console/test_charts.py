@@ -30,7 +30,7 @@ def entry(number: int, counts: tuple[int, int, int]) -> LogEntry:
         restored=("b",) * (updated % 5),
         seconds={"read": updated / 1000},
     )
-    return LogEntry(record, current=False, undone=number % 2 == 0, retained=True)
+    return LogEntry(record, current=False, undone=number % 2 == 0, retained=True, delay=None)
 
 
 COUNTS = st.tuples(st.integers(0, 10**9), st.integers(0, 10**6), st.integers(0, 10**3))

@@ -37,11 +37,11 @@ def test_tables_that_need_action_come_first_in_the_list(browser: Browser) -> Non
     assert table_names(page) == ["shop.store", "shop.vouchers", str(LONG), "shop.orders", "shop.product"]
     text = browser.text("/")
     assert "5 tables, action needed for 2" in text
-    assert "shop.store failed 0 s 120 1 full load 2024-03-05 10:02:11 UTC" in text
+    assert "shop.store failed 0 s – 120 1 full load 2024-03-05 10:02:11 UTC" in text  # noqa: RUF001 - the page's dash
     assert WRONG in text.replace("&#39;", "'")
     assert "shop.vouchers new" in text
     assert "not registered" in text
-    assert "shop.orders up to date 0 s 333,078 22 incremental" in text
+    assert "shop.orders up to date 0 s 42 s, p95 3 min 5 s 333,078 22 incremental" in text
 
 
 def test_a_finding_makes_a_table_incomplete_and_is_shown_once(browser: Browser, lake: MemoryLake) -> None:
@@ -102,7 +102,8 @@ def test_an_invalid_value_of_active_is_refused(browser: Browser, active: str) ->
 def test_the_page_of_a_table_shows_its_attributes_changes_and_charts(browser: Browser) -> None:
     text = browser.text("/tables/shop.orders")
     assert "Primary key id Partition key –" in text  # noqa: RUF001 - the dash of the page
-    assert "22 2024-03-06 07:02:11 UTC incremental current 3,270 2,540 650 80 0 333,078 2 / 1" in text
+    assert "22 2024-03-06 07:02:11 UTC incremental current 3,270 2,540 650 80 0 333,078 2 / 1 6.8 s 3 min 5 s" in text
+    assert "Delay, last day 42 s, p95 3 min 5 s" in text
     assert "direct ada: prices of last week, as agreed with sales" in text
     page = browser.get("/tables/shop.orders").text
     assert [len(re.findall(f'class="{kind}"', page)) for kind in ("chart", "gap")] == [4, 1]
@@ -129,7 +130,9 @@ def test_tables_without_changes_and_unregistered_tables_have_pages(browser: Brow
 
 
 def test_the_page_of_a_change_shows_its_books_phases_and_files(browser: Browser) -> None:
+    assert "Delay 3 min 5 s" in browser.text("/tables/shop.orders/changes/22")
     text = browser.text("/tables/shop.orders/changes/9")
+    assert "Delay" not in text
     assert "read insert 322 read update 180 read delete 22 read unknown 3 derived 0 total 527" in text
     assert "applied 512 superseded 12 ignored 0 quarantined 3 suppressed 0 total 527 ✓ balanced" in text
     assert "rows before 312,010 replaced 0 restored 0 inserted 310 deleted -22 erased 0 total 312,298" in text

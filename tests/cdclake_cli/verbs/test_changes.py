@@ -1,6 +1,8 @@
 """`cdclake changes` lists the change log and shows single changes, from the lake alone."""
 
 import json
+import re
+from datetime import datetime, timedelta, timezone
 
 import boto3
 import pytest
@@ -9,6 +11,7 @@ from cdclake.model.change.record import ChangeKind, ChangeRecord
 from cdclake.model.drift import ColumnDrift
 from cdclake.model.retained import Retained
 from cdclake.model.table.name import TableName
+from cdclake.model.times import iso_utc
 from cdclake_cli.target import Target
 
 
@@ -125,6 +128,7 @@ def test_show_prints_a_change_in_full(cdclake, store):
 def test_show_as_json_is_the_change_record_with_its_content_change(cdclake, store):
     (shown,) = cdclake.records("changes", "show", "shop.store", "2")
     assert (shown.pop("table"), shown.pop("shows"), shown.pop("retained")) == ("shop.store", 2, True)
+    assert {shown.pop(name) for name in ("visible_utc", "delay_seconds", "newest_delay_seconds")} == {None}
     record = store.log.record(2)
     assert shown["seconds"].keys() >= {*record.seconds, "publish"}
     assert ChangeRecord.from_bytes(json.dumps({**shown, "seconds": record.seconds}).encode(), "key") == record
@@ -170,3 +174,20 @@ def test_columns_that_changed_are_in_the_list_and_in_the_change(cdclake, store):
     assert "note string added, first in 20240306-000000000.parquet" in shown
     (drift,) = cdclake.record("changes", "show", "shop.store", "4")["drift"]
     assert (drift["kind"], drift["column"], drift["type"]) == ("added", "note", "string")
+
+
+def test_the_delay_of_a_change_is_in_the_list_and_in_the_change(cdclake, store):
+    now = datetime.now(timezone.utc)
+    written = [iso_utc(now - timedelta(seconds=seconds)) for seconds in (7322, 95)]
+    store.change(created_utc=now.isoformat(), oldest_written_utc=written[0], newest_written_utc=written[1])
+    listed = cdclake.records("changes", "shop.store")
+    assert [line["delay_seconds"] for line in listed] == [None, None, None, pytest.approx(7322, abs=30)]
+    assert " 2 h 2 min " in cdclake("changes", "shop.store").stdout
+    shown = cdclake("changes", "show", "shop.store", "4").stdout
+    assert re.search(r"Delay +2 h 2 min, and 1 min \d+ s of the newest file", shown)
+    change = cdclake.record("changes", "show", "shop.store", "4")
+    assert change["delay_seconds"] - change["newest_delay_seconds"] == 7322 - 95
+    visible = datetime.fromisoformat(change["visible_utc"].replace("Z", "+00:00"))
+    assert (visible - now).total_seconds() == pytest.approx(0, abs=30)
+    assert "Delay" not in cdclake("changes", "show", "shop.store", "3").stdout
+    assert "Delay" not in cdclake("rollback", "shop.store", "--dry-run").stdout

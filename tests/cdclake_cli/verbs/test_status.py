@@ -76,6 +76,15 @@ def test_a_table_that_is_behind_needs_no_action(cdclake, lake):
     assert cdclake("status", "--late-after-minutes", "0").exit_code == 2
 
 
+def test_the_delays_of_the_last_day_are_shown(cdclake, lake):
+    visible = int(datetime.now(timezone.utc).timestamp()) - 600
+    lake.record_run(STORE, {"LastDelays": json.dumps([[1, visible, 42], [2, visible, 40], [3, visible, 185]])})
+    assert "42 s, p95 3 min 5 s" in cdclake.ok("status").stdout
+    found = records(cdclake.ok("status", "--output", "json"))
+    assert [found["shop.store"][name] for name in ("delay_p50_seconds", "delay_p95_seconds")] == [42, 185]
+    assert found["shop.product"]["delay_p50_seconds"] is None
+
+
 def test_a_new_table_needs_action_unless_new_tables_are_ignored(cdclake, lake):
     boto3.client("s3").put_object(Bucket="cdclake-raw", Key="shop/orders/LOAD00000001.csv", Body=b"x")
     result = cdclake("status", "--output", "json")
@@ -125,6 +134,8 @@ def test_long_names_fit_a_table_of_100_columns():
         findings=("1 file is unread",),
         lag_seconds=86_400.4,
         lag_files=1_234,
+        delay_p50_seconds=8_423,
+        delay_p95_seconds=93_784,
         change=10_234,
         change_kind="incremental",
         change_utc="2026-11-22T10:15:00+00:00",
@@ -146,7 +157,8 @@ def test_long_names_fit_a_table_of_100_columns():
     assert [line.split()[0] for line in lines if name in line] == [name, f"{name}:", f"{name}:", f"{name}:"]
     text = " ".join(written.getvalue().split())
     for part in (
-        "Table Health Lag Last change Last run",
+        "Table Health Lag Delay",
+        "change Last run",
         "leased by jr_0123456789abcdef",
         "until 2026-11-22 11:00:00 UTC",
     ):

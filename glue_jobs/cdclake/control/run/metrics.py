@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from cdclake.control.plan.decision import Decision
     from cdclake.control.plan.summary import TableResult
+    from cdclake.model.change.delay import Delay
     from cdclake.model.change.record import ChangeRecord
 
 
@@ -36,12 +37,11 @@ def lag_metrics(table: str, decision: Decision, now: datetime) -> list[Metric]:
     ]
 
 
-def change_metrics(table: str, records: Iterable[ChangeRecord]) -> list[Metric]:
-    """Sums of what changes of a lake table read, rewrote and quarantined; empty if there are no changes.
+def change_metrics(table: str, changes: Sequence[ChangeRecord], delays: Iterable[Delay]) -> list[Metric]:
+    """Sums of what changes of a lake table read, rewrote and quarantined, and their delays; empty if there are none.
 
     Column changes are rare, and reported only if there are any.
     """
-    changes = list(records)
     if not changes:
         return []
     drift = sum(len(record.drift) for record in changes)
@@ -55,6 +55,7 @@ def change_metrics(table: str, records: Iterable[ChangeRecord]) -> list[Metric]:
         Metric(Measure.FILES_REWRITTEN, sum(len(record.retired) for record in changes), table),
         Metric(Measure.QUARANTINED_ROWS, sum(record.books.quarantined for record in changes), table),
         *([Metric(Measure.COLUMN_CHANGES, drift, table)] if drift else []),
+        *(Metric(Measure.DELAY_SECONDS, delay.seconds, table) for delay in delays),
     ]
 
 

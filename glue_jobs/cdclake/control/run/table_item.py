@@ -14,6 +14,7 @@ from cdclake.control.run import metrics
 from cdclake.control.run.item_sync import check_not_ahead, lake_attributes, unknown_rollback
 from cdclake.control.run.lineage import lineage_events
 from cdclake.errors import CdclakeError, ConfigurationError, SchemaDriftError, UnknownTableError
+from cdclake.model.change.delay import RecentDelays
 from cdclake.model.names import RunState, Sentinel
 from cdclake.model.retained import Retained
 from cdclake.model.table.attributes import Attribute, attributes_that
@@ -167,6 +168,10 @@ class TableItem:
         attributes = lake_attributes(state, self.changes, lake)
         if lake.change:
             attributes[Attribute.LAST_LINEAGE_CHANGE] = str(self._tell_lineage(lake))
+        new = self.changes.records(max(state.last_change, lake.change - MAX_CHANGES_MEASURED) + 1, lake.change)
+        delays, now = self.changes.delays(new), self.ports.clock()
+        if delays:
+            attributes[Attribute.LAST_DELAYS] = str(RecentDelays.of(state.item, now).with_changes(delays, now))
         changed = {name: value for name, value in attributes.items() if state.item.get(name) != value}
         edited: dict[str, str] = {}
         if changed:
@@ -177,8 +182,7 @@ class TableItem:
             self.keep_alive()
             self.record(changed)
             self.log.info("updated the item from the lake")
-            new = range(max(state.last_change, lake.change - MAX_CHANGES_MEASURED) + 1, lake.change + 1)
-            self.ports.metrics.put(metrics.change_metrics(self.report.table, map(self.changes.record, new)))
+            self.ports.metrics.put(metrics.change_metrics(self.report.table, new, delays.values()))
         self.state = self.state.with_attributes(**edited)
 
     def _tell_lineage(self, lake: Snapshot) -> int:

@@ -80,6 +80,7 @@ def commit(
     drift: tuple[ColumnDrift, ...] = (),
     missing_columns: tuple[str, ...] = (),
     unknown_keys: int = 0,
+    written_utc: tuple[str, str] = ("", ""),
 ) -> dict[str, Any]:
     """Commit a staged change and make it visible.
 
@@ -94,6 +95,7 @@ def commit(
         drift: Columns that changed at the source.
         missing_columns: Columns of the table that some change file lacks.
         unknown_keys: See `ChangeRecord.unknown_keys`.
+        written_utc: See `ChangeRecord.oldest_written_utc` and `newest_written_utc`.
 
     Returns:
         Summary of the change, for logs and programs.
@@ -141,6 +143,8 @@ def commit(
         bytes_read=sum(file.size_bytes for file in raw) + sum(file.bytes for file in replaced if not full_load),
         bytes_added=sum(file.bytes for file in result.all_written),
         seconds=result.seconds,
+        oldest_written_utc=written_utc[0],
+        newest_written_utc=written_utc[1],
     ).with_iceberg(before, after)
     record = run.log.dated(record, run.clock)
     looked = run.log.commit(record)

@@ -27,6 +27,7 @@ from cdclake.lake.operations.history import base_schema
 from cdclake.lake.operations.outdated_full_load import require_applied_changes
 from cdclake.lake.operations.untyped_columns import with_types
 from cdclake.lake.raw.first_lines import require_shared_columns
+from cdclake.model.change.delay import written_utc
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.drift import incremental_drift, reload_drift
 from cdclake.model.due_files import (
@@ -46,6 +47,7 @@ from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
 
     from cdclake.lake.operations.request import Result
     from cdclake.lake.operations.table_run import TableRun
@@ -174,6 +176,7 @@ def apply_changes(
     seen: Recorded,
     new_file: str,
     check: Callable[[], object] = lambda: None,
+    up_to_date_utc: datetime | None = None,
 ) -> dict[str, Any]:
     """Apply due change files. If they are more than one change may apply, the oldest; see `first_batch`.
 
@@ -184,6 +187,7 @@ def apply_changes(
         seen: Those of the change files that the table's ledger contains.
         new_file: Last change file to apply, relative; empty for all.
         check: As for `replace_table`.
+        up_to_date_utc: When the table was last known to contain every raw file; None if it never was.
 
     Returns, raises:
         As `load_incremental`.
@@ -214,6 +218,7 @@ def apply_changes(
         drift=drift.changes,
         missing_columns=change.missing_columns,
         unknown_keys=require_known_keys(run, before, change, result),
+        written_utc=written_utc(change.files, up_to_date_utc),
     )
     return {**summary, **left_out}
 

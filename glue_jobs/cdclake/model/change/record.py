@@ -108,6 +108,9 @@ class ChangeRecord:
         clock_utc: What the writer's clock showed, if that was before the change before by more than a minute, so that
             `created_utc` is the time of that change; else empty.
         seconds: Duration of each phase up to the commit; `ChangeLog.seconds` has the later phases.
+        oldest_written_utc: When the oldest of the change files was written that it applied and no run had seen in the
+            table before, see `cdclake.model.change.delay`; empty if there is none, or that is unknown.
+        newest_written_utc: The same of the newest.
     """
 
     change: int
@@ -136,6 +139,8 @@ class ChangeRecord:
     history_switched: bool = False
     clock_utc: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
+    oldest_written_utc: str = ""
+    newest_written_utc: str = ""
 
     @property
     def raw_names(self) -> tuple[str, ...]:

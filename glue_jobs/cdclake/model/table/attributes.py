@@ -303,6 +303,9 @@ class Attribute:
     """Number of the lake table's newest change."""
     LAST_LINEAGE_CHANGE = _by_jobs("LastLineageChange", passed=False, of_lake=True, more="monitoring.md#lineage")
     """Number of the newest change whose lineage was logged and sent."""
+    LAST_DELAYS = _by_jobs("LastDelays", passed=False, of_lake=True, more="monitoring.md#freshness")
+    """Changes of the day up to the newest with new change files, as JSON: number, when it became visible (seconds since
+    1970), and delay in seconds. Of more than 100, every second, fourth, eighth, ..."""
     LAST_RETIRED_SINCE_UTC = _by_jobs("LastRetiredSinceUtc", of_lake=True, more="undo.md#what-is-kept-and-for-how-long")
     """When the oldest files were retired that no clean-up has deleted yet; empty: there are none."""
     LAST_REPEATED_SINCE_UTC = _by_jobs(

@@ -11,6 +11,7 @@ from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.run import metrics
 from cdclake.errors import JobRunError
 from cdclake.model.change.books import Books
+from cdclake.model.change.delay import Delay
 from cdclake.model.metrics import Measure, Metric
 from cdclake.model.names import JOB_LOAD_INCREMENTAL
 from tests.builders import change_record
@@ -67,14 +68,19 @@ def test_rows_of_changes_are_summed_by_operation():
         record(1, Books(read_insert=5, read_update=2, read_delete=1, quarantined=1), retired=2),
         record(2, Books(read_insert=1, quarantined=3), retired=1),
     ]
-    assert values(metrics.change_metrics(TABLE, made)) == {
+    assert values(metrics.change_metrics(TABLE, made, [])) == {
         "RowsI": [6],
         "RowsU": [2],
         "RowsD": [1],
         "FilesRewritten": [3],
         "QuarantinedRows": [4],
     }
-    assert metrics.change_metrics(TABLE, []) == []
+    assert metrics.change_metrics(TABLE, [], []) == []
+
+
+def test_the_delay_of_each_change_is_measured():
+    taken = metrics.change_metrics(TABLE, [change_record()], [Delay(NOW, 42, 7), Delay(NOW, 300, 0)])
+    assert values(taken)["DelaySeconds"] == [42, 300]
 
 
 def test_a_successful_run_measures_lag_changes_duration_and_no_failure(world: World):

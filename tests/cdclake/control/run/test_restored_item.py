@@ -30,7 +30,7 @@ CHANGES = [f"20240305-10{n:02}00000.parquet" for n in range(10)]
 LATE, LAST = "20240305-100030000.parquet", "20240305-101500000.parquet"
 MAY_DIFFER = {
     *(Attribute.FENCING_TOKEN, Attribute.LAST_CHANGE_ID, Attribute.LAST_FINDINGS, Attribute.LAST_RUN_ID),
-    *(Attribute.LAST_LINEAGE_CHANGE, Attribute.LAST_OFF_BY_ROLLBACK),
+    *(Attribute.LAST_DELAYS, Attribute.LAST_LINEAGE_CHANGE, Attribute.LAST_OFF_BY_ROLLBACK),
 }
 """A takeover of an old lease is a change more, and what turned a table off counts only while it is off."""
 SETTINGS = {Attribute.PRIMARY_KEY: "id", Attribute.MAX_FILES_PER_RUN: "2"}
