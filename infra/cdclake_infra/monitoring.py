@@ -56,7 +56,12 @@ class Monitoring(Construct):
         frozen = self._metric(Measure.FROZEN_TABLES, "Maximum", HOUR)
         quarantined = self._metric(Measure.QUARANTINED_ROWS, "Sum", QUARTER_HOUR)
         errors = function.metric_errors(statistic="Sum", period=QUARTER_HOUR)
-        self._alarm("TableFailed", failures, 1, "A table failed: cdclake status shows which one and what to do")
+        self._alarm(
+            "TableFailed",
+            failures,
+            1,
+            "A table failed, or is later than its MaxDelayMinutes: cdclake status shows which one and what to do",
+        )
         self._alarm(
             "TableFrozen",
             frozen,

@@ -38,6 +38,7 @@ def test_everything_that_needs_action_raises_an_alarm(default: Stacks):
         "cdclake-EventNotDelivered": ("ApproximateNumberOfMessagesVisible", "Maximum", 300, 1, 1, "notBreaching"),
         "cdclake-ControllerSilent": ("Tables", "SampleCount", 3600, 3, 1, "breaching"),
     }
+    assert "MaxDelayMinutes" in alarms(default)["cdclake-TableFailed"]["AlarmDescription"]
     silent = alarms(default).pop("cdclake-ControllerSilent")
     assert silent["ComparisonOperator"] == "LessThanThreshold"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Callable
 from cdclake.concurrency import in_parallel
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.run.item_sync import check_not_ahead
-from cdclake.control.run.metrics import lag_seconds
+from cdclake.control.run.metrics import exceeds_max_delay, lag_seconds
 from cdclake.errors import CdclakeError
 from cdclake.model.change.delay import RecentDelays
 from cdclake.model.names import RunState, Sentinel
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 LATE_AFTER_MINUTES = 180
 """The Controller runs every hour. A file that waits for three hours was skipped more than once."""
+_LATE_AT_WORK = "wait for the run at work; if that takes long, read its log"
+_LATE = "check that the Controller runs, and read the log of its last run (cdclake run starts it)"
 CONCURRENT_READS = 32
 """The number of connections that a client keeps."""
 
@@ -56,7 +58,8 @@ class Health(Enum):
     WAITING = "waiting"
     """Its full load is still arriving."""
     LATE = "late"
-    """Raw files have been due for too long, and no run is working on it."""
+    """Raw files have been due for longer than its `MaxDelayMinutes`, which goes before `working`. Or, without that, for
+    too long, and no run is working on it."""
     STALE_CATALOG = "stale catalog"
     """Its rows are right, but updating the catalog failed."""
     INCOMPLETE = "incomplete"
@@ -196,12 +199,13 @@ def table_status(
     leased = state.leased(now)
     item = state.item
     delays = RecentDelays.of(item, now)
+    late = _late_text(state, decision, now) if decision and health is Health.LATE else ""
     return TableStatus(
         table=str(state.name),
         path=state.path,
         health=health,
-        reason=error or (decision.reason if decision else ""),
-        to_do=_to_do(health, error, state, decision),
+        reason=error or late or (decision.reason if decision else ""),
+        to_do=f"{late}: {_LATE_AT_WORK if leased else _LATE}" if late else _to_do(health, error, state, decision),
         findings=decision.findings if decision else (),
         lag_seconds=lag_seconds(decision, now) if decision and known else None,
         lag_files=decision.files + decision.left if decision and known else None,
@@ -233,11 +237,14 @@ def _health(state: TableState, decision: Decision, now: datetime, late_after_min
         return Health.FROZEN
     if state.item.get(Attribute.LAST_RUN_STATE) == RunState.FAILED:
         return Health.FAILED
+    lag = lag_seconds(decision, now)
+    if decision.kind is not DecisionKind.WAITING and exceeds_max_delay(state, lag):
+        return Health.LATE
     if state.leased(now):
         return Health.WORKING
     if decision.kind is DecisionKind.WAITING:
         return Health.WAITING
-    if lag_seconds(decision, now) > late_after_minutes * 60:
+    if lag > late_after_minutes * 60 and not state.settings.max_delay_minutes:
         return Health.LATE
     if catalog_error:
         return Health.STALE_CATALOG
@@ -250,6 +257,12 @@ def delay_text(status: TableStatus) -> str:
     if status.delay_p50_seconds is None or status.delay_p95_seconds is None:
         return ""
     return f"{duration_text(status.delay_p50_seconds)}, p95 {duration_text(status.delay_p95_seconds)}"
+
+
+def _late_text(state: TableState, decision: Decision, now: datetime) -> str:
+    bound, age = state.settings.max_delay_minutes, duration_text(round(lag_seconds(decision, now)))
+    limit = f", and {Attribute.MAX_DELAY_MINUTES} is {bound}" if bound else ""
+    return f"the oldest due raw file was written {age} ago{limit}"
 
 
 def _never_configured(state: TableState) -> bool:
@@ -268,6 +281,4 @@ def _to_do(health: Health, error: str, state: TableState, decision: Decision | N
         return state.item[Attribute.LAST_CATALOG_ERROR]
     if health is Health.INCOMPLETE and decision:
         return decision.findings[0]
-    if health is Health.LATE:
-        return "check that the Controller runs, and read the log of its last run (cdclake run starts it)"
     return decision.to_do if decision else ""

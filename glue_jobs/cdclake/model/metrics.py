@@ -36,7 +36,7 @@ class Measure(Enum):
     DELAY_SECONDS = ("DelaySeconds", Unit.SECONDS)
     """How long the oldest change file that was new to a table waited until its rows were visible."""
     FAILURES = ("Failures", Unit.COUNT)
-    """1 for failed work on a table, 0 for successful work."""
+    """1 for failed work on a table, or a raw file that waits longer than `MaxDelayMinutes`; 0 for successful work."""
     DURATION_SECONDS = ("DurationSeconds", Unit.SECONDS)
     """Duration of the work on a table, from the listing of its raw files to the end."""
     TABLES = ("Tables", Unit.COUNT)

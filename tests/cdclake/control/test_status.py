@@ -24,6 +24,7 @@ FAILED = ACTIVE.with_attributes(LastRunState="FAILED", LastError="BadRowError: a
 STALE_CATALOG = {"LastCatalogTable": "lake.shop_orders", "LastCatalogError": "ConfigurationError: no. Grant it"}
 STALE = ACTIVE.with_attributes(**STALE_CATALOG)
 ROLLED_BACK = ACTIVE.with_attributes(ActiveFlag="false", LastOffByRollback="true")
+BOUND = ACTIVE.with_attributes(MaxDelayMinutes="15")
 LEASED = {"LeaseHolder": "run-9", "LeaseExpiresUtc": "2024-03-05T10:05:00Z"}
 NOTHING_NEW = Decision(DecisionKind.NOTHING_NEW, "every raw file is accounted for")
 INACTIVE = Decision(DecisionKind.INACTIVE, "it is off", to_do="turn it on")
@@ -71,6 +72,16 @@ def with_findings(decision: Decision) -> Decision:
         (STALE, Decision(DecisionKind.RESCAN, "the catalog"), Health.STALE_CATALOG),
         (STALE, due(1), Health.STALE_CATALOG),
         (STALE, due(181), Health.LATE),
+        (BOUND, due(15), Health.BEHIND),
+        (BOUND, due(16), Health.LATE),
+        (BOUND, with_findings(due(16)), Health.LATE),
+        (BOUND.with_attributes(**LEASED), due(15, DecisionKind.BUSY), Health.WORKING),
+        (BOUND.with_attributes(**LEASED), due(16, DecisionKind.BUSY), Health.LATE),
+        (BOUND.with_attributes(LastRunState="FAILED", LastError="no"), due(16), Health.FAILED),
+        (BOUND, replace(FROZEN, oldest_utc=NOW - timedelta(minutes=16)), Health.FROZEN),
+        (BOUND, due(16, DecisionKind.WAITING), Health.WAITING),
+        (BOUND.with_attributes(ActiveFlag="false"), INACTIVE, Health.INACTIVE),
+        (ACTIVE.with_attributes(MaxDelayMinutes="600"), due(600), Health.BEHIND),
         (STALE.with_attributes(ActiveFlag="false"), INACTIVE, Health.STALE_CATALOG),
         (ACTIVE, with_findings(NOTHING_NEW), Health.INCOMPLETE),
         (ACTIVE, with_findings(due(1)), Health.INCOMPLETE),

@@ -14,6 +14,7 @@ from cdclake.control.status import Health, TableStatus
 from cdclake_cli.aws.untyped import Untyped
 from cdclake_cli.printing.output import TextOutput
 from cdclake_cli.verbs.status import show
+from tests.moto_buckets import s3_backend
 
 STORE, PRODUCT = "cdclake-raw/shop/store/", "cdclake-raw/shop/product/"
 
@@ -83,6 +84,19 @@ def test_the_delays_of_the_last_day_are_shown(cdclake, lake):
     found = records(cdclake.ok("status", "--output", "json"))
     assert [found["shop.store"][name] for name in ("delay_p50_seconds", "delay_p95_seconds")] == [42, 185]
     assert found["shop.product"]["delay_p50_seconds"] is None
+
+
+def test_a_table_later_than_its_bound_needs_action(cdclake, lake):
+    lake.set_attributes(STORE, {"FullLoadQuietMinutes": "0", "MaxDelayMinutes": "30"})
+    lake.record_run(STORE, {"LastFullLoadDate": "1900-01-01 00:00:00"})
+    assert health(cdclake.ok("status", "--output", "json"))["shop.store"] == "behind"
+    file = s3_backend().buckets["cdclake-raw"].keys["shop/store/LOAD00000001.csv"]
+    file.last_modified -= timedelta(minutes=40)
+    result = cdclake("status")
+    assert result.exit_code == 6
+    assert "1 late (shop.store)" in result.stderr
+    assert "written 40 min" in result.stdout
+    assert "MaxDelayMinutes is 30" in result.stdout
 
 
 def test_a_new_table_needs_action_unless_new_tables_are_ignored(cdclake, lake):

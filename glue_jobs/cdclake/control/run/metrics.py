@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cdclake.control.plan.summary import TableResult
     from cdclake.model.change.delay import Delay
     from cdclake.model.change.record import ChangeRecord
+    from cdclake.model.table.state import TableState
 
 
 def lag_seconds(decision: Decision, now: datetime) -> float:
@@ -22,26 +23,35 @@ def lag_seconds(decision: Decision, now: datetime) -> float:
     return max((now - decision.oldest_utc).total_seconds(), 0.0) if decision.oldest_utc else 0.0
 
 
-def lag_metrics(table: str, decision: Decision, now: datetime) -> list[Metric]:
-    """How far a lake table is behind its raw files.
+def exceeds_max_delay(state: TableState, seconds: float) -> bool:
+    """Whether a raw file that waits for so long exceeds the table's `MaxDelayMinutes`."""
+    # most tables have no such file, and reading settings takes time
+    return seconds > 0 and 0 < state.settings.max_delay_minutes * 60 < seconds
+
+
+def lag_metrics(state: TableState, decision: Decision, now: datetime) -> list[Metric]:
+    """How far a lake table is behind its raw files. More than `MaxDelayMinutes` is a failure, to raise the alarm.
 
     Files of a full load that is still arriving are not due. A table without due files counts in the totals, but gets no
     metric of its own: most tables are idle most of the time, and CloudWatch charges for each name in each hour.
     """
     arriving = decision.kind is DecisionKind.WAITING
     files = 0 if arriving else decision.files + decision.left
-    name = table if files else ""
+    name = str(state.name) if files else ""
+    seconds = lag_seconds(decision, now) if files else 0
     return [
-        Metric(Measure.LAG_SECONDS, lag_seconds(decision, now) if files else 0, name),
+        Metric(Measure.LAG_SECONDS, seconds, name),
         Metric(Measure.LAG_FILES, files, name),
+        *([Metric(Measure.FAILURES, 1, name)] if exceeds_max_delay(state, seconds) else []),
     ]
 
 
-def change_metrics(table: str, changes: Sequence[ChangeRecord], delays: Iterable[Delay]) -> list[Metric]:
+def change_metrics(state: TableState, changes: Sequence[ChangeRecord], delays: Iterable[Delay]) -> list[Metric]:
     """Sums of what changes of a lake table read, rewrote and quarantined, and their delays; empty if there are none.
 
-    Column changes are rare, and reported only if there are any.
+    Column changes are rare, and reported only if there are any. As in `lag_metrics`, too long a delay is a failure.
     """
+    table, seconds = str(state.name), [delay.seconds for delay in delays]
     if not changes:
         return []
     drift = sum(len(record.drift) for record in changes)
@@ -55,7 +65,8 @@ def change_metrics(table: str, changes: Sequence[ChangeRecord], delays: Iterable
         Metric(Measure.FILES_REWRITTEN, sum(len(record.retired) for record in changes), table),
         Metric(Measure.QUARANTINED_ROWS, sum(record.books.quarantined for record in changes), table),
         *([Metric(Measure.COLUMN_CHANGES, drift, table)] if drift else []),
-        *(Metric(Measure.DELAY_SECONDS, delay.seconds, table) for delay in delays),
+        *(Metric(Measure.DELAY_SECONDS, one, table) for one in seconds),
+        *(Metric(Measure.FAILURES, 1, table) for one in seconds if exceeds_max_delay(state, one)),
     ]
 
 
@@ -85,7 +96,7 @@ def controller_metrics(results: Sequence[TableResult], now: datetime) -> list[Me
     for result in results:
         name, decision = str(result.planned.state.name), result.planned.decision
         if result.planned.state.active and decision:
-            metrics += lag_metrics(name, decision, now)
+            metrics += lag_metrics(result.planned.state, decision, now)
         if result.error:
             metrics.append(Metric(Measure.FAILURES, 1, name))
     return metrics

@@ -182,7 +182,7 @@ class TableItem:
             self.keep_alive()
             self.record(changed)
             self.log.info("updated the item from the lake")
-            self.ports.metrics.put(metrics.change_metrics(self.report.table, new, delays.values()))
+            self.ports.metrics.put(metrics.change_metrics(state, new, delays.values()))
         self.state = self.state.with_attributes(**edited)
 
     def _tell_lineage(self, lake: Snapshot) -> int:

@@ -75,7 +75,7 @@ class TableWork:
             item.record_catalog(showing.result())
         decision, listed_utc = self._round.decision, self._round.listed_utc
         self.report.rounds.append(Round(decision))
-        ports.metrics.put(metrics.lag_metrics(self.report.table, decision, listed_utc))
+        ports.metrics.put(metrics.lag_metrics(item.state, decision, listed_utc))
         item.log.info(decision.kind.value, extra={"reason": decision.reason})
         for finding in decision.findings:
             item.log.warning(finding)

@@ -199,6 +199,10 @@ class Attribute:
     )
     """Time without a new `LOAD` file after which a full load is applied; longer if its files arrive slowly. `0`: at
     once."""
+    MAX_DELAY_MINUTES = _by_operator(
+        "MaxDelayMinutes", default="0", for_new_tables=True, more="monitoring.md#freshness"
+    )
+    """How long a due raw file may wait before the table is `late`, which also raises an alarm. `0`: no bound."""
     DMS_TASK = _by_operator("DmsTask", for_new_tables=True, more="operations.md#a-full-load-that-is-still-arriving")
     """ARN of the DMS task that must report the table complete before a full load is applied."""
     # A week at DMS's default of one file per minute. Planning them takes half a minute, and listing them in the change

@@ -211,6 +211,7 @@ class TableSettings:
     retention_days: int = setting(Attribute.RETENTION_DAYS, whole_number(most=MAX_RETENTION_DAYS))
     keep_every_state: int = setting(Attribute.KEEP_EVERY_STATE, whole_number(least=1, most=MAX_RETENTION_DAYS))
     full_load_quiet_minutes: int = setting(Attribute.FULL_LOAD_QUIET_MINUTES, whole_number(most=MAX_QUIET_MINUTES))
+    max_delay_minutes: int = setting(Attribute.MAX_DELAY_MINUTES, whole_number())
     dms_task: str = setting(Attribute.DMS_TASK, attribute_text)
     accept_lost_changes: int = setting(Attribute.ACCEPT_LOST_CHANGES, _change_number)
     max_files_per_run: int = setting(Attribute.MAX_FILES_PER_RUN, whole_number(least=1))

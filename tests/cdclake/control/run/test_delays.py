@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from cdclake.commit.report import newest_changes
 from cdclake.control.admin.table_admin import RegisteredTable
-from cdclake.control.status import TableStatus, table_statuses
-from cdclake.model.metrics import Measure
+from cdclake.control.run.metrics import controller_metrics
+from cdclake.control.status import Health, TableStatus, table_statuses
 from cdclake.model.names import JOB_LOAD_INCREMENTAL
 from tests.cdclake.control.world import ORDERS, World
 
@@ -32,8 +32,8 @@ def known(world: World) -> list[int | None]:
     return [entry.delay.seconds if entry.delay else None for entry in newest_changes(world.log(), 99).entries]
 
 
-def measured(world: World) -> list[float]:
-    return [metric.value for metric in world.metrics.metrics if metric.measure is Measure.DELAY_SECONDS]
+def measured(world: World, title: str = "DelaySeconds") -> list[float]:
+    return [metric.value for metric in world.metrics.metrics if metric.measure.title == title]
 
 
 def status(world: World) -> TableStatus:
@@ -126,3 +126,36 @@ def test_a_status_lists_no_marks_of_the_lake(world: World):
     assert listed == []
     assert known(world)[-1] == 42
     assert listed.count("lake/_cdclake/shop/orders/published/") == 1
+
+
+def test_a_table_later_than_its_bound_is_late_and_raises_the_alarm_of_failures(world: World):
+    loaded(world, MaxDelayMinutes="15")
+    world.metrics.metrics.clear()
+    world.put(FIRST)
+    world.clock.advance(15 * 60)
+    assert status(world).health is Health.BEHIND
+    world.clock.advance(60)
+    found = status(world)
+    assert (found.health, found.needs_action) == (Health.LATE, True)
+    assert found.reason == "the oldest due raw file was written 16 min ago, and MaxDelayMinutes is 15"
+    assert found.to_do.startswith(found.reason)
+    working = []
+    world.during_job = lambda: working.append(status(world))
+    world.process()
+    assert [one.health for one in working] == [Health.LATE]
+    assert "wait for the run at work" in working[0].to_do
+    assert status(world).health is Health.UP_TO_DATE
+    assert measured(world, "Failures") == [1, 1, 0]  # at the listing, of the change, of the run
+    world.put(SECOND)
+    world.during_job = lambda: world.clock.advance(20 * 60)  # too slow a load
+    world.metrics.metrics.clear()
+    world.process()
+    assert measured(world, "Failures") == [1, 0]
+
+
+def test_the_controller_raises_the_alarm_for_a_late_table(world: World):
+    loaded(world, MaxDelayMinutes="15")
+    world.put(FIRST)
+    world.clock.advance(16 * 60)
+    found = controller_metrics(world.run_controller().tables, world.clock())
+    assert [(one.value, one.table) for one in found if one.measure.title == "Failures"] == [(1, "shop.orders")]

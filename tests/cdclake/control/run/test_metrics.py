@@ -14,6 +14,7 @@ from cdclake.model.change.books import Books
 from cdclake.model.change.delay import Delay
 from cdclake.model.metrics import Measure, Metric
 from cdclake.model.names import JOB_LOAD_INCREMENTAL
+from cdclake.model.table.state import TableState
 from tests.builders import change_record
 from tests.cdclake.control.world import RAW, World
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 NOW = datetime(2024, 3, 5, 10, tzinfo=timezone.utc)
 CHANGE = "20240305-100000000.parquet"
 TABLE = "shop.orders"
+STATE = TableState.new(RAW, "dms/shop/", "orders/")
+BOUND = STATE.with_attributes(MaxDelayMinutes="10")
 
 
 def values(taken: list[Metric]) -> dict[str, list[float]]:
@@ -40,14 +43,14 @@ def record(number: int, books: Books, retired: int) -> ChangeRecord:
 
 def test_lag_is_the_age_of_the_oldest_due_file_and_the_number_of_due_files():
     decision = Decision(DecisionKind.INCREMENTAL, "", files=3, oldest_utc=NOW - timedelta(minutes=2))
-    assert metrics.lag_metrics(TABLE, decision, NOW) == [
+    assert metrics.lag_metrics(STATE, decision, NOW) == [
         Metric(Measure.LAG_SECONDS, 120, TABLE),
         Metric(Measure.LAG_FILES, 3, TABLE),
     ]
 
 
 def test_a_table_without_due_files_has_no_lag_and_no_metric_of_its_own():
-    assert metrics.lag_metrics(TABLE, Decision(DecisionKind.NOTHING_NEW, ""), NOW) == [
+    assert metrics.lag_metrics(STATE, Decision(DecisionKind.NOTHING_NEW, ""), NOW) == [
         Metric(Measure.LAG_SECONDS, 0),
         Metric(Measure.LAG_FILES, 0),
     ]
@@ -55,7 +58,7 @@ def test_a_table_without_due_files_has_no_lag_and_no_metric_of_its_own():
 
 def test_a_full_load_that_is_still_arriving_does_not_count_as_lag():
     decision = Decision(DecisionKind.WAITING, "", left=3, oldest_utc=NOW - timedelta(hours=5))
-    assert [metric.value for metric in metrics.lag_metrics(TABLE, decision, NOW)] == [0, 0]
+    assert [metric.value for metric in metrics.lag_metrics(BOUND, decision, NOW)] == [0, 0]
 
 
 def test_a_clock_behind_s3_makes_no_negative_lag():
@@ -68,19 +71,28 @@ def test_rows_of_changes_are_summed_by_operation():
         record(1, Books(read_insert=5, read_update=2, read_delete=1, quarantined=1), retired=2),
         record(2, Books(read_insert=1, quarantined=3), retired=1),
     ]
-    assert values(metrics.change_metrics(TABLE, made, [])) == {
+    assert values(metrics.change_metrics(STATE, made, [])) == {
         "RowsI": [6],
         "RowsU": [2],
         "RowsD": [1],
         "FilesRewritten": [3],
         "QuarantinedRows": [4],
     }
-    assert metrics.change_metrics(TABLE, [], []) == []
+    assert metrics.change_metrics(STATE, [], []) == []
 
 
-def test_the_delay_of_each_change_is_measured():
-    taken = metrics.change_metrics(TABLE, [change_record()], [Delay(NOW, 42, 7), Delay(NOW, 300, 0)])
-    assert values(taken)["DelaySeconds"] == [42, 300]
+def test_a_raw_file_that_waits_longer_than_the_bound_of_its_table_is_a_failure():
+    for minutes, failures in ((10, []), (11, [1])):
+        decision = Decision(DecisionKind.BUSY, "", files=1, oldest_utc=NOW - timedelta(minutes=minutes))
+        assert values(metrics.lag_metrics(BOUND, decision, NOW)).get("Failures", []) == failures
+        delay = Delay(NOW, 60 * minutes, 0)
+        measured = values(metrics.change_metrics(BOUND, [change_record()], [delay]))
+        assert (measured["DelaySeconds"], measured.get("Failures", [])) == ([60 * minutes], failures)
+        for taken in (
+            metrics.lag_metrics(STATE, decision, NOW),
+            metrics.change_metrics(STATE, [change_record()], [delay]),
+        ):
+            assert "Failures" not in values(taken)
 
 
 def test_a_successful_run_measures_lag_changes_duration_and_no_failure(world: World):
