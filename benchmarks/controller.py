@@ -155,7 +155,7 @@ def list_large_tables(lake: Lake, aws: SimulatedAws, inputs: PlanInputs, now: da
     aws.listed.clear()
     for number in range(1, ceil(max(lake.objects) / PAGE_OBJECTS) + 2):
         aws.listings.clear()
-        summary = execute(plan(inputs, now, names), inputs.states, MemoryJobs(), now)
+        summary = execute(plan(inputs, now, names), inputs.states, MemoryJobs(), lambda: now)
         if summary.failed or any(table.outcome for table in summary.tables):
             message = f"An idle table had work: {summary.to_json()['error']}"
             raise SystemExit(message)

@@ -113,7 +113,7 @@ class Hour:
         """Run the Controller and every run that it starts."""
         inputs = PlanInputs(self._raw, self._states, RAW, PREFIX)
         controller = MemoryJobs()
-        execute(plan(inputs, self._clock()), self._states, controller, self._clock(), limits)
+        execute(plan(inputs, self._clock()), self._states, controller, self._clock, limits)
         begin = self._clock()
         for start in controller.started:
             assert start.job == JOB_PROCESS_TABLE

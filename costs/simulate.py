@@ -108,13 +108,17 @@ def _jobs_log() -> Iterator[io.StringIO]:
             logger.setLevel(level)
 
 
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
 class _Pipeline:
     """The jobs, on an embedded AWS that counts requests."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter, self._runs, self._rows = meter, 0, 0
         self._rng = np.random.default_rng(11)
-        self._file_utc = datetime.now(timezone.utc) - timedelta(days=2)
+        self._file_utc = _now() - timedelta(days=2)
         self._s3: Any = client("s3")
         with meter.paused():
             for bucket in (RAW, LAKE):
@@ -137,7 +141,7 @@ class _Pipeline:
                     with self._meter.paused():
                         self._burst()
                     if by_file:
-                        trigger_table(self._states, self._jobs, PATH, datetime.now(timezone.utc))
+                        trigger_table(self._states, self._jobs, PATH, _now())
                         self._jobs.run_waiting()
                 self._run_controller()
         billed = self._meter.requests.copy()
@@ -201,9 +205,8 @@ class _Pipeline:
         self._s3.put_object(Bucket=RAW, Key=PREFIX + name, Body=sink.getvalue())
 
     def _run_controller(self) -> None:
-        now = datetime.now(timezone.utc)
         inputs = PlanInputs(open_store(RAW), self._states, RAW, "")
-        summary = execute(plan(inputs, now), self._states, self._jobs, now)
+        summary = execute(plan(inputs, _now()), self._states, self._jobs, _now)
         assert not summary.errors
         self._jobs.run_waiting()
 

@@ -39,7 +39,8 @@ def main() -> dict[str, object]:
     now = server_clock.after(lambda: states.get(f"{bucket}/{prefix}"))
     limits = PackLimits.from_arguments(arguments)
     name_prefix = arguments[Argument.NAME_PREFIX]
-    summary = execute(plan(inputs, now, only), states, GlueJobs(client("glue"), name_prefix), now, limits)
+    jobs = GlueJobs(client("glue"), name_prefix)
+    summary = execute(plan(inputs, now, only), states, jobs, server_clock, limits)
     cloudwatch_metrics(arguments[Argument.TABLE_METRICS], name_prefix).put(controller_metrics(summary.tables, now))
     return summary.to_json()
 

@@ -351,7 +351,7 @@ class FolderInstallation:
 
     def run_controller(self) -> None:
         """Run the Controller and all that follows from it."""
-        execute(self.plan(), self.states, self.jobs, self.clock())
+        execute(self.plan(), self.states, self.jobs, self.clock)
         self.run_spark()
 
     def run_spark(self) -> None:

@@ -246,8 +246,9 @@ class MemoryState:
         stale = iso_utc(now - timedelta(seconds=stale_after_seconds))
         with self._lock:
             item = self._registered(path)
-            requested = item.get(Attribute.WORK_REQUESTED_UTC, "")
-            is_new = not stale < requested <= iso_utc(now + MAX_CLOCK_DIFFERENCE)
+            requested, end = item.get(Attribute.WORK_REQUESTED_UTC, ""), item.get(Attribute.LEASE_EXPIRES_UTC, "")
+            is_left = Attribute.LEASE_HOLDER in item and requested < end <= iso_utc(now)
+            is_new = is_left or not stale < requested <= iso_utc(now + MAX_CLOCK_DIFFERENCE)
             if is_new:
                 item[Attribute.WORK_REQUESTED_UTC] = iso_utc(now)
             return WorkRequest(is_new, TableState(dict(item)))

@@ -283,7 +283,8 @@ class StateStore(Protocol):
         """Record a request to process a table.
 
         The caller should start no run if a request younger than `stale_after_seconds` is pending: its run has not
-        listed the raw files yet, and will see the caller's file too. A request of the future is none.
+        listed the raw files yet, and will see the caller's file too. A request of the future is none. Nor is one that
+        was made under a lease which has expired since: it was left to the holder, who is dead.
 
         Raises:
             UnknownTableError: No such item.

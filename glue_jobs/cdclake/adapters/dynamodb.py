@@ -114,20 +114,25 @@ def lease_is_held_by(holder: str) -> Condition:
     return Condition("#LeaseHolder = :holder", {":holder": {"S": holder}})
 
 
-def no_request_pending() -> Condition:
-    """No request to process the table is pending."""
+def no_request() -> Condition:
+    """No request to process the table is recorded."""
     return Condition("attribute_not_exists(#WorkRequestedUtc)", {})
 
 
-def no_request_pending_since(stale_utc: str, latest_utc: str) -> Condition:
-    """No request newer than `stale_utc` is pending. One that is later than `latest_utc`, or no text, is none."""
+def no_request_pending(now: datetime, stale_after_seconds: int) -> Condition:
+    """No request of the last seconds is pending. One of the future, or no text, is none.
+
+    Nor is one that was left to the holder of a lease which has expired since: no run was started for it.
+    """
     pending = "attribute_type(#WorkRequestedUtc, :text) AND #WorkRequestedUtc > :stale AND #WorkRequestedUtc <= :latest"
+    left = "attribute_exists(#LeaseHolder) AND #LeaseExpiresUtc <= :now AND #WorkRequestedUtc < #LeaseExpiresUtc"
     values: dict[str, UniversalAttributeValueTypeDef] = {
         ":text": {"S": "S"},
-        ":stale": {"S": stale_utc},
-        ":latest": {"S": latest_utc},
+        ":now": {"S": iso_utc(now)},
+        ":stale": {"S": iso_utc(now - timedelta(seconds=stale_after_seconds))},
+        ":latest": {"S": iso_utc(now + MAX_CLOCK_DIFFERENCE)},
     }
-    return Condition(f"NOT ({pending})", values)
+    return Condition(f"NOT ({pending}) OR ({left})", values)
 
 
 class _Outcome(NamedTuple):
@@ -211,10 +216,8 @@ class DynamoState:
 
     def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> WorkRequest:
         """Record a request to process a table."""
-        stale, latest = (iso_utc(now - timedelta(seconds=stale_after_seconds)), iso_utc(now + MAX_CLOCK_DIFFERENCE))
-        values: dict[str, UniversalAttributeValueTypeDef] = {":now": {"S": iso_utc(now)}}
-        condition = no_request_pending_since(stale, latest)
-        outcome = self._update(path, "SET #WorkRequestedUtc = :now", values, condition)
+        condition = no_request_pending(now, stale_after_seconds)
+        outcome = self._update(path, "SET #WorkRequestedUtc = :now", {}, condition)
         return WorkRequest(outcome.applied, TableState(outcome.item))
 
     def acquire_lease(
@@ -281,7 +284,7 @@ class DynamoState:
         """
         conditions = [lease_has(token), lease_is_held_by(holder)]
         if not even_if_requested:
-            conditions.append(no_request_pending())
+            conditions.append(no_request())
         if attributes:
             check_outcome(attributes)
         outcome = self._set(path, attributes, *conditions, remove="#LeaseHolder, #LeaseExpiresUtc")

@@ -20,9 +20,10 @@ from cdclake.control.plan.planned_table import Action, PlannedTable
 from cdclake.control.plan.raw_scan import RawScan, scan_all, scan_raw, transactions_begin
 from cdclake.control.plan.shared_listings import SharedListings
 from cdclake.control.plan.summary import NOT_STARTED, Summary, TableResult
-from cdclake.control.run.trigger import trigger_table, trigger_tables
+from cdclake.control.run.trigger import trigger_tables
 from cdclake.errors import ConfigurationError, NoRoomError, RawFilesLostError, UnknownTableError, similar_names
 from cdclake.model.layout import require_schema_folder
+from cdclake.model.names import RunState
 from cdclake.model.raw.files import RawFiles
 from cdclake.model.table.attributes import Attribute
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from cdclake.control.run.trigger import TriggerResult
     from cdclake.model.table.name import TableName
     from cdclake.model.table.state import TableState
-    from cdclake.ports import JobRunner, ObjectReader, StateStore, TaskStatistics
+    from cdclake.ports import Clock, JobRunner, ObjectReader, StateStore, TaskStatistics
 
 CONCURRENT_WRITES = 16
 """Within the number of connections that a client keeps open (`cdclake.adapters.aws`)."""
@@ -50,11 +51,13 @@ class Plan:
         errors: One line for each folder that could not be listed. The plan lacks new tables in these folders.
         findings: One text for each folder with raw files that are in no table's folder, with the remedy; none if the
             plan is limited to some tables.
+        limited: Whether it is limited to some tables.
     """
 
     tables: tuple[PlannedTable, ...]
     errors: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
+    limited: bool = False
 
     def to_json(self) -> dict[str, object]:
         """JSON data."""
@@ -111,7 +114,7 @@ def plan(inputs: PlanInputs, now: datetime, only: Collection[TableName] = ()) ->
         similar = similar_names(str(unknown[0]), (str(state.name) for state in states.values()))
         remedy = f"{similar}Write it as schema.table, as the folders in the raw bucket are named"
         raise UnknownTableError(message, remedy=remedy)
-    return Plan(tables, tuple(discovered.errors), () if only else tuple(discovered.findings))
+    return Plan(tables, tuple(discovered.errors), () if only else tuple(discovered.findings), bool(only))
 
 
 def _transaction_begins(states: Iterable[TableState], now: datetime) -> dict[str, str]:
@@ -166,25 +169,39 @@ def _action(state: TableState, decision: Decision) -> Action:
 
 
 def execute(
-    plan: Plan, states: StateStore, jobs: JobRunner, now: datetime, limits: PackLimits = DEFAULT_LIMITS
+    plan: Plan,
+    states: StateStore,
+    jobs: JobRunner,
+    clock: Clock,
+    limits: PackLimits = DEFAULT_LIMITS,
 ) -> Summary:
     """Carry out a plan: register new tables, and start runs. A failure of one table does not stop the others.
 
     Tables with little work share a run, see `cdclake.control.plan.packing`. If Glue has no room for a run, its tables
     are reported as not started. That is no failure: the next Controller run starts them.
+
+    No run is started for a table that another run holds by now, nor for one whose run was requested shortly before and
+    has not begun yet. In a plan that is limited to some tables the latter get one.
+
+    Args:
+        clock: The time now: planning may have taken minutes.
     """
     for finding in plan.findings:
         logs.bind(__name__).warning(finding)
     results = []
     page_errors = _store_pages(plan, states)
-    triggered = _start_runs(plan, states, jobs, now, limits)
+    triggered: dict[str, TriggerResult] = {}
+    asked = [[table.state.path] for table in plan.tables if table.action is Action.ASK]
+    insisted = {table.state.path for table in plan.tables if plan.limited or _failed_since_request(table.state)}
+    for paths in [*_packs(plan, limits), *asked]:
+        triggered.update(trigger_tables(states, jobs, paths, clock(), insisted))
     for table in plan.tables:
         log = logs.bind(__name__, table=str(table.state.name), change=table.state.last_change or None)
         result = TableResult(table, error=table.error)
         try:
             if table.state.path in page_errors:
                 raise page_errors[table.state.path]
-            result = _execute_one(table, triggered, states, jobs, now)
+            result = _execute_one(table, triggered, states)
         except NoRoomError as error:
             result = replace(result, outcome=NOT_STARTED, no_room=str(error))
         except Exception as error:
@@ -211,10 +228,8 @@ def _store_pages(plan: Plan, states: StateStore) -> dict[str, Exception]:
     return {table.state.path: error for table, error in errors if error}
 
 
-def _start_runs(
-    plan: Plan, states: StateStore, jobs: JobRunner, now: datetime, limits: PackLimits
-) -> dict[str, TriggerResult]:
-    """Start a run for each pack of tables. Returns the result of each table, by path."""
+def _packs(plan: Plan, limits: PackLimits) -> list[list[str]]:
+    """The paths of the tables of each run to start."""
     due = [
         DueWork(
             table.state.path,
@@ -226,10 +241,16 @@ def _start_runs(
         for table in plan.tables
         if table.action is Action.START and table.decision
     ]
-    triggered: dict[str, TriggerResult] = {}
-    for paths in pack_tables(due, limits):
-        triggered.update(trigger_tables(states, jobs, paths, now, even_if_requested=True))
-    return triggered
+    return pack_tables(due, limits)
+
+
+def _failed_since_request(state: TableState) -> bool:
+    """Whether the last run failed after the pending request was made, and left it: no run will come for it."""
+    requested_utc, failed_utc = (
+        state.item.get(Attribute.WORK_REQUESTED_UTC, ""),
+        state.item.get(Attribute.LAST_RUN_UTC, ""),
+    )
+    return state.item.get(Attribute.LAST_RUN_STATE) == RunState.FAILED and requested_utc <= failed_utc
 
 
 def _left_by_processtable(state: TableState) -> bool:
@@ -237,18 +258,13 @@ def _left_by_processtable(state: TableState) -> bool:
     return Attribute.LEASE_HOLDER in state.item and not state.item.get(Attribute.LAST_SPARK_RUN)
 
 
-def _execute_one(
-    table: PlannedTable, triggered: Mapping[str, TriggerResult], states: StateStore, jobs: JobRunner, now: datetime
-) -> TableResult:
+def _execute_one(table: PlannedTable, triggered: Mapping[str, TriggerResult], states: StateStore) -> TableResult:
     if table.action is Action.REGISTER:
         added = states.register(table.state)
         return TableResult(table, outcome="registered" if added else "registered meanwhile")
-    if table.action is Action.START:
+    if table.state.path in triggered:
         result = triggered[table.state.path]
         if result.error:
             raise result.error
         return TableResult(table, outcome=result.outcome.value, run_id=result.run_id, error=table.failure)
-    if table.action is Action.ASK:
-        result = trigger_table(states, jobs, table.state.path, now, even_if_requested=True)
-        return TableResult(table, outcome=result.outcome.value, run_id=result.run_id)
     return TableResult(table, error=table.failure)

@@ -292,6 +292,29 @@ def test_after_a_request_is_stale_the_next_one_starts_a_run(registered: StateSto
     assert not registered.request_work(PATH, clock(), 300).is_new
 
 
+def test_a_request_under_a_lease_is_pending_until_the_lease_expires(registered: StateStore, clock: ManualClock) -> None:
+    registered.acquire_lease(PATH, "a", clock(), 60)
+    clock.advance(10)
+    assert registered.request_work(PATH, clock(), 300).is_new
+    clock.advance(49)
+    assert not registered.request_work(PATH, clock(), 300).is_new
+    clock.advance(1)
+    assert registered.request_work(PATH, clock(), 300).is_new
+    clock.advance(1)
+    assert not registered.request_work(
+        PATH, clock(), 300
+    ).is_new  # made after the lease had expired, so it started a run
+
+
+def test_a_request_under_a_lease_that_was_released_stays_pending(
+    registered: StateStore, token: int, clock: ManualClock
+) -> None:
+    assert registered.request_work(PATH, clock(), 300).is_new
+    registered.release_lease(PATH, "a", token, even_if_requested=True)
+    clock.advance(299)
+    assert not registered.request_work(PATH, clock(), 300).is_new
+
+
 def test_clearing_no_request_is_no_error(registered: StateStore) -> None:
     registered.clear_request(PATH)
     assert item(registered) == dict(TABLE.item)

@@ -300,17 +300,10 @@ def test_a_table_without_work_whose_run_died_gets_a_run_once_the_lease_expires(w
     assert world.decision().kind is DecisionKind.NOTHING_NEW
 
 
-def test_the_controller_starts_a_run_even_if_one_was_requested_a_moment_ago(world: World):
-    world.put(CHANGE)
-    world.register()
-    assert world.states.request_work(ORDERS, world.clock(), 900).is_new
-    assert world.run_controller().tables[0].outcome == "started"
-
-
 def test_a_new_table_gets_the_common_settings_and_stays_inactive(world: World):
     world.put("LOAD00000001.csv")
     source = replace(world.plan_inputs, new_table={"CsvDelimiter": "|"})
-    execute(plan(source, world.clock()), world.states, world.jobs, world.clock())
+    execute(plan(source, world.clock()), world.states, world.jobs, world.clock)
     assert world.state().item["CsvDelimiter"] == "|"
     assert not world.state().active
 

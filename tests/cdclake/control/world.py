@@ -182,7 +182,7 @@ class World:
         return self.execute(self.plan(only), limits)
 
     def execute(self, todo: Plan, limits: PackLimits = DEFAULT_LIMITS) -> Summary:
-        return execute(todo, self.states, self.jobs, self.clock(), limits)
+        return execute(todo, self.states, self.jobs, self.clock, limits)
 
     @property
     def ports(self) -> Ports:

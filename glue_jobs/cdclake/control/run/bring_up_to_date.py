@@ -237,7 +237,7 @@ class Rounds:
         self.each(tables, TableWork.hand_over)
         paths = [table.path for table in tables if not table.report.failure]
         states, jobs, now = self._ports.states, self._ports.jobs, self._ports.clock()
-        results = trigger_tables(states, jobs, paths, now, even_if_requested=True)
+        results = trigger_tables(states, jobs, paths, now, even_if_requested=paths)
         for table in tables:
             if table.path in results:
                 table.report.follow_up = results[table.path].run_id

@@ -226,7 +226,7 @@ class TableItem:
             **more,
         }
         # After a failure, a request that was made meanwhile stays. So events start at most one run of a broken table
-        # per quarter of an hour. The hourly Controller tries too.
+        # per quarter of an hour. The Controller tries each time.
         released = not keeps_lease and self.lease.release(even_if_requested=failed, attributes=attributes)
         if not released:
             self.lease.record(attributes)

@@ -13,8 +13,9 @@ will find the mark then, and goes another round. ProcessTable hands its lease ov
 so never releases it in between.
 
 If a Spark run dies, Glue's event ends its leases and starts a run, see `continue_after`. If the event is lost, or
-another holder dies, its lease expires, the mark becomes stale after `STALE_AFTER_SECONDS`, and the next event or the
-hourly Controller starts a run. A second run would not help before that: it would find the lease held.
+another holder dies, its lease expires, and with it the mark that was left to it. If a run dies before it takes the
+lease, its mark becomes stale after `STALE_AFTER_SECONDS`. Then the next event or the Controller starts a run. A second
+run would not help before that: it would find the lease held, or wait in Glue's queue behind the first.
 """
 
 from __future__ import annotations
@@ -62,21 +63,14 @@ class TriggerResult(NamedTuple):
     error: Exception | None = None
 
 
-def trigger_table(
-    states: StateStore,
-    jobs: JobRunner,
-    path: str,
-    now: datetime,
-    *,
-    even_if_requested: bool = False,
-) -> TriggerResult:
+def trigger_table(states: StateStore, jobs: JobRunner, path: str, now: datetime) -> TriggerResult:
     """Trigger a run for one table; see `trigger_tables`.
 
     Raises:
         JobRunError: The run could not be started.
         UnknownTableError: The table is not registered.
     """
-    result = trigger_tables(states, jobs, [path], now, even_if_requested=even_if_requested)[path]
+    result = trigger_tables(states, jobs, [path], now)[path]
     if result.error:
         raise result.error
     return result
@@ -87,15 +81,14 @@ def trigger_tables(
     jobs: JobRunner,
     paths: Sequence[str],
     now: datetime,
-    *,
-    even_if_requested: bool = False,
+    even_if_requested: Collection[str] = (),
 ) -> dict[str, TriggerResult]:
     """Trigger one run for several tables. Returns the result of each, by path.
 
     Args:
         paths: Keys of the tables' items.
-        even_if_requested: Do not rely on an existing mark. The Controller runs so rarely that one run too many is the
-            better risk.
+        even_if_requested: Those that get a run although one was requested shortly before: it is known to be dead, or an
+            operator wants one now.
     """
     results: dict[str, TriggerResult] = {}
     marked: set[str] = set()
@@ -105,9 +98,11 @@ def trigger_tables(
             request = states.request_work(path, now, STALE_AFTER_SECONDS)
             if request.is_new:
                 marked.add(path)
-            elif not even_if_requested:
+            elif path not in even_if_requested:
                 results[path] = TriggerResult(TriggerOutcome.COLLAPSED)
                 continue
+            else:
+                request = states.request_work(path, now, 0)  # others rely on the new run from now on
             if request.state.leased(now):
                 results[path] = TriggerResult(TriggerOutcome.BUSY)
             else:
@@ -152,7 +147,7 @@ def continue_after(
         except Exception as error:
             log.exception("could not end the lease", extra={"table": _name(path)})
             failed[path] = TriggerResult(TriggerOutcome.FAILED, error=error)
-    return {**failed, **trigger_tables(states, jobs, left, now, even_if_requested=True)}
+    return {**failed, **trigger_tables(states, jobs, left, now, even_if_requested=left)}
 
 
 def _end_lease(states: StateStore, path: str, holders: Collection[str], now: datetime) -> bool:

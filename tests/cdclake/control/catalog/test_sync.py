@@ -378,7 +378,7 @@ def test_the_controller_starts_a_run_for_a_stale_catalog_without_due_files(order
     (table,) = planned.tables
     assert table.decision
     assert "the catalog could not be updated: RetryableError: Glue is busy" in table.decision.reason
-    execute(planned, orders.states, orders.jobs, now)
+    execute(planned, orders.states, orders.jobs, orders.clock)
     assert [start.job for start in orders.jobs.started[starts:]] == [JOB_PROCESS_TABLE]
     run(orders, None)  # the catalog is turned off
     assert plan(orders.plan_inputs, now).tables[0].action.value == "none"

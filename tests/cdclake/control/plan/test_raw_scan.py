@@ -18,6 +18,7 @@ from cdclake.control.plan.lost_files import PendingNote
 from cdclake.control.plan.packing import PackLimits
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.plan.raw_scan import HOURS, LOOKBACK_FILES, PAGE_OBJECTS, scan_raw, scan_start
+from cdclake.control.run.trigger import STALE_AFTER_SECONDS
 from cdclake.errors import RetryableError, UnknownTableError
 from cdclake.model.raw.files import ListedObject, raw_files, start_after
 from cdclake.model.table.attributes import Attribute
@@ -306,6 +307,7 @@ def test_a_late_file_on_the_page_starts_runs_until_it_is_applied(world: World):
     world.put(late)
     assert controller_run(world) == ("nothing new", change(60 * 999))
     assert controller_run(world) == ("rescan", change(60 * 999))
+    world.clock.advance(STALE_AFTER_SECONDS)  # the run has died
     assert controller_run(world) == ("rescan", change(60 * 999))
     assert len(world.jobs.started) == 2
     world.states.record_run(ORDERS, {Attribute.LAST_SEEN: seen("2024-03-07T00:00:01Z")})  # a run has applied it
@@ -337,7 +339,7 @@ def test_a_page_end_that_cannot_be_stored_is_an_error_of_its_table_alone(world: 
     world.add_table(change(1), path=ITEMS)
     todo = world.plan()
     kept = [state for state in world.states.all() if state.path != ORDERS]
-    summary = execute(todo, type(world.states)(kept), world.jobs, world.clock())
+    summary = execute(todo, type(world.states)(kept), world.jobs, world.clock)
     assert [(table.name, table.outcome) for table in summary.tables] == [("shop.items", "started"), ("shop.orders", "")]
     assert [type(table.error) for table in summary.failed] == [UnknownTableError]
 

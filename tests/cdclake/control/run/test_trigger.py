@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.control.run.trigger import STALE_AFTER_SECONDS, TriggerOutcome, trigger_table
+from cdclake.control.run.trigger import STALE_AFTER_SECONDS, TriggerOutcome, trigger_table, trigger_tables
 from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_PROCESS_TABLE
 from cdclake.model.table.attributes import Attribute
@@ -91,6 +91,16 @@ def test_the_mark_of_a_run_that_never_began_becomes_stale(world: World):
     assert trigger(world) is TriggerOutcome.STARTED
 
 
+def test_a_run_that_is_started_although_one_was_requested_is_relied_on_from_then_on(world: World):
+    world.register()
+    trigger(world)
+    world.clock.advance(STALE_AFTER_SECONDS - 1)
+    result = trigger_tables(world.states, world.jobs, [ORDERS], world.clock(), even_if_requested=[ORDERS])[ORDERS]
+    assert result.outcome is TriggerOutcome.STARTED
+    world.clock.advance(STALE_AFTER_SECONDS - 1)
+    assert trigger(world) is TriggerOutcome.COLLAPSED
+
+
 def test_the_expired_lease_of_a_dead_run_does_not_delay_events(world: World):
     world.register()
     world.states.acquire_lease(ORDERS, "dead", world.clock(), 300)
@@ -111,8 +121,8 @@ def test_a_failed_start_does_not_clear_the_mark_of_another_trigger(world: World)
     world.register()
     trigger(world)
     world.before_start = raising(JobRunError("Glue has no room for another run now"))
-    with pytest.raises(JobRunError):
-        trigger_table(world.states, world.jobs, ORDERS, world.clock(), even_if_requested=True)
+    result = trigger_tables(world.states, world.jobs, [ORDERS], world.clock(), even_if_requested=[ORDERS])[ORDERS]
+    assert result.outcome is TriggerOutcome.FAILED
     assert Attribute.WORK_REQUESTED_UTC in world.state().item
 
 
