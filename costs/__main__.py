@@ -6,7 +6,8 @@ import re
 import sys
 from pathlib import Path
 
-from costs.model import BURSTS_PER_HOUR, Prices, Recorded, table
+from costs.model import BURSTS_PER_HOUR, Recorded, table
+from costs.prices import Prices
 from costs.simulate import simulate
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "deploy.md"
@@ -15,7 +16,7 @@ BEGIN, END = "<!-- written by make costs -->", "<!-- until here -->"
 
 def text(recorded: Recorded, prices: Prices) -> str:
     """The part of the document that depends on the figures, as Markdown."""
-    return f"{table(recorded, prices)}\n\nThe sample stack costs ${prices.sample_per_day:.2f} per day."
+    return f"{table(recorded, prices)}\n\n{prices}\n\nThe sample stack costs ${prices.sample_per_day:.2f} per day."
 
 
 def main() -> int:

@@ -10,12 +10,15 @@ import json
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.plan.packing import PackLimits
 from cdclake.model.table.settings import TableSettings
 from costs.recording import Recording
 from costs.simulate import HOURS as RECORDED_HOURS
+
+if TYPE_CHECKING:
+    from costs.prices import Prices
 
 FOLDER = Path(__file__).parent
 RECORDED = FOLDER / "recorded.json"
@@ -94,24 +97,6 @@ class Recorded(NamedTuple):
         """Replace the committed recordings."""
         recorded = {name: one.to_json() for name, one in zip(self._fields, self)}
         RECORDED.write_text(json.dumps(recorded, indent=2) + "\n", encoding="utf-8")
-
-
-class Prices:
-    """The prices of `prices.json`, in dollars."""
-
-    def __init__(self) -> None:
-        content = json.loads((FOLDER / "prices.json").read_text(encoding="utf-8"))
-        self._dollars = {name: dollars for name, (dollars, _) in content["dollars"].items()}
-        self.sample_per_hour: float = sum(dollars for dollars, _ in content["sample_dollars_per_hour"].values())
-        self.sample_per_month: float = sum(dollars for dollars, _ in content["sample_dollars_per_month"].values())
-
-    def __getitem__(self, name: str) -> float:
-        return float(self._dollars[name])
-
-    @property
-    def sample_per_day(self) -> float:
-        """Dollars per day for the sample stack."""
-        return (self.sample_per_hour * HOURS + self.sample_per_month) / DAYS
 
 
 class Costs:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from costs.__main__ import text
 from costs.meter import FREE, GET, PUT, billed_as
-from costs.model import Costs, Prices, Recorded, Usage
+from costs.model import Costs, Recorded, Usage
+from costs.prices import Prices
 from costs.recording import Recording
 
 from costs import model, simulate
@@ -66,6 +67,12 @@ def test_metrics_beyond_the_first_ten_thousand_cost_less() -> None:
     assert costs(Usage(1000, 1000)).monitoring(table_metrics=True) == pytest.approx((11 + 9000) * 0.30 + 0.70 + 3)
     many = costs(Usage(2000, 2000)).monitoring(table_metrics=True)
     assert many == pytest.approx(10_000 * 0.30 + 8011 * 0.10 + 0.70 + 3)
+
+
+def test_every_price_says_when_it_was_seen() -> None:
+    """A price that was seen elsewhere than on AWS's page says where."""
+    assert {*PRICES.seen_in(2025), *PRICES.seen_in(2026)} == set(PRICES.names)
+    assert [name for name in PRICES.seen_in(2026) if not PRICES.seen_at(name).startswith("https://")] == []
 
 
 @pytest.mark.parametrize(
