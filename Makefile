@@ -101,7 +101,7 @@ deploy-local: $(VENV)/.test-ready $(DEPLOY_VENV)/.ready ## Deploy to a local Clo
 smoke-aws: $(VENV)/.test-ready ## Deploy to the AWS account of this shell for an hour, run, measure, and remove everything (about a dollar)
 	@PYTHONPATH=$(CODE):infra:. $(BIN)/python -m smoke_aws
 
-costs: $(VENV)/.test-ready ## Record hours of a table on a local AWS, and estimate what deployments cost per month (a minute)
+costs: $(VENV)/.test-ready ## Record hours of a table on a local AWS, simulate a month, and estimate what deployments cost (ten minutes)
 	@PYTHONPATH=$(CODE):. $(BIN)/python -m costs
 
 docs: $(DOCS_VENV)/.ready ## Build the documents as a site into build/docs; a broken link or anchor is an error

@@ -1,35 +1,56 @@
-"""`make costs`: records hours of a table, estimates what deployments cost, and writes the table in docs/deploy.md."""
+"""`make costs`: records hours of a table, estimates what deployments cost, and writes the tables in docs/deploy.md.
+
+With `--recorded` it takes the recording as it is, as after a change of prices.
+"""
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
-from costs.model import BURSTS_PER_HOUR, Recorded, table
 from costs.prices import Prices
+from costs.recorded import Recorded
 from costs.simulate import simulate
+from costs.stored import ANYWHERE, MOSTLY_RECENT, simulate_stored
+from costs.tables import texts
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "deploy.md"
-BEGIN, END = "<!-- written by make costs -->", "<!-- until here -->"
+FEW, MANY = 6, 60
+"""Bursts per hour of the deployments."""
 
 
-def text(recorded: Recorded, prices: Prices) -> str:
-    """The part of the document that depends on the figures, as Markdown."""
-    return f"{table(recorded, prices)}\n\n{prices}\n\nThe sample stack costs ${prices.sample_per_day:.2f} per day."
+def record() -> Recorded:
+    """Record all."""
+    hours = {
+        "hourly": {FEW: simulate(FEW), MANY: simulate(MANY, hours=1)},
+        "five_minutes": {FEW: simulate(FEW, looks=12), MANY: simulate(MANY, looks=12, hours=1)},
+        "by_file": {FEW: simulate(FEW, by_file=True)},
+    }
+    stored = [
+        *simulate_stored(FEW, ANYWHERE, (1, FEW)),
+        *simulate_stored(FEW, MOSTLY_RECENT, (1, FEW)),
+        *simulate_stored(MANY, ANYWHERE, (1, 12, MANY)),
+    ]
+    return Recorded(simulate(0), hours, stored)
+
+
+def block(name: str, text: str = "") -> str:
+    """A part of the document, between its marks."""
+    return f"<!-- make costs: {name} -->\n\n{text}\n\n<!-- until here -->"
 
 
 def main() -> int:
     """Record, estimate, write."""
-    recorded = Recorded(
-        simulate(0, by_file=False), simulate(BURSTS_PER_HOUR, by_file=False), simulate(BURSTS_PER_HOUR, by_file=True)
-    )
-    recorded.write()
-    written = text(recorded, Prices())
+    if "--recorded" not in sys.argv:
+        record().write()
+    written = texts(Recorded.read(), Prices())
     document = DOCUMENT.read_text(encoding="utf-8")
-    pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
-    DOCUMENT.write_text(pattern.sub(lambda _: f"{BEGIN}\n\n{written}\n\n{END}", document), encoding="utf-8")
-    sys.stdout.write(f"{written}\n")
+    for name, text in written.items():
+        begin, _, end = block(name).partition("\n\n\n\n")
+        before, _, rest = document.partition(begin)
+        document = before + block(name, text) + rest.partition(end)[2]
+        sys.stdout.write(f"{text}\n\n")
+    DOCUMENT.write_text(document, encoding="utf-8")
     return 0
 
 

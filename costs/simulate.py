@@ -2,7 +2,7 @@
 
 Controller, ProcessTable and Spark runs work in this process, on the embedded AWS. Each burst of changes is one file:
 rows are inserted at the end, most updates are there, too, and a few are anywhere. Data files are small (`FILE_BYTES`):
-what counts is how many of them a change rewrites.
+what counts is how many requests a change takes; `costs.stored` counts bytes.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
 
 RAW, LAKE, DATABASE, REGION = "cdclake-raw", "cdclake-lake", "cdclake", "us-east-1"
 PREFIX, PATH = "shop/orders/", f"{RAW}/shop/orders/"
-FILES, FILE_BYTES = 16, 1 << 18
-"""A table of 2 GB has as many files of 128 MB."""
+FILES, FILE_BYTES = 128, 1 << 15
+"""Old rows of a burst are hardly ever in one file, as in a table that changes have cut into small files."""
 INSERTS, RECENT_UPDATES, OLD_UPDATES = 60, 36, 4
 """Rows of a burst."""
-RECENT = 1 / 16
+RECENT = 1 / FILES
 """Share of the rows that are recent."""
 HOURS = 4
 """Moto needs more memory with each request."""
@@ -72,22 +72,23 @@ _LAKE_ARGUMENTS = {
 _READS, _WRITES = ("GetItem", "Query", "Scan"), ("PutItem", "UpdateItem", "DeleteItem")
 
 
-def simulate(bursts: int, *, by_file: bool, hours: int = HOURS) -> Recording:
+def simulate(bursts: int, *, looks: int = 1, by_file: bool = False, hours: int = HOURS) -> Recording:
     """Some hours of one table.
 
     Args:
         bursts: Bursts of changes per hour; 0: the table is idle.
-        by_file: Whether each file starts a run; otherwise only the Controller does, once an hour.
+        looks: Controller runs per hour.
+        by_file: Whether each file starts a run; otherwise only the Controller does.
     """
     meters: list[Meter] = []
 
     def metered(app: Any) -> Meter:  # noqa: ANN401 - a WSGI application
-        meters.append(Meter(app))
+        meters.append(Meter(app, PREFIX))
         return meters[0]
 
     with http_server(0, metered) as endpoint, patch.dict(os.environ, child_environment(os.environ, endpoint, REGION)):
         try:
-            return _Pipeline(meters[0]).hours(hours, bursts, by_file=by_file)
+            return _Pipeline(meters[0]).hours(hours, bursts, looks, by_file=by_file)
         finally:
             moto_api_backend.reset()
 
@@ -130,14 +131,14 @@ class _Pipeline:
         self._jobs = MemoryJobs(self._run_job)
         self._log = ChangeLog(open_store(LAKE), LakeLayout(LAKE, "", TableName("shop", "orders")))
 
-    def hours(self, hours: int, bursts: int, *, by_file: bool) -> Recording:
+    def hours(self, hours: int, bursts: int, looks: int, *, by_file: bool) -> Recording:
         """The hours after the full load, see `simulate`."""
         with self._meter.paused():
             self._load()
         before, runs = self._log.head(), self._runs
         with _jobs_log() as lines:
-            for _ in range(hours):
-                for _ in range(bursts):
+            for look in range(hours * looks):
+                for _ in range((look + 1) * bursts // looks - look * bursts // looks):
                     with self._meter.paused():
                         self._burst()
                     if by_file:
@@ -147,11 +148,11 @@ class _Pipeline:
         billed = self._meter.requests.copy()
         with self._meter.paused():
             records = list(self._log.records(before + 1, self._log.head()))
-            snapshot = self._log.snapshot(self._log.head())
             item = self._states.get(PATH)
         assert item is not None
         reads, writes = (sum(billed[f"dynamodb {name}"] for name in names) for names in (_READS, _WRITES))
         return Recording(
+            hours=hours,
             changes=len(records),
             runs=self._runs - runs,
             s3_puts=billed[PUT],
@@ -161,8 +162,6 @@ class _Pipeline:
             catalog_requests=sum(count for name, count in billed.items() if name.startswith("glue ")),
             item_bytes=sum(len(name) + len(value.encode()) for name, value in item.item.items()),
             log_bytes=len(lines.getvalue().encode()),
-            rewritten_files=sum(len(record.added) for record in records),
-            table_files=len(snapshot.files),
         )
 
     def _load(self) -> None:

@@ -6,61 +6,114 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import pytest
-from costs.__main__ import text
-from costs.meter import FREE, GET, PUT, billed_as
-from costs.model import Costs, Recorded, Usage
+from costs.__main__ import block
+from costs.meter import FREE, GET, PUT, SHARED, billed_as
+from costs.model import FRESHNESSES, USAGES, Costs, Freshness, Usage
 from costs.prices import Prices
+from costs.recorded import Recorded
 from costs.recording import Recording
+from costs.tables import texts
 
-from costs import model, simulate
+from costs import simulate
 from tests import ROOT
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIEnvironment
 
 RECORDED, PRICES = Recorded.read(), Prices()
-WORK = Usage(tables=100, changed_per_hour=50)
+WORK = Usage(tables=100, changing=50)
+HOURLY, FIVE_MINUTES, BY_FILE = FRESHNESSES
+NOTHING = Recording(**{field.name: 0 for field in fields(Recording) if field.name != "hours"}, hours=4)
 
 
-def costs(usage: Usage = WORK, recorded: Recorded = RECORDED, *, by_file: bool = False) -> Costs:
-    return Costs(usage, recorded, PRICES, by_file=by_file)
+def costs(usage: Usage = WORK, freshness: Freshness = HOURLY, recorded: Recorded = RECORDED) -> Costs:
+    return Costs(usage, freshness, recorded, PRICES)
 
 
 def test_the_document_contains_the_figures() -> None:
-    assert text(RECORDED, PRICES) in (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    document = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    for name, text in texts(RECORDED, PRICES).items():
+        assert block(name, text) in document, name
+
+
+@pytest.mark.parametrize("freshness", FRESHNESSES)
+@pytest.mark.parametrize("usage", USAGES)
+def test_all_that_the_tables_need_is_recorded(usage: Usage, freshness: Freshness) -> None:
+    assert costs(usage, freshness).total > 0
 
 
 @pytest.mark.long
 @pytest.mark.aws
 @pytest.mark.slow
-def test_the_recording_is_that_of_this_code() -> None:
+@pytest.mark.parametrize("freshness", [FIVE_MINUTES, BY_FILE])
+def test_the_recording_is_that_of_this_code(freshness: Freshness) -> None:
     """An hour costs about a quarter of the recorded ones."""
-    now = simulate.simulate(model.BURSTS_PER_HOUR, by_file=True, hours=1)
-    assert (now.changes, now.runs) == (model.BURSTS_PER_HOUR, model.BURSTS_PER_HOUR)
+    now = simulate.simulate(6, looks=freshness.looks, by_file=freshness.by_file, hours=1)
+    assert (now.changes, now.runs) == (6, 6)
+    recorded = RECORDED.hours_of(freshness.key, 6)
     for name in ("s3_puts", "s3_gets", "state_writes", "catalog_requests", "log_bytes"):
-        assert getattr(now, name) == pytest.approx(getattr(RECORDED.by_file, name) / 4, rel=0.25), name
+        assert getattr(now, name) == pytest.approx(getattr(recorded, name) / 4, rel=0.25), name
 
 
-def test_an_hourly_schedule_shares_one_run_and_files_start_one_run_each() -> None:
+def test_a_schedule_shares_runs_and_files_start_one_run_each() -> None:
     # the minimum billed time of 1/16 DPU for Controller and ProcessTable; 30 + 50 * 5.3 s of two DPU, or the minimum
     assert costs().glue == pytest.approx(730 * 0.44 * (60 / 16 + 295 * 2 + 60 / 16) / 3600)
-    assert costs(by_file=True).glue == pytest.approx(730 * 0.44 * (60 / 16 + 300 * (60 * 2 + 60 / 16)) / 3600)
-    assert costs().requests < costs(by_file=True).requests
+    assert costs(freshness=BY_FILE).glue == pytest.approx(730 * 0.44 * (60 / 16 + 300 * (60 * 2 + 60 / 16)) / 3600)
+
+
+def test_a_schedule_of_five_minutes_packs_the_tables_that_changed_since() -> None:
+    """Six files an hour: half of the 50 tables have one each time."""
+    seconds = 60 / 16 + (30 + 25 * 5.3) * 2 + 60 / 16
+    assert costs(freshness=FIVE_MINUTES).glue == pytest.approx(730 * 0.44 * 12 * seconds / 3600)
+    assert costs().glue < costs(freshness=FIVE_MINUTES).glue < costs(freshness=BY_FILE).glue
+    assert costs().requests < costs(freshness=FIVE_MINUTES).requests
+
+
+def test_a_table_with_a_file_a_minute_is_due_each_time() -> None:
+    seconds = 60 / 16 + (30 + 10 * 5.3) * 2 + 60 / 16
+    assert costs(Usage(10, 10, 60), FIVE_MINUTES).glue == pytest.approx(730 * 0.44 * 12 * seconds / 3600)
+
+
+def test_what_is_visible_waits_for_the_schedule_and_for_the_runs() -> None:
+    one = Usage(1, 1)
+    runs = 10 + 0.4 + 30 + 5.3
+    assert costs(one, BY_FILE).seconds_to_visible == pytest.approx((20 + 0.5 + runs, 120 + 0.5 + runs))
+    controller = 10 + 0.1
+    assert costs(one).seconds_to_visible == pytest.approx((30 + controller + runs, 3600 + 180 + controller + runs))
+    assert costs(one, FIVE_MINUTES).seconds_to_visible[1] == pytest.approx(300 + 180 + controller + runs)
+
+
+def test_the_last_table_of_a_run_waits_for_the_others() -> None:
+    least, most = costs(Usage(50, 50)).seconds_to_visible
+    assert most - least == pytest.approx(3600 + 3 * 50 + 49 * 5.3)
 
 
 def test_requests_are_priced_by_class() -> None:
-    nothing = Recording(**{field.name: 0 for field in fields(Recording)})
-    one = replace(nothing, table_files=1, s3_puts=1_000_000, state_writes=1_000_000, item_bytes=1500)
-    recorded = Recorded(nothing, one, nothing)
-    dollars = costs(Usage(1, 1), recorded).requests - costs(Usage(1, 1), Recorded(nothing, nothing, nothing)).requests
-    assert dollars == pytest.approx(730 / 4 * (5 + 2 * 0.625))
+    one = replace(NOTHING, s3_puts=1_000_000, state_writes=1_000_000, item_bytes=1500)
+    requests = [
+        costs(Usage(1, 1), recorded=RECORDED._replace(hours={"hourly": {6: recorded}})).requests
+        for recorded in (one, NOTHING)
+    ]
+    assert requests[0] - requests[1] == pytest.approx(730 / 4 * (5 + 2 * 0.625))
 
 
-def test_replaced_files_are_stored_for_the_retention_time() -> None:
-    """Ten files in four hours of a table of 2 GB in 16 files, and the table and its raw files."""
-    one = replace(RECORDED.hourly, rewritten_files=10, table_files=16)
-    stored = costs(Usage(1, 1), RECORDED._replace(hourly=one)).storage
-    assert stored == pytest.approx(0.023 * (2 + 1 + 10 * 6 * 2 / 16 * 33))
+def test_idle_tables_are_looked_at_by_each_controller() -> None:
+    idle = replace(NOTHING, s3_puts=1_000_000)
+    requests = [
+        costs(Usage(1, 0), freshness, RECORDED._replace(idle=idle)).requests for freshness in (FIVE_MINUTES, HOURLY)
+    ]
+    assert requests[0] / requests[1] == pytest.approx(12, rel=0.01)
+
+
+def test_by_file_each_burst_takes_the_same() -> None:
+    one = RECORDED.hours_of("by_file", 6)
+    assert RECORDED.hours_of("by_file", 60) == replace(one.times(10), hours=one.hours, item_bytes=one.item_bytes)
+    assert RECORDED.hours_of("by_file", 60).s3_puts == 10 * one.s3_puts
+
+
+def test_tables_that_change_store_what_is_kept_of_them() -> None:
+    stored = RECORDED.stored_of(6, 1)
+    assert costs(Usage(3, 1)).storage == pytest.approx(0.023 * (2 * 2 + stored.gb + 3 * 2 * 0.5))
 
 
 def test_metrics_beyond_the_first_ten_thousand_cost_less() -> None:
@@ -78,8 +131,11 @@ def test_every_price_says_when_it_was_seen() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "query", "billed"),
     [
-        ("GET", "/bucket", "list-type=2&prefix=a", PUT),
-        ("GET", "/bucket", "versions&prefix=a", PUT),
+        ("GET", "/bucket", "list-type=2&prefix=shop/orders/a", PUT),
+        ("GET", "/bucket", "list-type=2&prefix=_cdclake%2Fshop%2Forders%2F", PUT),
+        ("GET", "/bucket", "list-type=2&prefix=shop/", SHARED),
+        ("GET", "/bucket", "list-type=2", SHARED),
+        ("GET", "/bucket", "versions&prefix=shop/orders/", PUT),
         ("GET", "/bucket", "versioning", GET),
         ("GET", "/bucket/key", "", GET),
         ("GET", "/bucket/key", "prefix=a", GET),
@@ -91,11 +147,12 @@ def test_every_price_says_when_it_was_seen() -> None:
     ],
 )
 def test_requests_to_s3_are_billed_by_class(method: str, path: str, query: str, billed: str) -> None:
-    assert billed_as(request("s3", REQUEST_METHOD=method, PATH_INFO=path, QUERY_STRING=query)) == billed
+    environ = request("s3", REQUEST_METHOD=method, PATH_INFO=path, QUERY_STRING=query)
+    assert billed_as(environ, "shop/orders/") == billed
 
 
 def test_other_requests_are_counted_by_operation() -> None:
-    assert billed_as(request("dynamodb", HTTP_X_AMZ_TARGET="DynamoDB_20120810.GetItem")) == "dynamodb GetItem"
+    assert billed_as(request("dynamodb", HTTP_X_AMZ_TARGET="DynamoDB_20120810.GetItem"), "") == "dynamodb GetItem"
 
 
 def request(service: str, **environ: str) -> WSGIEnvironment:
