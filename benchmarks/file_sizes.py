@@ -20,7 +20,7 @@ from cdclake.lake.merge.file_sizes import FileSizes
 from cdclake.lake.merge.rewrite_plan import WriteTask, plan_rewrite
 from cdclake.lake.merge.tasks.cuts import SAMPLES_PER_CELL, cuts
 from cdclake.lake.merge.tasks.resolution import InsertCounting
-from cdclake.lake.storage.key_ranges import candidate_rows, split_at_bounds
+from cdclake.lake.storage.key_ranges import candidate_rows, overlapping_files, split_at_bounds
 from cdclake.lake.storage.keys import LEADING_KEY
 from cdclake.lake.storage.partitions import by_partition
 from cdclake.model.layout import LakeLayout
@@ -37,6 +37,7 @@ MIB = 1 << 20
 START = datetime(2024, 3, 5, tzinfo=timezone.utc)
 ROW_BYTES = 1024
 LOADED_FILES, LOADED_FILE_BYTES = 22, 93 * MIB
+LOADED_ROWS = LOADED_FILES * LOADED_FILE_BYTES // ROW_BYTES
 TARGET_BYTES = 128 * MIB
 BURSTS_A_DAY, INSERTS, NEW_UPDATES, OLD_UPDATES = 144, 60, 36, 4
 NEW_ROWS = BURSTS_A_DAY // 2 * INSERTS
@@ -49,7 +50,7 @@ class Done(NamedTuple):
 
     Attributes:
         own: Of the files that it had to rewrite.
-        merged: Of the settled files that it merged beside.
+        merged: Of the settled files that it merged beside, and of those that took loose rows.
         written: Of the files that it wrote.
     """
 
@@ -67,6 +68,7 @@ class SimulatedTable:
         target_bytes: The setting `TargetFileBytes`.
         row_bytes: Size of a row.
         adaptive: Whether files are smaller where changes fall; otherwise all have the target size.
+        partitioned: Whether changes are never merged in place, as in a table with partitions; this is one of them.
         now: When the next change is made.
     """
 
@@ -75,6 +77,7 @@ class SimulatedTable:
     limits: EngineLimits = DEFAULT_LIMITS
     row_bytes: int = ROW_BYTES
     adaptive: bool = True
+    partitioned: bool = False
     now: datetime = START
     snapshot: Snapshot = field(default_factory=lambda: Snapshot(1, days=((1, START.date().isoformat()),)))
 
@@ -87,7 +90,8 @@ class SimulatedTable:
         if not self.adaptive:
             return FileSizes(self.target_bytes, self.target_bytes)
         settled = self.snapshot.settled_before(self.now, self.limits.settled_days)
-        return FileSizes.of(self.target_bytes, self.limits.hot_file_bytes, settled)
+        loose = self.snapshot.settled_before(self.now, self.limits.loose_days)
+        return FileSizes.of(self.target_bytes, self.limits.hot_file_bytes, settled, loose)
 
     @property
     def listed(self) -> list[DataFile]:
@@ -107,6 +111,8 @@ class SimulatedTable:
             if np.isin(changed[start:end], self.files[i], assume_unique=True).any()
         }
         rows = pa.table({LEADING_KEY: pa.array(np.sort(inserted), pa.int64())})
+        if not (self.partitioned or overlapping_files(before)):  # merged in place
+            touched |= {i for i, _, _ in candidate_rows(rows[LEADING_KEY], before)}
         counting = InsertCounting(FileBounds(before), self.target_bytes)
         plan = plan_rewrite(before, touched, counting.stats(by_partition(rows, ())), sizes)
         added: dict[int, Keys] = {}
@@ -122,6 +128,7 @@ class SimulatedTable:
         ]
         needed = touched | {i for number in added for i in plan.tasks[number].bases}
         merged = [i for task in plan.tasks if not needed.intersection(task.bases) for i in task.bases]
+        merged += [i for task in plan.tasks if task.cuts for i in task.bases[1:] if i not in touched]
         own = [i for i in plan.task_of_file if i not in set(merged)]
         kept = [i for i in range(len(before)) if i not in plan.task_of_file]
         number = self.snapshot.change + 1
@@ -143,6 +150,9 @@ class SimulatedTable:
         touched = [keys[np.isin(keys, changed)] for keys in bases] + ([added] if added is not None else [])
         hot = np.sort(np.concatenate([NO_KEYS, *touched]))
         size_bytes = len(rows) * self.row_bytes
+        if task.cuts:
+            numbers = np.searchsorted(np.array(task.cuts, np.int64), rows, "right") % task.file_count
+            return [part for number in range(task.file_count) if len(part := rows[numbers == number])]
         if task.sizes and task.bases and len(hot) and size_bytes > task.sizes.hot_bytes and 2 * len(hot) <= len(old):
             step = max(1, int(task.sizes.hot_bytes / self.row_bytes / SAMPLES_PER_CELL))
             keys = pa.chunked_array([pa.array(hot)])
@@ -152,15 +162,10 @@ class SimulatedTable:
         return [part for part in np.array_split(rows, task.file_count) if len(part)]
 
 
-def loaded(*, adaptive: bool, gap: int = 1) -> SimulatedTable:
-    """A table of 2 GB after its full load.
-
-    Args:
-        gap: Distance of its keys.
-    """
-    rows = LOADED_FILE_BYTES // ROW_BYTES
-    files = [np.arange(i * rows, (i + 1) * rows, dtype=np.int64) * gap for i in range(LOADED_FILES)]
-    return SimulatedTable(files, TARGET_BYTES, adaptive=adaptive)
+def loaded(pattern: Pattern | RandomKeys | Tenants, *, adaptive: bool, partitioned: bool = False) -> SimulatedTable:
+    """A table of 2 GB after its full load."""
+    files = np.array_split(pattern.loaded, LOADED_FILES)
+    return SimulatedTable(files, TARGET_BYTES, adaptive=adaptive, partitioned=partitioned)
 
 
 Burst = tuple["Keys", "Keys"]
@@ -176,7 +181,8 @@ class Pattern:
 
     def __init__(self, old: Callable[[np.random.Generator, int], Keys] | None) -> None:
         self._rng, self._old = np.random.default_rng(7), old
-        self._rows = LOADED_FILES * (LOADED_FILE_BYTES // ROW_BYTES)
+        self._rows = LOADED_ROWS
+        self.loaded = np.arange(self._rows, dtype=np.int64)
 
     def burst(self) -> Burst:
         """The next."""
@@ -202,9 +208,9 @@ def recent(rng: np.random.Generator, rows: int) -> Keys:
 class RandomKeys:
     """Every key is random, and updated rows are anywhere."""
 
-    def __init__(self, gap: int) -> None:
-        self._rng, self._gap = np.random.default_rng(7), gap
-        self._known = np.arange(LOADED_FILES * (LOADED_FILE_BYTES // ROW_BYTES), dtype=np.int64) * gap
+    def __init__(self) -> None:
+        self._rng = np.random.default_rng(7)
+        self.loaded = self._known = np.arange(LOADED_ROWS, dtype=np.int64) * 1_000
 
     def burst(self) -> Burst:
         """The next."""
@@ -214,8 +220,36 @@ class RandomKeys:
         return updated, new
 
 
+class Tenants:
+    """Keys of two columns, a tenant and a number: a burst inserts the next rows of a few tenants.
+
+    Args:
+        updates: Whether it also updates new rows, and a few old ones anywhere.
+    """
+
+    TENANTS, IN_BURST, WIDTH = 1_000, 10, 1_000_000
+
+    def __init__(self, *, updates: bool) -> None:
+        self._rng, self._updates = np.random.default_rng(7), updates
+        self._next = np.full(self.TENANTS, LOADED_ROWS // self.TENANTS, np.int64)
+        numbers = np.arange(self._next[0], dtype=np.int64)
+        self.loaded = np.concatenate([tenant * self.WIDTH + numbers for tenant in range(self.TENANTS)])
+        self._recent = self.loaded[-NEW_ROWS:]
+
+    def burst(self) -> Burst:
+        """The next."""
+        tenants = np.sort(self._rng.choice(self.TENANTS, self.IN_BURST, replace=False))
+        numbers = self._next[tenants][:, None] + np.arange(INSERTS // self.IN_BURST)
+        self._next[tenants] += INSERTS // self.IN_BURST
+        new = (tenants[:, None] * self.WIDTH + numbers).ravel()
+        recent, old = self._rng.choice(self._recent, NEW_UPDATES), self._rng.choice(self.loaded, OLD_UPDATES)
+        updated = np.unique(np.concatenate([recent, old])) if self._updates else NO_KEYS
+        self._recent = np.concatenate([self._recent, new])[-NEW_ROWS:]
+        return updated, new
+
+
 def days(
-    table: SimulatedTable, pattern: Pattern | RandomKeys, count: int, bursts: int = BURSTS_A_DAY
+    table: SimulatedTable, pattern: Pattern | RandomKeys | Tenants, count: int, bursts: int = BURSTS_A_DAY
 ) -> list[tuple[int, int]]:
     """Bytes written and number of files of each of some days.
 
@@ -235,21 +269,24 @@ def days(
 
 def main() -> None:
     """Print the figures."""
-    gap = 1_000
-    patterns: Sequence[tuple[str, int, Callable[[], Pattern | RandomKeys], int]] = (
-        ("4 old updates anywhere", 1, lambda: Pattern(spread), 30),
-        ("4 old updates, mostly recent", 1, lambda: Pattern(recent), 30),
-        ("newest rows only", 1, lambda: Pattern(None), 60),
-        ("random keys", gap, lambda: RandomKeys(gap), 1),
+    patterns: Sequence[tuple[str, Callable[[], Pattern | RandomKeys | Tenants], bool, int, int]] = (
+        ("4 old updates anywhere", lambda: Pattern(spread), False, 1, 30),
+        ("4 old updates, mostly recent", lambda: Pattern(recent), False, 1, 30),
+        ("newest rows only", lambda: Pattern(None), False, 1, 60),
+        ("random keys", RandomKeys, False, 1, 1),
+        ("tenants in a partition", lambda: Tenants(updates=True), True, 1, 14),
+        ("tenants in a partition, inserts only", lambda: Tenants(updates=False), True, 30, 30),
     )
-    for name, distance, pattern, count in patterns:
-        for adaptive in (False, True):
-            done = days(loaded(adaptive=adaptive, gap=distance), pattern(), count if adaptive else 1)
+    for name, pattern, partitioned, *counts in patterns:
+        for adaptive, count in zip((False, True), counts, strict=True):
+            bursts = pattern()
+            table = loaded(bursts, adaptive=adaptive, partitioned=partitioned)
+            done = days(table, bursts, count)
             tail = done[-7:]
             mean = sum(written for written, _ in tail) / len(tail) / 1e9
             files = [number for _, number in done]
             kind = "adaptive" if adaptive else "one size"
-            print(f"{name}, {kind}: {mean:.1f} GB a day, at most {max(files)} files")
+            print(f"{name}, {kind}: {mean:.1f} GB a day, at most {max(files)} files", flush=True)
 
 
 if __name__ == "__main__":

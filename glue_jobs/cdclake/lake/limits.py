@@ -85,6 +85,8 @@ class EngineLimits:
     The target counts if it is smaller."""
     settled_days: int = 7
     """Neighboring files that no change touched for so many days are merged again."""
+    loose_days: int = 2
+    """Rows that no change touched for so many days go to the files where their keys belong; at most `settled_days`."""
     fetched_bytes: int = 32 << 20
     """A task fetches its data files whole if they are no larger together: fewer requests wait for each other."""
     row_group_rows: int = 1 << 19

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdclake.lake.storage.key_ranges import key_after
@@ -35,9 +36,9 @@ class FileRanges(NamedTuple):
 
     @classmethod
     def of(cls, indices: Sequence[int], files: Sequence[DataFile]) -> FileRanges:
-        """The ranges of a partition's files; none if key ranges are unknown or most span others."""
-        by_key, spanning = split_by_order(indices, files)
-        if len(spanning) > len(by_key) or any(files[i].key_min is None for i in by_key):
+        """The ranges of a partition's files that are in order; none if they are not, see `split_by_order`."""
+        by_key, loose = split_by_order(indices, files)
+        if not are_in_order(by_key, loose, files):
             return cls((), ())
         bounds: list[Any] = []
         owners: list[Owner] = []
@@ -45,13 +46,10 @@ class FileRanges(NamedTuple):
             start, end = files[i].key_min, key_after(files[i].key_max)
             if not bounds:
                 owners.append(Owner(i, inside=False))
-            elif not owners[-1].inside and start <= bounds[-1]:  # there is no key after the file before
+            elif start == bounds[-1]:  # there is no key after the file before
                 del bounds[-1], owners[-1]
-            if bounds and start == bounds[-1]:  # both files begin with this key
-                owners[-1] = Owner(i, inside=True)
-            else:
-                bounds.append(start)
-                owners.append(Owner(i, inside=True))
+            bounds.append(start)
+            owners.append(Owner(i, inside=True))
             if end is not None:
                 bounds.append(end)
                 owners.append(Owner(i, inside=False))
@@ -91,13 +89,39 @@ def indices_by_partition(files: Sequence[DataFile], indices: Iterable[int]) -> d
 
 
 def split_by_order(indices: Iterable[int], files: Sequence[DataFile]) -> tuple[list[int], list[int]]:
-    """Indices of data files by key, and apart from them the indices of files that span the beginnings of several."""
+    """Indices of a partition's data files whose key ranges are apart, by key; and of the others, the loose files.
+
+    Loose are files that span the beginnings of several which are larger together, and then the smaller of two that
+    overlap. If a key range is unknown, no file is loose, though files may overlap.
+    """
     by_key = sorted(indices, key=lambda i: (files[i].key_min is not None, files[i].key_min, i))
-    if any(files[i].key_min is None or files[i].key_max is None for i in by_key):
+    if _have_unknown_ranges(by_key, files) or _are_apart(by_key, files):
         return by_key, []
     starts: list[Any] = [files[i].key_min for i in by_key]
-    spanning = [
-        i for i in by_key if bisect_right(starts, files[i].key_max) - bisect_right(starts, files[i].key_min) > 1
-    ]
-    excluded = set(spanning)
-    return [i for i in by_key if i not in excluded], spanning
+    sizes = [0, *accumulate(files[i].bytes for i in by_key)]
+    apart: list[int] = []
+    loose: list[int] = []
+    for i in by_key:
+        first, end = bisect_right(starts, files[i].key_min), bisect_right(starts, files[i].key_max)
+        if end - first > 1 and files[i].bytes < sizes[end] - sizes[first]:
+            loose.append(i)
+        elif not apart or _are_apart((apart[-1], i), files):
+            apart.append(i)
+        else:
+            smaller, larger = sorted((i, apart[-1]), key=lambda one: files[one].bytes)
+            loose.append(smaller)
+            apart[-1] = larger
+    return apart, loose
+
+
+def are_in_order(by_key: Sequence[int], loose: Sequence[int], files: Sequence[DataFile]) -> bool:
+    """Whether most files of a partition, as of `split_by_order`, are apart, so that a key belongs to one of them."""
+    return len(loose) <= len(by_key) and not _have_unknown_ranges(by_key, files)
+
+
+def _have_unknown_ranges(indices: Sequence[int], files: Sequence[DataFile]) -> bool:
+    return any(files[i].key_min is None or files[i].key_max is None for i in indices)
+
+
+def _are_apart(by_key: Sequence[int], files: Sequence[DataFile]) -> bool:
+    return all(files[i].key_max < files[j].key_min for i, j in pairwise(by_key))  # type: ignore[operator]  # one kind

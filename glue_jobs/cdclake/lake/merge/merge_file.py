@@ -43,7 +43,8 @@ class MergeSpec:
         partition: Partition of these files and of every added row.
         file_count: Number of files to write.
         staged_keys: Object keys to write to, at least `file_count`.
-        cuts: Leading keys at which the files begin, from the second on; none to write files of equal size.
+        cuts: Leading keys at which the files begin, from the second on; none to write files of equal size. If there are
+            as many files, the rows before the first and from the last on are in the first file.
         full_load: Whether the added rows are a full load's, which are older than every change. They are written with
             the empty position, in place of the one that contains file and row.
         repeated: Positions of added rows that do not count, because a later row of another partition has the same key.
@@ -125,13 +126,13 @@ def merge(
 def _cut(
     rows: Iterable[pa.Table], fs: FileSystem, spec: MergeSpec, shape: TableShape, encodings: Encodings
 ) -> Iterator[DataFile]:
-    """Write rows into a file for each key range; no file if it has no rows."""
+    """Write rows into a file for each key range, or for the last and the first together; no file if it has no rows."""
     writers = [
         DataFileWriter(fs, (key,), shape, spec.partition, 0, encodings) for key in spec.staged_keys[: spec.file_count]
     ]
     for part in rows:
         for number, own in split_unsorted(part, shape.leading_key_of(part, spec.partition), spec.cuts):
-            writers[number].write(own)
+            writers[number % len(writers)].write(own)
     for writer in writers:
         writer.close()
         yield from writer.written

@@ -14,13 +14,13 @@ from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cdclake.lake.counts import summed
-from cdclake.lake.merge.file_ranges import FileRanges, indices_by_partition, split_by_order
-from cdclake.lake.merge.file_sizes import FileSizes, files_for, settled_groups
-from cdclake.lake.storage.key_ranges import overlapping_files, quantiles
+from cdclake.lake.merge.file_ranges import FileRanges, are_in_order, indices_by_partition, split_by_order
+from cdclake.lake.merge.file_sizes import FileSizes, are_many, files_for, rows_going_home, settled_groups
+from cdclake.lake.storage.key_ranges import quantiles
 from cdclake.lake.storage.partitions import Partition, in_partition_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from cdclake.model.snapshot import DataFile, KeyValue
 
@@ -115,6 +115,8 @@ class WriteTask:
         file_count: Number of files to split the result into.
         size_bytes: Expected size of the result.
         sizes: How to cut the result around the rows that change; None to leave it whole.
+        cuts: Leading keys at which to cut it in any case. If it has as many files, the rows before the first and from
+            the last on are in one.
     """
 
     number: int
@@ -123,6 +125,7 @@ class WriteTask:
     file_count: int = 1
     size_bytes: float = inf
     sizes: FileSizes | None = None
+    cuts: tuple[KeyValue, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,14 +165,16 @@ def plan_rewrite(
     Every touched file is rewritten. New rows go where their keys belong, so that key ranges stay apart and a key stays
     in few files, however many changes follow:
 
-    * into the file of their key range, if it is touched, or if only a few more files must be rewritten for that
+    * into the file of their key range, if it is touched, or if only a few more files must be rewritten for that, or if
+      they are many
     * into new files, if they follow a file that has reached its size, or exceed the target size themselves
-    * all into one more file, if they belong to many files that are not touched: new keys of this table have no order
+    * all into one more, loose file, if they belong to many files that are not touched. They go home from there later,
+      see `rows_going_home`
 
-    A rewritten file absorbs its neighbors by key, touched or not, up to its size: the hot size if the key ranges of the
-    partition's files are apart, so that files stay small where changes fall, else the target size. So two rewritten
-    neighbors together exceed it. Settled neighbors are merged up to the target size, see `settled_groups`: tables need
-    no compaction. The result does not depend on the order of the mappings.
+    A rewritten file absorbs its neighbors by key, touched or not, up to its size: the hot size if the key ranges of
+    most of the partition's files are apart, so that files stay small where changes fall, else the target size. So two
+    rewritten neighbors together exceed it. Settled neighbors are merged up to the target size, see `settled_groups`:
+    tables need no compaction. The result does not depend on the order of the mappings.
 
     Args:
         files: Live data files.
@@ -205,6 +210,7 @@ class _Planner:
     def __init__(self, files: Sequence[DataFile], sizes: FileSizes) -> None:
         self._files, self._sizes, self._target_bytes = files, sizes, sizes.target_bytes
         self._cuts_files = False  # of the partition that is planned
+        self._orders: dict[Partition, tuple[list[int], list[int]]] = {}
         self._before_new: set[int] = set()  # files that new files may follow by key
         self._in_partition = indices_by_partition(files, range(len(files)))
         self._row_bytes = mean_row_bytes(files)
@@ -218,8 +224,8 @@ class _Planner:
         Args:
             bases: Files that must be rewritten.
         """
-        own = [self._files[i] for i in self._in_partition.get(partition, ())] if self._sizes.cuts else []
-        self._cuts_files = bool(own) and not overlapping_files(own)
+        by_key, loose = self._order(partition)
+        self._cuts_files = self._sizes.cuts and are_in_order(by_key, loose, self._files)
         if inserts.by_range:
             self._plan_by_home(partition, bases, inserts)
         else:
@@ -229,9 +235,15 @@ class _Planner:
         """Plan which settled neighbors the change merges beside its own work."""
         own_bytes = sum(task.size_bytes for task in self.tasks if task.bases)
         if own_bytes and self._sizes.settled_before:
-            partitions, excluded = self._in_partition.values(), self._before_new.union(self.task_of_file)
-            for group in settled_groups(self._files, partitions, excluded, self._sizes, own_bytes):
+            excluded = self._before_new.union(self.task_of_file)
+            for group in settled_groups(self._files, self._in_partition.values(), excluded, self._sizes, own_bytes):
                 self._add_task(self._files[group[0]].partition, group, 0)
+
+    def _order(self, partition: Partition) -> tuple[list[int], list[int]]:
+        """The files of a partition, see `split_by_order`."""
+        if partition not in self._orders:
+            self._orders[partition] = split_by_order(self._in_partition.get(partition, ()), self._files)
+        return self._orders[partition]
 
     def _plan_by_home(self, partition: Partition, bases: set[int], inserts: InsertStats) -> None:
         ranges = FileRanges.of(self._in_partition[partition], self._files)
@@ -273,16 +285,15 @@ class _Planner:
         away = {number for number, owner in owners.items() if owner.file not in bases} - apart
         unordered: set[int] = set()
         base_of = {number: owner.file for number, owner in owners.items() if number not in apart}
-        if len(away) > MAX_OPENED_FILES:
-            spanning = split_by_order(self._in_partition[partition], self._files)[1]
-            open_file = self._smallest_open_file(spanning)
+        if len(away) <= MAX_OPENED_FILES:
+            full = {n for n in away if not owners[n].inside and not self._is_open(owners[n].file)}
+            apart |= full
+        elif not self._are_many(sum(new_bytes[n] for n in away), {owners[n].file for n in away}):
+            open_file = self._open_loose_file(partition)
             if open_file is None:
                 unordered = away
             else:
                 base_of.update(dict.fromkeys(away, open_file))
-        else:
-            full = {n for n in away if not owners[n].inside and not self._is_open(owners[n].file)}
-            apart |= full
         left_out = apart | unordered
         return _NewRows({n: file for n, file in base_of.items() if n not in left_out}, apart, unordered)
 
@@ -312,9 +323,17 @@ class _Planner:
         Returns:
             The groups.
         """
-        groups: list[list[int]] = []
-        for by_key in split_by_order(self._in_partition.get(partition, ()), self._files):
-            groups += _with_neighbors(bases, by_key, self._files, self._size_bytes)
+        by_key, loose = self._order(partition)
+        runs = [by_key, loose]
+        own_bytes = sum(self._files[i].bytes for i in bases)
+        home = self._cuts_files and rows_going_home(
+            self._files, by_key, loose, self._before_new, self._sizes, own_bytes
+        )
+        if home:
+            runs = [by_key[: home.start], by_key[home.end :], [i for i in loose if i != home.loose]]
+            group = [home.loose, *by_key[home.start : home.end]]
+            self._add_task(partition, group, sum(added.get(i, 0) for i in group), home.cuts, home.pieces)
+        groups = [group for run in runs for group in _with_neighbors(bases, run, self._files, self._size_bytes)]
         for group in groups:
             self._add_task(partition, group, sum(added.get(i, 0) for i in group))
         return groups
@@ -330,11 +349,19 @@ class _Planner:
         count = len(bounds) + 1 if samples else count
         return InsertTargets(bounds, tuple(self._add_task(partition, (), new_bytes / count) for _ in range(count)))
 
-    def _add_task(self, partition: Partition, bases: Sequence[int], new_bytes: float) -> int:
+    def _add_task(
+        self,
+        partition: Partition,
+        bases: Sequence[int],
+        new_bytes: float,
+        cuts: tuple[KeyValue, ...] = (),
+        pieces: int = 1,
+    ) -> int:
         all_bytes = sum(self._files[i].bytes for i in bases) + new_bytes
-        file_count = files_for(all_bytes, self._target_bytes)
-        sizes = self._sizes if self._cuts_files else None
-        self.tasks.append(WriteTask(len(self.tasks), tuple(bases), partition, file_count, all_bytes, sizes))
+        file_count = pieces if cuts else files_for(all_bytes, self._target_bytes)
+        is_cut = self._cuts_files and bases and set(bases).isdisjoint(self._order(partition)[1])
+        sizes = self._sizes if is_cut else None
+        self.tasks.append(WriteTask(len(self.tasks), tuple(bases), partition, file_count, all_bytes, sizes, cuts))
         self.task_of_file.update(dict.fromkeys(bases, self.tasks[-1].number))
         return self.tasks[-1].number
 
@@ -346,6 +373,17 @@ class _Planner:
     def _is_open(self, i: int) -> bool:
         """Whether a file is below its size, so that it takes new rows."""
         return self._files[i].bytes < self._size_bytes
+
+    def _are_many(self, new_bytes: float, homes: Iterable[int]) -> bool:
+        """Whether new rows are many enough to rewrite the files where their keys belong."""
+        return self._cuts_files and are_many(new_bytes, sum(self._files[i].bytes for i in homes))
+
+    def _open_loose_file(self, partition: Partition) -> int | None:
+        """The loose file that takes more rows: below half the target if its rows go home."""
+        loose = self._order(partition)[1]
+        max_bytes = self._target_bytes / 2 if self._cuts_files else self._target_bytes
+        is_open = (i for i in loose if self._files[i].bytes < max_bytes)
+        return min(is_open, key=lambda i: (self._files[i].bytes, i), default=None)
 
     def _smallest_open_file(self, indices: Sequence[int]) -> int | None:
         return min(filter(self._is_open, indices), key=lambda i: (self._files[i].bytes, i), default=None)

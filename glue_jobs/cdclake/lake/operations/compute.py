@@ -438,6 +438,7 @@ def compute(
         full_load=full_load,
         stale=frozenset(stale),
         settled_before=before.settled_before(run.clock(), run.limits.settled_days),
+        loose_before=before.settled_before(run.clock(), run.limits.loose_days),
         history=history,
         suppression=suppression,
     )

@@ -45,6 +45,7 @@ class Request:
         locations: Where to read and write.
         stale: Indices of data files to rewrite even if none of their rows changes.
         settled_before: See `FileSizes`.
+        loose_before: See `FileSizes`.
         history: How the history changes; None if the table keeps none.
         suppression: Which rows to leave out, because their keys were erased; None for none.
     """
@@ -62,6 +63,7 @@ class Request:
     full_load: bool
     stale: frozenset[int]
     settled_before: int = 0
+    loose_before: int = 0
     history: HistoryPlan | None = None
     suppression: Suppression | None = None
 
@@ -73,7 +75,8 @@ class Request:
     @property
     def sizes(self) -> FileSizes:
         """How large data files are to be."""
-        return FileSizes.of(self.settings.target_file_bytes, self.limits.hot_file_bytes, self.settled_before)
+        target_bytes, hot_bytes = self.settings.target_file_bytes, self.limits.hot_file_bytes
+        return FileSizes.of(target_bytes, hot_bytes, self.settled_before, self.loose_before)
 
     @property
     def inserts_all(self) -> bool:

@@ -50,6 +50,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kernel")
 
 
+def test_rows_around_a_range_of_keys_are_in_one_file(folder: Path) -> None:
+    bases = []
+    for name, ids in (("first", [1, 9, 5, 3, 7]), ("second", [4, 6])):
+        path = folder / f"{name}.parquet"
+        pq.write_table(pa.Table.from_pylist([{"id": one, "n": 0, "Op": "I"} for one in ids], SHAPE.stored), path)
+        bases.append(DataFile(str(path), len(ids), path.stat().st_size, (), min(ids), max(ids)))
+    keys = tuple(str(folder / f"around-{number}.parquet") for number in range(3))
+    removed = pa.table({LEADING_KEY: [9], KEY: [9]})
+    added = in_flight({"20": (8, 1), "21": (2, 1)})
+    for file_count, expected in ((2, [[1, 7, 2, 8], [5, 3, 4, 6]]), (3, [[1, 2], [5, 3, 4, 6], [7, 8]])):
+        spec = MergeSpec(tuple(bases), (), file_count, keys, cuts=(3, 7))
+        written = merge(fs.LocalFileSystem(), spec, SHAPE, removed, added).files
+        assert [pq.read_table(file.path)["id"].to_pylist() for file in written] == expected
+        assert [(file.key_min, file.key_max) for file in written] == [(min(ids), max(ids)) for ids in expected]
+
+
 def in_flight(changes: dict[str, tuple[int, int | None]]) -> pa.Table:
     rows = [
         {"id": key, "n": n, "Op": "D" if n is None else "U", "_cdc_position": position, LEADING_KEY: key, KEY: key}

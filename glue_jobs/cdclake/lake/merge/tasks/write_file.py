@@ -113,10 +113,12 @@ def rewrite_files(
     """
     locations, shape = context.locations, context.shape
     target, bases = context.plan.tasks[task.number], context.bases(task)
-    cuts: Sequence[KeyValue] = ()
-    if target.sizes and target.bases and isinstance(added, pa.Table):
+    cuts: Sequence[KeyValue] = target.cuts
+    if cuts:
+        file_count = target.file_count
+    elif target.sizes and target.bases and isinstance(added, pa.Table):
         cuts = cuts_around(source, bases, shape, added, (removed, soft_deleted), target.sizes)
-    file_count = len(cuts) + 1 if cuts else file_count
+        file_count = len(cuts) + 1 if cuts else file_count
     spec = MergeSpec(
         bases=bases,
         partition=target.partition,
