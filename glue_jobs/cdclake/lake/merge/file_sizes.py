@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -130,7 +131,7 @@ def _oldest_run(
 
 def settled_groups(
     files: Sequence[DataFile],
-    partitions: Iterable[Sequence[int]],
+    partitions: Collection[Sequence[int]],
     excluded: Collection[int],
     sizes: FileSizes,
     own_bytes: float,
@@ -147,42 +148,46 @@ def settled_groups(
         sizes: Their sizes.
         own_bytes: What the change rewrites anyway.
     """
-    runs = [run for indices in partitions for run in _settled_runs(indices, files, excluded, sizes)]
-    groups = _groups(runs, files, sizes, min(own_bytes, sizes.target_bytes))
     chosen: list[list[int]] = []
-    for group in groups:
+    for group in _groups(files, partitions, excluded, sizes, min(own_bytes, sizes.target_bytes)):
         size_bytes = _size(group, files)
         if size_bytes <= own_bytes:
             chosen.append(group)
             own_bytes -= size_bytes
-    if not chosen:
-        groups = _groups(runs, files, sizes, sizes.target_bytes)
+    if not chosen and len(files) > MAX_FILES * len(partitions):
+        groups = _groups(files, partitions, excluded, sizes, sizes.target_bytes)
         needed = len(files) - sum(len(group) - 1 for group in groups)
         chosen = groups[:1] if len(files) > MAX_FILES * needed else []
     return chosen
 
 
 def _settled_runs(
-    indices: Sequence[int], files: Sequence[DataFile], excluded: Collection[int], sizes: FileSizes
+    indices: Sequence[int], files: Sequence[DataFile], excluded: Collection[int], sizes: FileSizes, max_bytes: float
 ) -> list[list[int]]:
-    """Settled files of a partition that follow each other by key; none if they are not in order."""
-    small = sum(files[i].bytes < sizes.target_bytes for i in indices)
-    by_key, loose = split_by_order(indices, files) if small > 1 else ([], [])
-    runs: list[list[int]] = [[]]
-    for i in by_key if are_in_order(by_key, loose, files) else ():
-        if i not in excluded and change_of(files[i].path) < sizes.settled_before:
-            runs[-1].append(i)
-        elif runs[-1]:
-            runs.append([])
+    """Settled files of a partition that follow each other by key; none if they are not in order.
+
+    To tell that no two are small and settled is quick, so that it can be done for thousands of partitions.
+    """
+    if len(indices) < 2 or sum(sorted(files[i].bytes for i in indices)[:2]) > max_bytes:
+        return []
+    settled = {i for i in indices if i not in excluded and change_of(files[i].path) < sizes.settled_before}
+    by_key, loose = split_by_order(indices, files) if len(settled) > 1 else ([], [])
+    if not are_in_order(by_key, loose, files):
+        return []
+    runs = (list(run) for is_settled, run in groupby(by_key, settled.__contains__) if is_settled)
     return [run for run in runs if len(run) > 1]
 
 
 def _groups(
-    runs: Sequence[Sequence[int]], files: Sequence[DataFile], sizes: FileSizes, max_bytes: float
+    files: Sequence[DataFile],
+    partitions: Iterable[Sequence[int]],
+    excluded: Collection[int],
+    sizes: FileSizes,
+    max_bytes: float,
 ) -> list[list[int]]:
     """Neighbors to merge, those first that save most files for the bytes; one file at least for half the target."""
     groups: list[list[int]] = []
-    for run in runs:
+    for run in (run for indices in partitions for run in _settled_runs(indices, files, excluded, sizes, max_bytes)):
         filled = max_bytes
         for i in run:
             filled += files[i].bytes

@@ -119,6 +119,28 @@ def test_settled_neighbors_between_which_a_new_file_comes_are_not_merged() -> No
     assert [task.bases for task in plan_rewrite(files, {2}, between, sizes).tasks] == [(2,), ()]
 
 
+class Counted(list[DataFile]):
+    """Data files that count how often one is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, i: Any) -> Any:
+        self.looks += 1
+        return super().__getitem__(i)
+
+
+@pytest.mark.parametrize(("size", "first"), [(60, 2), (20, 1)], ids=["no two fit into a file", "none is settled"])
+def test_partitions_without_settled_small_files_are_looked_at_briefly(size: int, first: int) -> None:
+    files = Counted(
+        DataFile(LakeLayout.data_path(first, 3 * n + i, (), ()), size, size, (str(n),), 10 * i, 10 * i + 9)
+        for n in range(1_000)
+        for i in range(3)
+    )
+    plan = plan_rewrite(files, {4}, {}, FileSizes(100, 10, settled_before=first))
+    assert [task.bases for task in plan.tasks] == [(4,)]
+    assert files.looks <= 5 * len(files)
+
+
 keys = st.integers(0, 3_000)
 changes = st.tuples(
     st.sampled_from(["newest", "range", "anywhere", "bulk"]), st.integers(0, 2**32 - 1), st.sampled_from([0, 0.3, 3])
