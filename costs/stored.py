@@ -145,7 +145,8 @@ class Life:
 
     def __init__(self, bursts: int, old_rows: str, *, adaptive: bool = True) -> None:
         self._bursts, self._old_rows = bursts, old_rows
-        self._table, self._pattern = loaded(adaptive=adaptive), Pattern(OLD_ROWS[old_rows])
+        self._pattern = Pattern(OLD_ROWS[old_rows])
+        self._table = loaded(self._pattern, adaptive=adaptive)
         self._replaced, self._files = Replaced(), self._listed
         self._replaced.commit(self._table.now, self._files, ())
 

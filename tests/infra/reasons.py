@@ -46,6 +46,7 @@ REASONS: dict[str, _Reasons] = {
         **_of(
             "WriteLake", "s3:DeleteObjectVersion", reason="what interrupted runs staged is deleted with its versions"
         ),
+        **_of("ListLake", "s3:ListBucketVersions", reason="what interrupted runs staged is deleted with its versions"),
         **_of("FollowJobs", "glue:GetJobRun", reason="it asks how a Spark run ended that recorded no end"),
     },
     JOB_LOAD_INITIAL: {

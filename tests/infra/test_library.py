@@ -44,7 +44,7 @@ runpy.run_path(script, run_name="imported")
 ours = ("cdclake", "aws_lambda_powertools")
 print(json.dumps([module.__file__ for name, module in sys.modules.items() if name.partition(".")[0] in ours]))
 """
-LARGEST_BYTES = 600_000
+LARGEST_BYTES = 640_000
 LARGEST_FUNCTION_BYTES = 5_000_000
 
 

@@ -37,7 +37,7 @@ def test_no_record_is_read_twice() -> None:
     lake.rollback(2)
     lake.change()
     store.read.clear()
-    changes = [record.change for record in ancestry(lake.log, 6)]
+    changes = [record.change for record in ancestry(ChangeLog(store, LAYOUT), 6)]
     assert changes == [6, 2, 1]
     assert sorted(store.read) == [LAYOUT.change_key(number) for number in (1, 2, 4, 5, 6)]
 

@@ -331,7 +331,7 @@ class World:
             if not due:
                 return
             self.applied += [file.relative for file in due]
-            written = written_utc(due, state.last_listed_utc)
+            written = written_utc(due, state.seen.listed_utc)
             after = mark_applied(mark_seen(start, files.all_changes), due, hours)
         number = before.change + 1
         if self.segment_files:

@@ -91,7 +91,7 @@ def load_planned(run: TableRun, due: DueLoad, backend: Backend) -> None:
             if reloads:
                 return replace_table(run, backend, before, raw, seen, decision.load_begin, checking.result)
             base = before if before.exists else begin_after(before, due.state.watermark)
-            end, up_to_date_utc = decision.new_watermark, due.state.last_listed_utc
+            end, up_to_date_utc = decision.new_watermark, due.state.seen.listed_utc
             summary = apply_changes(run, backend, before, base, raw, seen, end, checking.result, up_to_date_utc)
             checking.result()  # if there was nothing to apply
             return summary
