@@ -66,10 +66,15 @@ class ChangeLog:
                 newest = max(newest, int(number))
         return newest
 
-    @property
-    def newest_read(self) -> int:
-        """Number of the newest change that was read or committed here; 0 if none was."""
-        return self._newest_read.change if self._newest_read else 0
+    def after_commit(self) -> Snapshot:
+        """The table after the newest change that was committed or read here; not read again if it was written here.
+
+        Only for whoever has just committed: an erasure rewrites snapshots later.
+        """
+        key, snapshot = self._written
+        if self._newest_read is None:
+            return Snapshot()
+        return snapshot if key == self._newest_read.snapshot_key else self.snapshot_of(self._newest_read)
 
     def record(self, change: int) -> ChangeRecord:
         """Read one change record; see `find_record`.
@@ -143,9 +148,6 @@ class ChangeLog:
             As `snapshot`.
         """
         key = record.snapshot_key
-        written, snapshot = self._written
-        if written == key:
-            return snapshot
         data = self.store.get(key)
         if data is None:
             self.require_retained(record.change)

@@ -253,7 +253,24 @@ def test_books_that_do_not_balance_are_not_committed(lake: LakeBuilder, wrong: d
 def test_a_missing_snapshot_is_an_error_that_names_it(lake: LakeBuilder, log: ChangeLog) -> None:
     log.store.delete([lake.change().snapshot_key])
     with pytest.raises(IntegrityError, match="snapshots/000000000001-run"):
-        ChangeLog(log.store, LAYOUT).snapshot(1)  # another process has not just written it
+        log.snapshot(1)
+
+
+def test_a_snapshot_that_an_erasure_rewrites_is_read_anew(lake: LakeBuilder, log: ChangeLog) -> None:
+    record = lake.change()
+    erased = replace(log.snapshot(1), files=())
+    log.store.put(record.snapshot_key, erased.to_bytes())
+    assert log.snapshot(1) == erased
+    assert log.after_commit() != erased
+
+
+def test_the_table_after_a_commit_is_that_of_the_newest_change(lake: LakeBuilder, log: ChangeLog) -> None:
+    assert log.after_commit() == Snapshot()
+    lake.change()
+    lake.change()
+    assert log.after_commit() == ChangeLog(log.store, LAYOUT).snapshot(2)
+    log.write_snapshot(replace(log.snapshot(2), change=3), "loser")  # which commits nothing
+    assert log.after_commit() == log.snapshot(2)
 
 
 def test_a_published_change_that_is_marked_as_the_newest_needs_no_mark_of_its_own(

@@ -127,7 +127,7 @@ class TableItem:
 
     def sync_after_load(self) -> Snapshot:
         """Update the item and the catalog from the lake after a load. Returns the newest snapshot."""
-        lake = self.changes.snapshot(self.changes.newest_read)
+        lake = self.changes.after_commit()
         with executor(self.changes.store.calls_at_once) as pool:
             showing = pool.submit(self.show_in_catalog, lake)
             self._record_lake(lake)
