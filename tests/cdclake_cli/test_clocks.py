@@ -96,8 +96,8 @@ def test_the_lease_of_a_machine_that_is_behind_ends_by_the_time_of_aws(cdclake, 
     ends = []
     acquire = type(state).acquire_lease
 
-    def record(self, *arguments):
-        acquired = acquire(self, *arguments)
+    def record(self, *arguments, **named):
+        acquired = acquire(self, *arguments, **named)
         ends.append(self.get(PATH).item[Attribute.LEASE_EXPIRES_UTC])
         return acquired
 

@@ -164,9 +164,9 @@ def test_publishing_takes_the_same_calls_for_any_number_of_files(tmp_path: Path,
     assert len(record.added) == rows
     committed = store.calls.index(("put_if_absent", table.layout.change_key(2)))
     visible = store.calls.index(("put_if_unchanged", table.layout.version_hint_key))
-    before = [call for call in store.calls[committed + 1 : visible] if call[1]]  # no file of the folder is moved
-    assert before == [
-        ("get", table.layout.change_key(3)),
+    looks = {("get", table.layout.change_key(3))}  # none is due so soon after the commit
+    before = [call for call in store.calls[committed + 1 : visible] if call[1] and call not in looks]
+    assert before == [  # no file of the folder is moved
         ("get", table.layout.iceberg_metadata_key(1)),
         ("put", table.layout.iceberg_metadata_key(2)),
     ]
