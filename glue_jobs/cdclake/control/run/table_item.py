@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cdclake import logs
@@ -21,7 +22,7 @@ from cdclake.model.table.attributes import Attribute, attributes_that
 from cdclake.model.times import iso_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from cdclake.commit.publish import KeepAlive
     from cdclake.control.run.lease import Lease
@@ -128,20 +129,19 @@ class TableItem:
     def sync_after_load(self) -> Snapshot:
         """Update the item and the catalog from the lake after a load. Returns the newest snapshot."""
         lake = self.changes.after_commit()
-        with executor(self.changes.store.calls_at_once) as pool:
-            showing = pool.submit(self.show_in_catalog, lake)
+        with self.shown_in_catalog(lake):
             self._record_lake(lake)
-            self.record_catalog(showing.result())
         return lake
 
-    def show_in_catalog(self, lake: Snapshot) -> dict[str, str]:
-        """Update the catalog from the lake table, and return the attributes that changed; see `sync_catalog`."""
-        return sync_catalog(self.ports.catalog, self.state, self.layout, lake, self.keep_alive)
-
-    def record_catalog(self, changed: Mapping[str, str]) -> None:
-        """Write what `show_in_catalog` returned. Its failure does not affect the rows."""
-        if changed:
-            self.record(changed)
+    @contextmanager
+    def shown_in_catalog(self, lake: Snapshot) -> Iterator[None]:
+        """Update the catalog from the lake table beside the `with` block's work. A failure does not affect the rows."""
+        with executor(self.changes.store.calls_at_once) as pool:
+            catalog, state, layout = self.ports.catalog, self.state, self.layout
+            showing = pool.submit(sync_catalog, catalog, state, layout, lake, self.keep_alive)
+            yield
+            if changed := showing.result():
+                self.record(changed)
         self.report.catalog_error = self.state.item.get(Attribute.LAST_CATALOG_ERROR, "")
 
     def _turn_off(self, rollback: int) -> None:

@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Callable
 
 from cdclake.commit.ledger import recorded
-from cdclake.concurrency import executor
 from cdclake.control.jobs.entry import StoppedError, error_line
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.plan_table import plan_table
@@ -69,10 +68,8 @@ class TableWork:
             return
         self._known_change = item.state.last_change
         lake = item.sync_with_lake()
-        with executor(item.changes.store.calls_at_once) as pool:
-            showing = pool.submit(item.show_in_catalog, lake)
+        with item.shown_in_catalog(lake):
             self._round = plan_round(ports, item.state, item.changes, lake)
-            item.record_catalog(showing.result())
         decision, listed_utc = self._round.decision, self._round.listed_utc
         self.report.rounds.append(Round(decision))
         ports.metrics.put(metrics.lag_metrics(item.state, decision, listed_utc))

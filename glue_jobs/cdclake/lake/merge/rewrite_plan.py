@@ -300,7 +300,7 @@ class _Planner:
     def _plan_without_homes(self, partition: Partition, bases: set[int], inserts: InsertStats) -> None:
         """Plan a partition whose files are unknown by key: a new one, or the one of a table without a key."""
         new_bytes = expected_bytes(inserts, self._row_bytes)
-        open_file = self._smallest_open_file(self._in_partition.get(partition, ()))
+        open_file = self._smallest_below(self._size_bytes, self._in_partition.get(partition, ()))
         if inserts.rows and not bases and open_file is not None and new_bytes <= self._target_bytes:
             bases = {open_file}
         goes_apart = not bases or new_bytes > self._target_bytes
@@ -381,12 +381,11 @@ class _Planner:
     def _open_loose_file(self, partition: Partition) -> int | None:
         """The loose file that takes more rows: below half the target if its rows go home."""
         loose = self._order(partition)[1]
-        max_bytes = self._target_bytes / 2 if self._cuts_files else self._target_bytes
-        is_open = (i for i in loose if self._files[i].bytes < max_bytes)
-        return min(is_open, key=lambda i: (self._files[i].bytes, i), default=None)
+        return self._smallest_below(self._target_bytes / 2 if self._cuts_files else self._target_bytes, loose)
 
-    def _smallest_open_file(self, indices: Sequence[int]) -> int | None:
-        return min(filter(self._is_open, indices), key=lambda i: (self._files[i].bytes, i), default=None)
+    def _smallest_below(self, max_bytes: float, indices: Iterable[int]) -> int | None:
+        smaller = (i for i in indices if self._files[i].bytes < max_bytes)
+        return min(smaller, key=lambda i: (self._files[i].bytes, i), default=None)
 
 
 def _is_between(key: Any, low: Any, high: Any) -> bool:  # noqa: ANN401 - keys of one kind, or None for no limit
