@@ -33,7 +33,7 @@ from pyarrow import fs
 
 from cdclake.adapters import aws
 from cdclake.adapters.s3 import bucket_remedies
-from cdclake.adapters.stores import FILE, parse_location
+from cdclake.adapters.stores import FILE, open_store, parse_location
 from cdclake.concurrency import CALLS_AT_ONCE, executor
 from cdclake.errors import CdclakeError, ConfigurationError, RetryableError, disk_full
 
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
     from botocore.credentials import Credentials, ReadOnlyCredentials
     from mypy_boto3_s3 import S3Client
+
+    from cdclake.ports import ObjectStore
 
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """The AWS SDKs' variables for an endpoint other than AWS; the first one set wins."""
@@ -85,12 +87,15 @@ class FileSystemSpec:
         root: Bucket name, or the absolute path of a folder.
         endpoint: URL of the S3 endpoint; empty for AWS.
         region: AWS region; empty lets pyarrow find it.
+        fetches_whole: Whether boto3 fetches files that are read whole. pyarrow asks for a file's size first; creating
+            boto3's client takes longer than some such requests, so that pays only where a client is needed anyway.
     """
 
     scheme: str
     root: str
     endpoint: str = ""
     region: str = ""
+    fetches_whole: bool = False
 
     def open(self) -> fs.FileSystem:
         """Open a file system whose paths are the keys of the bucket or folder.
@@ -107,7 +112,8 @@ class FileSystemSpec:
             raise ConfigurationError(
                 "No AWS credentials were found", remedy="Set a profile, a role or access keys", bucket=self.root
             )
-        return fs.PyFileSystem(_RenewingS3(credentials, self._connect))
+        store = open_store(self.root) if self.fetches_whole else None
+        return fs.PyFileSystem(_RenewingS3(credentials, self._connect, store))
 
     def _connect(self, credentials: ReadOnlyCredentials) -> fs.S3FileSystem:
         scheme, _, host = self.endpoint.rstrip("/").rpartition("://")
@@ -138,10 +144,16 @@ class _RenewingS3(fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no
     Args:
         credentials: botocore's credentials.
         connect: Opens the file system with fixed credentials.
+        store: Fetches whole files; None: the file system does.
     """
 
-    def __init__(self, credentials: Credentials, connect: Callable[[ReadOnlyCredentials], fs.FileSystem]) -> None:
-        self._credentials, self._connect = credentials, connect
+    def __init__(
+        self,
+        credentials: Credentials,
+        connect: Callable[[ReadOnlyCredentials], fs.FileSystem],
+        store: ObjectStore | None,
+    ) -> None:
+        self._credentials, self._connect, self.store = credentials, connect, store
         self._lock = Lock()
         self._used: ReadOnlyCredentials | None = None
         self._opened: fs.FileSystem | None = None
@@ -309,8 +321,14 @@ class FetchedFile:
         Raises:
             As `storage_errors`.
         """
-        with open_input(filesystem, path) as source:
-            return cls(filesystem, repeated(source.read_buffer))
+        store = _store_of(filesystem)
+        if store is None:
+            with open_input(filesystem, path) as source:
+                return cls(filesystem, repeated(source.read_buffer))
+        content = store.get(path)
+        if content is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return cls(filesystem, content)
 
     def open_input_file(self, _path: str) -> pa.NativeFile:
         """Open the file for reading at any offset."""
@@ -328,6 +346,13 @@ class FetchedFile:
         """
         with storage_errors(self._filesystem, path):
             return self._filesystem.get_file_info(path)
+
+
+def _store_of(filesystem: fs.FileSystem) -> ObjectStore | None:
+    """What fetches whole files, see `FileSystemSpec.fetches_whole`."""
+    base = filesystem.base_fs if isinstance(filesystem, fs.SubTreeFileSystem) else filesystem
+    handler = base.handler if isinstance(base, fs.PyFileSystem) else None
+    return handler.store if isinstance(handler, _RenewingS3) else None
 
 
 class FetchedFiles:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import boto3
@@ -12,7 +13,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from cdclake.adapters import aws as aws_clients
-from cdclake.adapters.filesystem import FileSystemSpec, folder_exists, lake_filesystem, open_output
+from cdclake.adapters.filesystem import FetchedFile, FileSystemSpec, folder_exists, lake_filesystem, open_output
 from cdclake.adapters.stores import open_store
 from cdclake.errors import ConfigurationError
 
@@ -81,6 +82,17 @@ def test_a_pickled_spec_works(location: str) -> None:
     spec = pickle.loads(pickle.dumps(lake_filesystem(location)))
     with spec.open().open_input_stream("a/b") as stream:
         assert stream.read() == b"content"
+
+
+@pytest.mark.parametrize("fetches_whole", [False, True])
+def test_a_file_fetched_whole_takes_one_request_of_the_object_store(s3_server: str, fetches_whole: bool) -> None:
+    open_store(BUCKET).put("a/b", b"content")
+    without_pyarrow = FileSystemSpec("s3", BUCKET, "http://127.0.0.1:1", "us-east-1")  # where nobody answers
+    spec = replace(without_pyarrow if fetches_whole else lake_filesystem(BUCKET), fetches_whole=fetches_whole)
+    filesystem = spec.open()
+    assert FetchedFile.of(filesystem, "a/b").open_input_file("a/b").read() == b"content"
+    with pytest.raises(FileNotFoundError):
+        FetchedFile.of(filesystem, "a/c")
 
 
 def test_a_spec_contains_endpoint_and_region_but_no_secret(s3_server: str) -> None:
