@@ -161,6 +161,10 @@ class NoRoomError(JobRunError):
     """Glue accepts no further run at the moment. No run was started."""
 
 
+class NeedsSparkError(RetryableError):
+    """A change is larger than this process takes on. Nothing was committed; a Spark run loads it."""
+
+
 class DiskFullError(RetryableError):
     """A disk has no room. Nothing is lost: free space, then run again."""
 

@@ -11,6 +11,7 @@ run goes on with them, see `cdclake.control.run.trigger.continue_after`.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from datetime import datetime, timedelta
@@ -23,23 +24,26 @@ from aws_lambda_powertools.logging.formatter import BasePowertoolsFormatter
 from aws_lambda_powertools.utilities.data_classes import S3Event
 
 from cdclake import logs
-from cdclake.adapters.aws import client, server_clock
+from cdclake.adapters.aws import Remedies, client, server_clock, translated_errors
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
-from cdclake.control.jobs.arguments import folder_prefix, parse_new_table
+from cdclake.control.jobs.arguments import folder_prefix, parse_item, parse_new_table, paths_json
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.run.trigger import TriggerResult, continue_after, trigger_table
 from cdclake.errors import ConfigurationError, JobRunError
 from cdclake.model.metrics import Unit, namespace
+from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.raw.files import is_transactions_key, split_raw_key
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from aws_lambda_powertools.utilities.typing import LambdaContext
+    from mypy_boto3_lambda import LambdaClient
 
-    from cdclake.ports import JobRunner, StateStore
+    from cdclake.ports import JobRun, JobRunner, StateStore
 
 RAW_PREFIX, STATE_TABLE = "RAW_PREFIX", "STATE_TABLE"
 """Environment variables: prefix of the schemas' folders in the raw bucket (may be empty), state table."""
@@ -47,6 +51,8 @@ NAME_PREFIX, NEW_TABLE = "NAME_PREFIX", "NEW_TABLE"
 """Optional environment variables, like the Controller's arguments: prefix of the names of jobs and of the metrics'
 namespace, settings for newly registered tables.
 """
+SMALL_CHANGES_FUNCTION = "SMALL_CHANGES_FUNCTION"
+"""Optional environment variable: name of the function that works as ProcessTable and loads small changes itself."""
 CLOCK_TOLERANCE = timedelta(seconds=10)
 """How much the clocks of S3 and of a run may differ."""
 FAILED = "failed"
@@ -203,6 +209,44 @@ def _process(table: TableState, written_utc: datetime, dependencies: Dependencie
     return outcome
 
 
+class FunctionForProcessTable:
+    """Runs of jobs, of which a function does those of ProcessTable.
+
+    Args:
+        client: Lambda client.
+        function: Name of the function `small_changes`.
+        jobs: Starts the other jobs.
+    """
+
+    def __init__(self, client: LambdaClient, function: str, jobs: JobRunner) -> None:
+        self._client, self._function, self._jobs = client, function, jobs
+
+    def start(self, job: str, arguments: Mapping[str, str]) -> str:
+        """Start a run and return its id: of a job, or of the function's request.
+
+        Raises:
+            ConfigurationError: The function does not exist, or the caller may not call it.
+        """
+        if job != JOB_PROCESS_TABLE:
+            return self._jobs.start(job, arguments)
+        paths = arguments.get(Argument.PATHS) or paths_json([parse_item(arguments[Argument.ITEM])[Attribute.PATH]])
+        remedies = Remedies(
+            missing=f"Deploy the function {self._function} in this region and account, or correct its name",
+            denied=f"Grant the caller lambda:InvokeFunction on the function {self._function}",
+        )
+        with translated_errors(remedies, function=self._function):
+            answer = self._client.invoke(
+                FunctionName=self._function,
+                InvocationType="Event",
+                Payload=json.dumps({Argument.PATHS: paths}).encode(),
+            )
+        return answer["ResponseMetadata"]["RequestId"]
+
+    def get(self, job: str, run_id: str) -> JobRun:
+        """The state of a run of a job."""
+        return self._jobs.get(job, run_id)
+
+
 class _Formatter(logs.JsonFormatter, BasePowertoolsFormatter):
     """Writes log lines like the jobs do; Powertools sets their fields."""
 
@@ -247,9 +291,12 @@ def _surroundings() -> Dependencies:
     if missing:
         message = f"The function's environment lacks {', '.join(missing)}"
         raise ConfigurationError(message, remedy="Set it in the function's configuration")
+    jobs: JobRunner = GlueJobs(client("glue"), os.environ.get(NAME_PREFIX, ""))
+    if function := os.environ.get(SMALL_CHANGES_FUNCTION):
+        jobs = FunctionForProcessTable(client("lambda"), function, jobs)
     return Dependencies(
         states=DynamoState(client("dynamodb"), os.environ[STATE_TABLE]),
-        jobs=GlueJobs(client("glue"), os.environ.get(NAME_PREFIX, "")),
+        jobs=jobs,
         raw_prefix=folder_prefix(os.environ[RAW_PREFIX]),
         new_table=parse_new_table(os.environ.get(NEW_TABLE, "")),
         name_prefix=os.environ.get(NAME_PREFIX, ""),

@@ -8,15 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import pytest
 from botocore.client import BaseClient
+from botocore.stub import Stubber
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.glue.models import glue_backends
 
 from cdclake.adapters.aws import client, server_clock
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.glue import GlueJobs
-from cdclake.control.jobs.arguments import parse_item, parse_paths, paths_json
+from cdclake.control.jobs.arguments import item_json, parse_item, parse_paths, paths_json
 from cdclake.errors import ConfigurationError, JobRunError, RetryableError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, Argument
 from cdclake.model.names import JOB_PROCESS_TABLE as JOB
@@ -25,7 +27,7 @@ from cdclake.model.table.state import TableState
 from cdclake.ports import JobState
 from cdclake_devkit.memory import ManualClock, MemoryJobs, MemoryState
 from on_raw_file import handler as module
-from on_raw_file.handler import FAILED, Dependencies, handle, handler, new_files, tables_of
+from on_raw_file.handler import FAILED, Dependencies, FunctionForProcessTable, handle, handler, new_files, tables_of
 from tests import ROOT
 from tests.builders import ended
 from tests.lambdas import runtime_sdk
@@ -443,3 +445,23 @@ def test_a_missing_environment_variable_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("STATE_TABLE")
     with pytest.raises(ConfigurationError, match="STATE_TABLE"):
         call("change_file")
+
+
+def test_the_function_for_small_changes_is_called_as_processtable_with_the_tables() -> None:
+    lambda_client, jobs = boto3.client("lambda", region_name="us-east-1"), MemoryJobs()
+    runs = FunctionForProcessTable(lambda_client, "acme-cdclake-small-changes", jobs)
+    answer = {"ResponseMetadata": {"RequestId": "request-1", "HTTPStatusCode": 202}, "StatusCode": 202}
+    with Stubber(lambda_client) as stub:
+        for arguments in ({Argument.PATHS: paths_json([ORDERS, ITEMS])}, {Argument.ITEM: item_json({"path": ORDERS})}):
+            paths = [ORDERS, ITEMS] if Argument.PATHS in arguments else [ORDERS]
+            called = {"FunctionName": "acme-cdclake-small-changes", "InvocationType": "Event"}
+            stub.add_response(
+                "invoke", answer, {**called, "Payload": json.dumps({"paths": paths_json(paths)}).encode()}
+            )
+            assert runs.start(JOB, arguments) == "request-1"
+        stub.add_client_error("invoke", "AccessDeniedException")
+        with pytest.raises(ConfigurationError, match="lambda:InvokeFunction"):
+            runs.start(JOB, {Argument.PATHS: paths_json([ORDERS])})
+        assert jobs.started == []
+        runs.start(JOB_LOAD_INCREMENTAL, {})
+    assert [started.job for started in jobs.started] == [JOB_LOAD_INCREMENTAL]

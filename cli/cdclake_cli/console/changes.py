@@ -13,6 +13,7 @@ from cdclake_cli.console.addresses import table_of
 from cdclake_cli.console.charts import shares
 from cdclake_cli.console.context import current_console
 from cdclake_cli.console.paging import Window, whole_number
+from cdclake_cli.printing.cost import cost_text, place_text
 
 if TYPE_CHECKING:
     from cdclake.model.table.name import TableName
@@ -43,6 +44,8 @@ def change(name: str, number: int) -> str:
         record_url=f"s3://{log.layout.bucket}/{log.layout.change_key(number)}",
         retained=number in log.retained(),
         seconds=seconds,
+        place=place_text(record.place),
+        cost=cost_text(record.place, sum(seconds.values())),
         shares=shares(seconds),
         max_listed=current_console().max_files_listed,
         files=[

@@ -15,6 +15,7 @@ from cdclake.model.times import display_utc, duration_text, iso_utc
 from cdclake_cli.known_table import known_log
 from cdclake_cli.options import TableArgument, with_target
 from cdclake_cli.printing.change_columns import LIST_COLUMNS
+from cdclake_cli.printing.cost import cost_text, place_text
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake_cli.target import Target
 
@@ -86,7 +87,7 @@ def show_change(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Show one change in full: books, files, author, and the time of each phase.
+    """Show one change in full: books, files, author, the time of each phase, where it was computed, and its cost.
 
     Example: cdclake changes show shop.orders 3
     """
@@ -164,6 +165,9 @@ def _facts(
         newest = f", and {duration_text(delay.newest_seconds)} of the newest file"
         yield "Delay", f"{duration_text(delay.seconds)}{newest if delay.newest_seconds != delay.seconds else ''}"
     yield "Retained", retained
+    if record.place.host:
+        yield "Computed by", place_text(record.place)
+        yield "Cost", cost_text(record.place, sum(seconds.values()))
     yield "Run", record.run_id
     yield "Fencing token", record.fencing_token
     yield "Bytes read", f"{record.bytes_read:,}"

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from botocore.client import BaseClient
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_glue import GlueClient
+    from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_s3 import S3Client
 
     from cdclake.ports import Clock
@@ -211,10 +212,12 @@ def client(service: Literal["dynamodb"]) -> DynamoDBClient: ...
 @overload
 def client(service: Literal["glue"]) -> GlueClient: ...
 @overload
+def client(service: Literal["lambda"]) -> LambdaClient: ...
+@overload
 def client(service: Literal["dms"]) -> BaseClient: ...
 def client(
-    service: Literal["s3", "dynamodb", "glue", "dms"],
-) -> S3Client | DynamoDBClient | GlueClient | BaseClient:
+    service: Literal["s3", "dynamodb", "glue", "lambda", "dms"],
+) -> S3Client | DynamoDBClient | GlueClient | LambdaClient | BaseClient:
     """Create a client of a service from the default session, watched by `server_clock`. Clients are thread-safe.
 
     `AWS_ENDPOINT_URL` (or `AWS_ENDPOINT_URL_S3`, ...) selects an endpoint other than AWS.

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cdclake.errors import NeedsSparkError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cdclake.model.snapshot import DataFile
 
 
 @dataclass(frozen=True)
 class EngineLimits:
-    """The sizes at which the engine changes how it works, never what it computes.
+    """The sizes at which the engine changes how it works, or leaves the work to Spark, never what it computes.
 
     A run has them (`TableRun.limits`), and gives them to the shape of its table, which tasks receive. What has no run
     uses the defaults. "In memory" means in Arrow.
     """
 
+    rewritten_bytes: int | None = None
+    """A change that rewrites more bytes of data files in this process needs Spark; None: it may rewrite any number."""
     small_change_bytes: int = 16 << 20
     """The driver itself reads up to this many bytes of raw files."""
     small_change_memory_bytes: int = 64 << 20
@@ -108,6 +118,17 @@ class EngineLimits:
     """In memory, of the keys of adopted files that are compared at once."""
     adopted_key_step: int = 10_000
     """Every so many keys of an adopted file, one is a sample: where the ranges of keys begin."""
+
+    def check_rewritten(self, files: Iterable[DataFile]) -> None:
+        """Refuse to rewrite data files that are too large together for this process.
+
+        Raises:
+            NeedsSparkError: They are.
+        """
+        rewritten_bytes, most = sum(file.bytes for file in files), self.rewritten_bytes
+        if most is not None and rewritten_bytes > most:
+            message = f"it rewrites data files of {rewritten_bytes:,} bytes, of at most {most:,}"
+            raise NeedsSparkError(message, remedy="Nothing to do: a Spark run does the work")
 
 
 DEFAULT_LIMITS = EngineLimits()

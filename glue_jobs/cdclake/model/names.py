@@ -14,6 +14,9 @@ JOB_PROCESS_TABLE = "DMSCDC_ProcessTable"
 JOB_LOAD_INITIAL = "DMSCDC_LoadInitial"
 JOB_LOAD_INCREMENTAL = "DMSCDC_LoadIncremental"
 
+FUNCTION_SMALL_CHANGES = "cdclake-small-changes"
+"""The Lambda function that works as ProcessTable, and loads small changes itself."""
+
 MAX_S3_KEY_BYTES = 1024
 """Of an object's key in UTF-8. https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 

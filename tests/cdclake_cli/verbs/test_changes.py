@@ -2,13 +2,16 @@
 
 import json
 import re
+from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 
 import boto3
 import pytest
 
+from cdclake.model.change.place import Place
 from cdclake.model.change.record import ChangeKind, ChangeRecord
 from cdclake.model.drift import ColumnDrift
+from cdclake.model.names import FUNCTION_SMALL_CHANGES, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
 from cdclake.model.retained import Retained
 from cdclake.model.table.name import TableName
 from cdclake.model.times import iso_utc
@@ -191,3 +194,19 @@ def test_the_delay_of_a_change_is_in_the_list_and_in_the_change(cdclake, store):
     assert (visible - now).total_seconds() == pytest.approx(0, abs=30)
     assert "Delay" not in cdclake("changes", "show", "shop.store", "3").stdout
     assert "Delay" not in cdclake("rollback", "shop.store", "--dry-run").stdout
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        (Place(FUNCTION_SMALL_CHANGES, 3008), ("cdclake-small-changes", "about 0.078 cents")),
+        (Place(JOB_LOAD_INCREMENTAL), ("DMSCDC_LoadIncremental", "at least 1.5 cents")),
+        (Place(JOB_LOAD_INITIAL, spark_reason="it is a full load"), ("because it is a full load", "at least 1.5")),
+    ],
+)
+def test_show_tells_where_a_change_was_computed_and_what_that_cost(cdclake, store, place, shown):
+    assert "Computed by" not in cdclake("changes", "show", "shop.store", "3").stdout
+    store.change(place=place, seconds={"merge": 20.0})
+    output = cdclake.ok("changes", "show", "shop.store", "4").stdout
+    assert all(text in output for text in (*shown, "Computed by", "Cost"))
+    assert cdclake.record("changes", "show", "shop.store", "4")["place"] == asdict(place)

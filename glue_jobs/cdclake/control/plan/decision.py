@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
 from cdclake.model.raw.files import file_order
 from cdclake.model.table.state import TableState
 from cdclake.model.times import iso_utc
@@ -93,6 +94,13 @@ class Decision:
     def incremental(self) -> bool:
         """Whether an incremental is due."""
         return self.kind in (DecisionKind.INCREMENTAL, DecisionKind.BOTH)
+
+    @property
+    def due_job(self) -> str:
+        """The job whose work is due next; empty if none is. A full load comes first."""
+        if self.full_load:
+            return JOB_LOAD_INITIAL
+        return JOB_LOAD_INCREMENTAL if self.incremental else ""
 
     @property
     def work(self) -> bool:

@@ -12,7 +12,7 @@ from cdclake.control.plan.lost_files import PendingNote
 from cdclake.control.plan.plan_table import plan_table
 from cdclake.control.plan.raw_scan import run_begin
 from cdclake.control.plan.seen_files import seen_by_run
-from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
+from cdclake.model.names import JOB_LOAD_INITIAL
 from cdclake.model.table.attributes import Attribute
 from cdclake.raw_listing import list_raw_files
 
@@ -57,10 +57,8 @@ class PlannedRound(NamedTuple):
 
     @property
     def due_job(self) -> str:
-        """The job whose work is due next; empty if none is. A full load comes first."""
-        if self.decision.full_load:
-            return JOB_LOAD_INITIAL
-        return JOB_LOAD_INCREMENTAL if self.decision.incremental else ""
+        """The job whose work is due next; empty if none is."""
+        return self.decision.due_job
 
     @property
     def note(self) -> dict[str, str]:
@@ -104,6 +102,7 @@ class DueLoad(NamedTuple):
         token: Fencing token of the lease.
         note_file: Called with each raw file before it is read alone, and with "" afterwards, as an earlier run died at
             this table; None: several are read at a time.
+        spark_reason: See `TableWork`.
     """
 
     job: str
@@ -112,6 +111,7 @@ class DueLoad(NamedTuple):
     planned: PlannedRound
     token: int
     note_file: Callable[[str], None] | None
+    spark_reason: str = ""
 
 
 def plan_round(ports: Ports, state: TableState, changes: ChangeLog, lake: Snapshot) -> PlannedRound:

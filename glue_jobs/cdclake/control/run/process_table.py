@@ -6,6 +6,10 @@ one of LoadIncremental. That run takes over the lease, so no other run can start
 table up to date, see `cdclake.control.run.bring_up_to_date`. ProcessTable does not wait for it.
 
 A table at which a Spark run died gets a run of its own, see `cdclake.control.run.spark_run`.
+
+A Lambda function can do the same, and load small changes itself, see `lambdas/small_changes`. If it dies, Lambda calls
+it again for the same request, which is the holder of its leases: so it takes its own over at once. After a second death
+at a table, Spark loads it.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.control.run.report import RunReport
+    from cdclake.control.run.small_loads import SmallLoads
     from cdclake.ports import Ports
 
 WAIT_FOR_ROOM = timedelta(minutes=45)
@@ -46,6 +51,7 @@ def process_tables(
     ports: Ports,
     arguments: Mapping[str, str],
     sleep: Callable[[float], None],
+    small: SmallLoads | None = None,
 ) -> RunReport:
     """Start the Spark runs that lake tables need. A table that needs none is done.
 
@@ -59,18 +65,22 @@ def process_tables(
         ports: State table, jobs, buckets, time.
         arguments: Arguments of the Spark runs, besides the tables and the leases.
         sleep: Pauses for a number of seconds.
+        small: Loads small changes in this process, a function, which does not wait for room; None: Spark loads all.
 
     Raises:
         StoppedError: The run was stopped.
     """
-    rounds = Rounds(out_bucket, out_prefix, run_id, ports, Host(timeout_seconds=TIMEOUT_SECONDS))
+    timeout_seconds = small.timeout_seconds if small else TIMEOUT_SECONDS
+    rounds = Rounds(out_bucket, out_prefix, run_id, ports, Host(timeout_seconds=timeout_seconds))
 
-    def set_aside(table: TableWork) -> bool:
+    def take(table: TableWork) -> bool:
+        if small and small.take(table):
+            return True
         table.set_aside = bool(table.due_job)
         return not table.set_aside
 
     def start(tables: Sequence[TableWork]) -> None:
-        given_up_utc = ports.clock() + WAIT_FOR_ROOM
+        given_up_utc = ports.clock() + (timedelta() if small else WAIT_FOR_ROOM)
         for job, group in _runs(tables):
             try:
                 started = start_one(job, group, given_up_utc)
@@ -81,7 +91,7 @@ def process_tables(
                     table.fail(error)
                 continue
             for table in group:
-                run = SparkRun(job, started, len(group), table.starts + 1)
+                run = SparkRun(job, started, len(group), table.starts + 1, reason=table.spark_reason)
                 rounds.each([table], partial(TableWork.hand_to, run=run))
 
     def start_one(job: str, group: Sequence[TableWork], given_up_utc: datetime) -> str:
@@ -96,7 +106,7 @@ def process_tables(
                 log.warning("%s waits: %s", job, error)
                 sleep(PAUSE_SECONDS)
 
-    return rounds.run(paths, set_aside, start)
+    return rounds.run(paths, take, start)
 
 
 def _runs(tables: Sequence[TableWork]) -> Iterator[tuple[str, list[TableWork]]]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SECONDS = 60
-_PASSED_ON = (
+PASSED_ON = (
     Argument.OUT_BUCKET,
     Argument.OUT_PREFIX,
     Argument.STATE_TABLE,
@@ -23,7 +23,7 @@ _PASSED_ON = (
     Argument.NAME_PREFIX,
     Argument.LINEAGE_URL,
 )
-"""What ProcessTable passes on to a Spark run, as it is."""
+"""What ProcessTable passes on to a Spark run, as it is. A function has them as environment variables, in capitals."""
 
 
 class RunArguments(NamedTuple):
@@ -78,9 +78,9 @@ class RunArguments(NamedTuple):
             raise ConfigurationError(message, remedy="Pass a whole number of minutes, 1 or more")
         values[Argument.OUT_PREFIX] = folder_prefix(values[Argument.OUT_PREFIX])
         values[Argument.CATALOG_DATABASE] = values[Argument.CATALOG_DATABASE].strip()
-        same = {name: values[name] for name in (*_PASSED_ON, Argument.LEASE_HOLDER)}
+        same = {name: values[name] for name in (*PASSED_ON, Argument.LEASE_HOLDER)}
         return cls(paths=paths, timeout_seconds=int(minutes) * _SECONDS, **same)
 
     def passed_on(self) -> dict[str, str]:
         """The arguments that ProcessTable passes on to a Spark run, by name without dashes."""
-        return {name: value for name in _PASSED_ON if (value := getattr(self, name))}
+        return {name: value for name in PASSED_ON if (value := getattr(self, name))}

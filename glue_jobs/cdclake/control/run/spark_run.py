@@ -39,6 +39,7 @@ class SparkRun(NamedTuple):
         starts: Number of runs for this table in a row, this one included, that Glue started in vain.
         began: Whether the run has begun with this table.
         file: The raw file that it is reading, relative; empty if it is not known.
+        reason: Why it was started by a function that might have loaded the table itself; empty if by another run.
     """
 
     job: str
@@ -47,6 +48,7 @@ class SparkRun(NamedTuple):
     starts: int = 1
     began: bool = False
     file: str = ""
+    reason: str = ""
 
     @classmethod
     def of(cls, item: Mapping[str, str]) -> SparkRun | None:

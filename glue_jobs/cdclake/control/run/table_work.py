@@ -35,6 +35,7 @@ class TableWork:
         open: Whether the run still works on the table.
         set_aside: Whether the table waits for the end of the run's rounds.
         starts: See `Aftermath`.
+        spark_reason: Why a Spark run is to load it, and not the function that works on it; empty if none does.
     """
 
     def __init__(self, item: TableItem, note: SparkRun | None = None) -> None:
@@ -42,6 +43,7 @@ class TableWork:
         self.open = True
         self.set_aside = False
         self.starts = 0
+        self.spark_reason = ""
         self._note = note
         self._round: PlannedRound | None = None
         self._known_change = 0
@@ -58,7 +60,7 @@ class TableWork:
         if self._note:
             begun = SparkRun.of(item.state.item)
             if begun and begun.run == self._note.run:
-                self._note = self._note._replace(starts=begun.starts)
+                self._note = self._note._replace(starts=begun.starts, reason=begun.reason)
             item.begin_round({Attribute.LAST_SPARK_RUN: str(self._note)})
         else:
             item.begin_round({})
@@ -87,9 +89,23 @@ class TableWork:
         return self._round.due_job if self.open and self._round else ""
 
     @property
+    def due_bytes(self) -> int:
+        """Size of the raw files that are due."""
+        return self._planned.decision.bytes
+
+    @property
     def needs_own_run(self) -> bool:
         """Whether a run died at the table, and none has succeeded since: the next may die, too."""
-        return bool(self._round and self.item.state.deaths)
+        return bool(self._round and self.deaths)
+
+    @property
+    def deaths(self) -> int:
+        """How many runs died at the table since one succeeded."""
+        return self.item.state.deaths
+
+    def count_death(self) -> None:
+        """Note that a run died at the table."""
+        self.item.record({Attribute.LAST_DEATHS: str(self.deaths + 1)})
 
     def load(self, load: Callable[[DueLoad], object]) -> None:
         """Load what is due next in this process, update the item, and decide what is still due.
@@ -102,7 +118,8 @@ class TableWork:
         if item.state.item.get(Attribute.LAST_PENDING, "") != planned.decision.note:
             item.record(planned.note)  # before any file is applied
         note_file = self._note_file if self.needs_own_run else None
-        load(DueLoad(job, item.changes, item.state, planned, self.lease.token, note_file))
+        reason = self._note.reason if self._note else ""
+        load(DueLoad(job, item.changes, item.state, planned, self.lease.token, note_file, reason))
         self.report.rounds[-1].loads.append(job)
         self._sync_after(job)
 
@@ -145,9 +162,8 @@ class TableWork:
         The first one counts as a death of the run at this table: it goes on, and reads each raw file alone. After a
         second one the table fails.
         """
-        known = self.item.state.deaths
-        self.item.record({Attribute.LAST_DEATHS: str(known + 1)})
-        if known:
+        self.count_death()
+        if self.deaths > 1:
             self.fail(JobRunError(error_line(error), remedy="Read the log of the run", **self._planned.raw_files()))
             return
         self.item.log.exception("failed, and is tried once more", exc_info=error)

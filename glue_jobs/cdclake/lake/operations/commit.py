@@ -145,6 +145,7 @@ def commit(
         seconds=result.seconds,
         oldest_written_utc=written_utc[0],
         newest_written_utc=written_utc[1],
+        place=run.place,
     ).with_iceberg(before, after)
     record = run.log.dated(record, run.clock)
     looked = run.log.commit(record)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cdclake import logs
@@ -15,8 +16,10 @@ from cdclake.control.jobs.entry import error_line, job_run_id
 from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
 from cdclake.control.run.run_arguments import RunArguments
 from cdclake.errors import JobRunError, disk_full
+from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
 from cdclake.lake.operations.load import apply_changes, load_incremental, load_initial, replace_table
 from cdclake.lake.operations.table_run import TableRun
+from cdclake.model.change.place import Place
 from cdclake.model.due_files import begin_after
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INITIAL, Argument, Sentinel
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from cdclake.control.run.planned_round import DueLoad
     from cdclake.lake.spark.backend import Backend
+    from cdclake.lake.spark.in_process import InProcessBackend
 
 log = logs.bind(__name__)
 _REQUIRED = (Argument.BUCKET, Argument.PREFIX, Argument.FOLDER, Argument.OUT_PATH)
@@ -61,7 +65,8 @@ def run_spark_job(job: str, argv: Sequence[str], backend: Callable[[], Backend])
                 log.error("Spark could not start", exc_info=error)
                 message = f"Spark could not start: {error_line(error)}"
                 raise JobRunError(message, remedy="Read the job's error log") from error
-            load_due(due, run_id, spark.result())
+            place = Place(job, spark_reason=due.spark_reason)
+            load_planned(_run_of(due, run_id, place), due, spark.result())
 
         def can_continue() -> bool:
             return is_spark_alive(spark.result())
@@ -71,17 +76,26 @@ def run_spark_job(job: str, argv: Sequence[str], backend: Callable[[], Backend])
     return report.only.to_json() if len(arguments.paths) == 1 else report.to_json()
 
 
-def load_due(due: DueLoad, run_id: str, backend: Backend) -> None:
-    """Commit what is due for a table as one change."""
+def load_small(
+    due: DueLoad, *, run_id: str, place: Place, backend: InProcessBackend, limits: EngineLimits = DEFAULT_LIMITS
+) -> None:
+    """Commit what is due for a table as one change, in this process, which fetches small data files whole.
+
+    Raises:
+        NeedsSparkError: The change is larger than the limits.
+    """
+    run = _run_of(due, run_id, place)
+    load_planned(replace(run, limits=limits, lake_fs=replace(run.lake_fs, fetches_whole=True)), due, backend)
+
+
+def _run_of(due: DueLoad, run_id: str, place: Place) -> TableRun:
     state = due.state
-    run = _table_run(
-        state.bucket, state.raw_prefix, due.changes, state.settings, run_id, due.token, note_file=due.note_file
-    )
-    load_planned(run, due, backend)
+    run = _table_run(state.bucket, state.raw_prefix, due.changes, state.settings, run_id, due.token)
+    return replace(run, note_file=due.note_file, place=place)
 
 
 def load_planned(run: TableRun, due: DueLoad, backend: Backend) -> None:
-    """The same, with access to the table."""
+    """Commit what is due for a table as one change."""
     before, raw, seen, decision = due.planned.lake, due.planned.files, due.planned.recorded, due.planned.decision
     reloads = due.job == JOB_LOAD_INITIAL
 
@@ -119,6 +133,7 @@ def _load_by_hand(job: str, argv: Sequence[str], backend: Backend) -> dict[str, 
     layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
     changes = ChangeLog(open_store(layout.bucket), layout)
     run = _table_run(bucket, raw_prefix, changes, TableSettings.from_item(item), job_run_id(argv))
+    run = replace(run, place=Place(job))
     last, new = (
         relative_file(arguments[name], bucket, raw_prefix)
         for name in (Argument.LAST_INCREMENTAL_FILE, Argument.NEW_INCREMENTAL_FILE)
@@ -136,7 +151,6 @@ def _table_run(
     settings: TableSettings,
     run_id: str,
     fencing_token: int = 0,
-    note_file: Callable[[str], None] | None = None,
 ) -> TableRun:
     return TableRun(
         raw=open_store(bucket),
@@ -148,7 +162,6 @@ def _table_run(
         run_id=run_id,
         fencing_token=fencing_token,
         clock=server_clock,
-        note_file=note_file,
     )
 
 

@@ -9,6 +9,7 @@ from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import begin_listing, check_files, check_next_files
 from cdclake.concurrency import executor
 from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
+from cdclake.model.change.place import NO_PLACE, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +37,7 @@ class TableRun:
         note_file: Called with each raw file before the run reads it alone, and with "" afterwards; None: it reads
             several at a time.
         limits: Up to which sizes it reads, holds, sends and writes at once.
+        place: Where it works.
     """
 
     raw: ObjectStore
@@ -49,6 +51,7 @@ class TableRun:
     clock: Clock
     note_file: Callable[[str], None] | None = None
     limits: EngineLimits = DEFAULT_LIMITS
+    place: Place = NO_PLACE
 
     @property
     def layout(self) -> LakeLayout:

@@ -113,11 +113,17 @@ def _write_group(
 
 
 def write_context(request: Request, plan: RewritePlan, tombstone_plan: TombstonePlan) -> WriteContext:
-    """What all tasks share that write the table's rows."""
+    """What all tasks share that write the table's rows.
+
+    Raises:
+        NeedsSparkError: They would rewrite more than `EngineLimits.rewritten_bytes`.
+    """
+    files = {i: request.files[i] for i in plan.task_of_file}
+    request.limits.check_rewritten(files.values())
     return WriteContext(
         plan=plan,
         tombstone_plan=tombstone_plan,
-        files={i: request.files[i] for i in plan.task_of_file},
+        files=files,
         shape=request.shape,
         locations=request.locations,
         full_load=request.full_load,
@@ -133,11 +139,16 @@ def history_context(
     Args:
         kind: Prefix of their files' names.
         files: The files of such versions.
+
+    Raises:
+        As `write_context`.
     """
+    rewritten = {i: files[i] for i in plan.task_of_file}
+    request.limits.check_rewritten(rewritten.values())
     return WriteContext(
         plan=plan,
         tombstone_plan=NO_TOMBSTONES,
-        files={i: files[i] for i in plan.task_of_file},
+        files=rewritten,
         shape=replace(file_shape(request.shape), field_ids=history.field_ids),
         locations=replace(history.locations, staging=history.locations.staging + kind),
         full_load=False,

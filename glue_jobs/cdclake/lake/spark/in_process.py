@@ -32,11 +32,13 @@ class InProcessBackend:
 
     Attributes:
         tasks_at_once: Number of tasks that threads run at once; 1: the caller's thread runs them.
+        before_task: Called before each task; may raise an error that ends the work.
     """
 
     parallelism: int = 2
     jobs_at_once: int = 1
     tasks_at_once: int = 1
+    before_task: Callable[[], object] = lambda: None
 
     def distribute(self, partitions: Sequence[Sequence[Item]]) -> InProcessPartitions[Item]:
         return InProcessPartitions(self, partitions)
@@ -64,6 +66,7 @@ class InProcessPartitions(Partitions[Item]):
     def run(self, function: Callable[[Task, Iterator[Item]], Iterator[Result]]) -> InProcessPartitions[Result]:
         def results(partition: tuple[int, list[Item]]) -> list[Result]:
             number, values = partition
+            self.backend.before_task()
             return list(function(Task(number, "0"), iter(values)))
 
         done = in_turn(results, enumerate(self._partitions), self.backend.tasks_at_once)

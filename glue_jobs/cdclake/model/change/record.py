@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Literal, get_args
 
 from cdclake.model.change.books import Books
+from cdclake.model.change.place import NO_PLACE, Place
 from cdclake.model.drift import ColumnDrift
 from cdclake.model.layout import HISTORY, is_in_history
 from cdclake.model.stored_json import FORMAT, from_fields, parse_stored, reading
@@ -111,6 +112,7 @@ class ChangeRecord:
         oldest_written_utc: When the oldest of the change files was written that it applied and no run had seen in the
             table before, see `cdclake.model.change.delay`; empty if there is none, or that is unknown.
         newest_written_utc: The same of the newest.
+        place: Where it was computed.
     """
 
     change: int
@@ -141,6 +143,7 @@ class ChangeRecord:
     seconds: Mapping[str, float] = field(default_factory=dict)
     oldest_written_utc: str = ""
     newest_written_utc: str = ""
+    place: Place = NO_PLACE
 
     @property
     def raw_names(self) -> tuple[str, ...]:
@@ -214,6 +217,7 @@ class ChangeRecord:
             read = parse_stored(data, cls)
             read["kind"] = ChangeKind(read["kind"])
             read["books"] = from_fields(Books, read["books"])
+            read["place"] = from_fields(Place, read["place"])
             read["added"] = tuple(from_fields(StagedFile, file) for file in read["added"])
             read["drift"] = tuple(from_fields(ColumnDrift, one) for one in read["drift"])
             read["raw_files"] = tuple(from_fields(RawFileRows, file) for file in read["raw_files"])
