@@ -17,6 +17,7 @@ from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.controller import PlanInputs
+from cdclake_cli.aws.function import SmallChanges, small_changes_function
 from cdclake_cli.aws.job_history import GlueJobHistory
 from cdclake_cli.aws.session import CLIENT_CONFIG, endpoint_of, session_of
 
@@ -69,6 +70,11 @@ class Services:
     def job_history(self) -> GlueJobHistory:
         """The runs of ProcessTable and of the Spark jobs."""
         return GlueJobHistory(self._client("glue"), self._target.name_prefix)
+
+    @cached_property
+    def small_changes(self) -> SmallChanges | None:
+        """The function for small changes; None if it is not deployed."""
+        return small_changes_function(self._client("lambda"), self._target.name_prefix)
 
     def clock(self) -> datetime:
         """The current time of AWS, see `ServerClock`."""

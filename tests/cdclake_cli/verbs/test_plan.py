@@ -1,6 +1,16 @@
 """`cdclake plan` shows what a run would do, and changes nothing."""
 
+import io
+import json
+import zipfile
+
 import boto3
+from botocore.stub import Stubber
+
+from cdclake.control.run.small_loads import MOST_RAW_BYTES
+from cdclake.model.names import FUNCTION_SMALL_CHANGES
+from cdclake_cli.aws import services
+from cdclake_cli.aws.function import small_changes_function
 
 
 def put(*keys):
@@ -56,3 +66,56 @@ def test_a_table_that_cannot_be_planned_fails_the_command_and_is_shown(cdclake, 
 
 def test_a_missing_bucket_is_an_error(cdclake, state):
     assert "no-such-bucket" in cdclake.refused("plan", "--raw-bucket", "no-such-bucket")
+
+
+def deploy_function():
+    role = boto3.client("iam").create_role(RoleName="function", AssumeRolePolicyDocument=json.dumps({}))["Role"]["Arn"]
+    code = io.BytesIO()
+    zipfile.ZipFile(code, "w").close()
+    boto3.client("lambda").create_function(
+        FunctionName=FUNCTION_SMALL_CHANGES,
+        Runtime="python3.13",
+        Role=role,
+        Handler="handler.handler",
+        Code={"ZipFile": code.getvalue()},
+        MemorySize=3008,
+        Timeout=300,
+    )
+
+
+def test_plan_shows_whether_the_function_or_spark_does_the_work_and_why(cdclake, state):
+    for table, last in (("store", "20240302-000000000.csv"), ("product", "20240302-000000000.parquet")):
+        put(f"shop/{table}/LOAD00000001.parquet", f"shop/{table}/{last}")
+        state.set_attributes(f"cdclake-raw/shop/{table}/", {"ActiveFlag": "true", "FullLoadQuietMinutes": "0"})
+    loaded = {"LastFullLoadDate": "2100-01-01 00:00:00", "LastIncrementalFile": "cdclake-raw/shop/product/0.parquet"}
+    state.record_run("cdclake-raw/shop/product/", loaded)
+
+    def places():
+        return {record["table"]: record["place"] for record in cdclake.records("plan")}
+
+    assert places() == {"shop.product": "", "shop.store": ""}
+    assert "Place" not in cdclake.ok("plan").stdout
+    deploy_function()
+    spark = "Spark, at least 1.5 cents: "
+    assert places() == {"shop.product": "function, at most 1.2 cents", "shop.store": f"{spark}it is a full load"}
+    assert "Place" in cdclake.ok("plan").stdout
+    state.record_run("cdclake-raw/shop/product/", {"LastDeaths": "1"})
+    assert places()["shop.product"] == f"{spark}a run died at the table"
+    boto3.client("s3").put_object(
+        Bucket="cdclake-raw", Key="shop/product/20240302-000000001.parquet", Body=bytes(MOST_RAW_BYTES)
+    )
+    assert places()["shop.product"] == f"{spark}its raw files have 16,777,217 bytes, of at most 16,777,216"
+
+
+def test_a_plan_does_not_need_to_know_the_function(cdclake, state, monkeypatch):
+    put("shop/store/LOAD00000001.csv")
+
+    def asked(client, name_prefix):
+        with Stubber(client) as stub:
+            stub.add_client_error("get_function_configuration", "AccessDeniedException")
+            return small_changes_function(client, name_prefix)
+
+    monkeypatch.setattr(services, "small_changes_function", asked)
+    result = cdclake.ok("plan", "--table", "shop.store")
+    assert "Whether the function for small changes is deployed is unknown" in result.output
+    assert "lambda:GetFunctionConfiguration" in result.output
