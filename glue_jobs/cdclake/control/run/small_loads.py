@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable
 
 from cdclake import logs
-from cdclake.errors import NeedsSparkError, TooLargeError
+from cdclake.control.jobs.entry import StoppedError, error_line
+from cdclake.errors import CdclakeError, NeedsSparkError, TooLargeError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class SmallLoads:
     def take(self, table: TableWork) -> bool:
         """Load what is due for a table if it is small, else set `spark_reason`. Returns whether it was loaded.
 
-        If this function died at the table before, it tries once more.
+        If this function died at the table before, it tries once more. An error that is none of cdclake's may come from
+        the function's libraries or memory, so Spark tries after it.
         """
         if table.due_job == JOB_LOAD_INCREMENTAL and table.lease.taken_over_from == self._run_id:
             if table.path not in self._died_at:
@@ -63,5 +65,9 @@ class SmallLoads:
         except (NeedsSparkError, TooLargeError) as error:
             table.spark_reason = error.message
             log.info("Spark loads %s: %s", table.report.table, error.message)
-            return False
-        return True
+        except (CdclakeError, StoppedError):
+            raise
+        except Exception as error:
+            table.spark_reason = f"the function failed: {error_line(error)}"
+            log.exception("Spark loads %s", table.report.table)
+        return not table.spark_reason
