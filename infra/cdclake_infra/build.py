@@ -19,6 +19,7 @@ from cdclake_infra.sample_replication import SampleReplication
 from cdclake_infra.sample_source import SampleSource
 from cdclake_infra.schedule import Schedule
 from cdclake_infra.settings import Settings
+from cdclake_infra.small_changes import SmallChanges
 from cdclake_infra.storage import Storage
 
 if TYPE_CHECKING:
@@ -48,21 +49,32 @@ class StorageStack(Stack):
 
 
 class PipelineStack(Stack):
-    """Jobs, workflow, function and alarms. Contains no data; can be deleted and deployed again at any time."""
+    """Jobs, workflow, functions and alarms. Contains no data; can be deleted and deployed again at any time."""
 
     def __init__(self, app: App, name: str, *, settings: Settings) -> None:
-        super().__init__(app, name, description="cdclake: jobs, workflow, function, alarms")
+        super().__init__(app, name, description="cdclake: jobs, workflow, functions, alarms")
         names = ResourceNames.of(settings)
         jobs = Jobs(self, "Jobs", settings=settings, names=names)
         Schedule(self, "Schedule", settings=settings, names=names, job=jobs.controller)
-        on_raw_file = OnRawFile(self, "OnRawFile", names=names, notified=settings.start_by_file)
+        small_changes = (
+            SmallChanges(self, "SmallChanges", settings=settings, names=names, network=jobs.network)
+            if settings.small_changes_on_lambda
+            else None
+        )
+        on_raw_file = OnRawFile(
+            self,
+            "OnRawFile",
+            names=names,
+            notified=settings.start_by_file,
+            small_changes=settings.small_changes_on_lambda,
+        )
         monitoring = Monitoring(
             self,
             "Monitoring",
             settings=settings,
             names=names,
-            function=on_raw_file.function,
-            undelivered=on_raw_file.undelivered,
+            on_raw_file=on_raw_file,
+            small_changes=small_changes,
         )
         for output, value in (
             ("NamePrefix", names.prefix),

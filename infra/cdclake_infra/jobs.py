@@ -21,7 +21,7 @@ from cdclake.model.names import (
 )
 from cdclake_infra import statements
 from cdclake_infra.network import Network
-from cdclake_infra.resource_names import SPARK_JOBS, new_table
+from cdclake_infra.resource_names import new_table
 from cdclake_infra.roles import create_role
 from cdclake_infra.uploads import Uploads
 from cdclake_infra.wheels import GLUE_VERSIONS
@@ -56,6 +56,7 @@ class Jobs(Construct):
 
     Attributes:
         controller: The job that the schedule starts.
+        network: The network that the jobs run in; None: Glue's.
     """
 
     def __init__(self, scope: Construct, name: str, *, settings: Settings, names: ResourceNames) -> None:
@@ -63,7 +64,7 @@ class Jobs(Construct):
         self._settings = settings
         self._names = names
         self._uploads = Uploads(self, "Code", spark=GLUE_VERSIONS[settings.glue_version])
-        self._network = Network(self, "Network", settings=settings, names=names) if settings.vpc_id else None
+        self.network = Network(self, "Network", settings=settings, names=names) if settings.vpc_id else None
         self.controller = self._controller()
         self._process_table()
         self._spark_job(JOB_LOAD_INITIAL, "load_initial.py", settings.load_initial_timeout_minutes)
@@ -100,38 +101,11 @@ class Jobs(Construct):
             JOB_PROCESS_TABLE,
             "process_table.py",
             description="cdclake: decides what is due for one or more tables, and starts the Spark jobs that load it",
-            arguments={
-                Argument.OUT_BUCKET: names.lake_bucket,
-                Argument.OUT_PREFIX: names.lake_prefix,
-                Argument.STATE_TABLE: names.state_table,
-                Argument.CATALOG_DATABASE: names.catalog_database,
-                Argument.TABLE_METRICS: _flag(settings.table_metrics),
-                Argument.NAME_PREFIX: names.prefix,
-                Argument.LINEAGE_URL: settings.lineage_url,
-            },
-            permissions=[
-                *self._work_on_tables(),
-                # A table with more work is passed on to a new run.
-                statements.start_jobs(names, *SPARK_JOBS, JOB_PROCESS_TABLE),
-                statements.follow_jobs(names, *SPARK_JOBS),
-            ],
+            arguments=run_arguments(settings, names),
+            permissions=statements.decide_for_tables(names),
             timeout_minutes=PROCESS_TABLE_TIMEOUT_MINUTES,
             concurrent_runs=settings.concurrent_tables,
         )
-
-    def _work_on_tables(self) -> list[Statement]:
-        """What a run does with tables under their leases, besides reading rows and starting other runs."""
-        names = self._names
-        return [
-            statements.put_metrics(namespace(names.prefix)),
-            statements.list_raw(names),
-            statements.list_lake(names),
-            statements.write_lake(names),
-            *statements.use_key(names),
-            statements.use_state(names, "GetItem", "UpdateItem"),
-            statements.read_task_statistics(),
-            *([statements.maintain_catalog(names)] if names.catalog_database else []),
-        ]
 
     def _shell_job(
         self,
@@ -176,7 +150,7 @@ class Jobs(Construct):
             statements.write_job_logs(SPARK_LOGS),
             statements.put_metrics(GLUE_NAMESPACE, "PutGlueMetrics"),
             statements.read_raw(names),
-            *self._work_on_tables(),
+            *statements.work_on_tables(names),
             statements.start_jobs(names, JOB_PROCESS_TABLE),  # for the work that is left when its time is over
         ]
         created = glue.PySparkEtlJob(
@@ -213,11 +187,25 @@ class Jobs(Construct):
 
     def _role(self, job: str, code: Sequence[Upload], permissions: Sequence[Statement]) -> iam.IRole:
         read = statements.read_code(*(upload.arn for upload in code), kms_key_arn=self._settings.bootstrap_kms_key_arn)
-        join = self._network.join_statements() if self._network else []
+        join = self.network.join_statements() if self.network else []
         return create_role(self, f"{job}Role", service=GLUE, statements=[*read, *permissions, *join])
 
     def _connections(self) -> list[glue.IConnection] | None:
-        return [self._network.connection] if self._network else None
+        return [self.network.connection] if self.network else None
+
+
+def run_arguments(settings: Settings, names: ResourceNames) -> dict[str, str]:
+    """The arguments of a run that decides what is due for tables. It passes them on; empty ones are left out."""
+    arguments = {
+        Argument.OUT_BUCKET: names.lake_bucket,
+        Argument.OUT_PREFIX: names.lake_prefix,
+        Argument.STATE_TABLE: names.state_table,
+        Argument.CATALOG_DATABASE: names.catalog_database,
+        Argument.TABLE_METRICS: _flag(settings.table_metrics),
+        Argument.NAME_PREFIX: names.prefix,
+        Argument.LINEAGE_URL: settings.lineage_url,
+    }
+    return {name: value for name, value in arguments.items() if value}
 
 
 def _flag(value: bool) -> str:

@@ -10,7 +10,8 @@ The same sources give the same bytes, so what has not changed is not deployed ag
 * Glue's Spark jobs take a zip archive with the package at its root, which is on the path of driver and executors, and
   a zip archive of wheels, from which pip installs with `--no-index`.
   https://docs.aws.amazon.com/glue/latest/dg/aws-glue-programming-python-libraries.html
-* Lambda takes a folder with the handler, the package and the libraries that the runtime lacks.
+* Lambda takes a folder with the handler, the package and the libraries that the runtime lacks. The function of small
+  changes has compiled libraries, for another machine than this one, so it gets an archive made from wheels.
 """
 
 from __future__ import annotations
@@ -27,17 +28,19 @@ from typing import TYPE_CHECKING, NamedTuple
 import cdclake
 from cdclake.control.jobs.libraries import LIBRARIES, PINS_FILE
 from cdclake.errors import ConfigurationError
-from cdclake_infra.wheels import PYTHON_SHELL, SPARK, fetch, pins
+from cdclake_infra.trim import is_needed
+from cdclake_infra.wheels import PYTHON_SHELL, SMALL_CHANGES, SPARK, fetch, pins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from cdclake_infra.wheels import Runtime
 
 PACKAGE = Path(cdclake.__file__).resolve().parent
 JOBS = PACKAGE.parent
 ROOT = JOBS.parent
-ON_RAW_FILE = ROOT / "lambdas" / "on_raw_file"
+ON_RAW_FILE, SMALL_CHANGE = ROOT / "lambdas" / "on_raw_file", ROOT / "lambdas" / "small_changes"
+HANDLER = "handler.py"
 
 SPARK_ONLY = frozenset({"lake", "lake_table.py"})
 """Needs Spark and Python 3.11; left out for Glue's Python shell and Lambda."""
@@ -95,9 +98,7 @@ def build_shell_libraries(folder: Path) -> CodeFile:
     """
     files = {}
     for wheel in fetch(PYTHON_SHELL):
-        with zipfile.ZipFile(wheel) as archive:
-            entries = [entry for entry in archive.namelist() if not entry.endswith("/")]
-            files.update({f"{LIBRARIES}/{entry}": archive.read(entry) for entry in entries})
+        files.update({f"{LIBRARIES}/{path}": data for path, data in _unpacked(wheel)})
     return _wheel(folder, LIBRARIES, files)
 
 
@@ -138,12 +139,37 @@ def build_function(folder: Path) -> None:
     Args:
         folder: Empty target folder.
     """
-    _copy(ON_RAW_FILE / "handler.py", folder / "handler.py")
+    _copy(ON_RAW_FILE / HANDLER, folder / HANDLER)
     for source in _sources(SPARK_ONLY):
         _copy(source, folder / source.relative_to(JOBS))
     for name in FUNCTION_LIBRARIES:
         for source, relative in _installed_files(name):
             _copy(source, folder / relative)
+
+
+def build_small_changes(folder: Path, runtime: Runtime = SMALL_CHANGES) -> CodeFile:
+    """Pack the code of the function of small changes: its handler, the package, and what it needs of the libraries.
+
+    Args:
+        folder: Where to write the archive; created if needed.
+        runtime: Another runtime, to try the archive where Lambda's does not run.
+
+    Raises:
+        ConfigurationError: A library cannot be downloaded, or differs from its hash.
+    """
+    files = {HANDLER: (SMALL_CHANGE / HANDLER).read_bytes(), **_read(_sources())}
+    for wheel in fetch(runtime):
+        files.update({path: data for path, data in _unpacked(wheel) if is_needed(path)})
+    name = f"{runtime.name}-{cdclake.__version__}-{_digest(files)}"
+    return CodeFile(_zip(folder / f"{name}.zip", files), name)
+
+
+def _unpacked(wheel: Path) -> Iterator[tuple[str, bytes]]:
+    """The files of a wheel, with their paths in it."""
+    with zipfile.ZipFile(wheel) as archive:
+        for path in archive.namelist():
+            if not path.endswith("/"):
+                yield path, archive.read(path)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -15,9 +15,7 @@ from cdclake.model.metrics import Dimension, Measure, namespace
 from cdclake_infra.resource_names import regional_arn
 
 if TYPE_CHECKING:
-    from aws_cdk import aws_lambda as lambda_
-    from aws_cdk import aws_sqs as sqs
-
+    from cdclake_infra.event_function import EventFunction
     from cdclake_infra.resource_names import ResourceNames
     from cdclake_infra.settings import Settings
 
@@ -42,20 +40,19 @@ class Monitoring(Construct):
         *,
         settings: Settings,
         names: ResourceNames,
-        function: lambda_.IFunction,
-        undelivered: sqs.IQueue,
+        on_raw_file: EventFunction,
+        small_changes: EventFunction | None,
     ) -> None:
         super().__init__(scope, name)
         self._prefix = names.prefix
         self._namespace = namespace(names.prefix)
         self.topic = self._topic()
         self._action = actions.SnsAction(self.topic)
-        waiting = undelivered.metric_approximate_number_of_messages_visible(statistic="Maximum", period=FIVE_MINUTES)
         failures = self._metric(Measure.FAILURES, "Sum", QUARTER_HOUR)
         lag = self._metric(Measure.LAG_SECONDS, "Maximum", HOUR)
         frozen = self._metric(Measure.FROZEN_TABLES, "Maximum", HOUR)
         quarantined = self._metric(Measure.QUARANTINED_ROWS, "Sum", QUARTER_HOUR)
-        errors = function.metric_errors(statistic="Sum", period=QUARTER_HOUR)
+        errors = on_raw_file.function.metric_errors(statistic="Sum", period=QUARTER_HOUR)
         self._alarm(
             "TableFailed",
             failures,
@@ -84,17 +81,26 @@ class Monitoring(Construct):
         )
         self._alarm(
             "EventNotDelivered",
-            waiting,
+            _undelivered(on_raw_file),
             1,
             "The function could not process the event of a raw file or of a failed Spark run: its log shows why. The "
             "Controller still starts the work; delete the message from the queue, or send it to the function again",
         )
+        if small_changes:
+            self._alarm(
+                "SmallChangeNotDelivered",
+                _undelivered(small_changes),
+                1,
+                "The function of small changes could not bring a table up to date: its log shows why. The Controller "
+                "still starts the work; delete the message from the queue, or send it to the function again",
+            )
         if settings.lag_alarm_minutes:
             text = f"Raw files have been waiting for more than {settings.lag_alarm_minutes} minutes: see cdclake status"
             self._alarm("TableLate", lag, settings.lag_alarm_minutes * 60, text)
         if settings.silence_alarm_hours and settings.schedule_enabled:
             self._controller_silent(settings.silence_alarm_hours)
-        self._dashboard(function, [failures, waiting], frozen)
+        functions = [one for one in (on_raw_file, small_changes) if one]
+        self._dashboard(functions, [failures, *map(_undelivered, functions)], frozen)
 
     def _topic(self) -> sns.Topic:
         """The topic for operators. `enforce_ssl` gives it a policy, so CloudWatch needs explicit permission."""
@@ -143,7 +149,7 @@ class Monitoring(Construct):
         alarm.add_alarm_action(self._action)
 
     def _dashboard(
-        self, function: lambda_.IFunction, failures: list[cloudwatch.IMetric], frozen: cloudwatch.IMetric
+        self, functions: list[EventFunction], failures: list[cloudwatch.IMetric], frozen: cloudwatch.IMetric
     ) -> None:
         dashboard = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=f"{self._prefix}{DASHBOARD}")
         dashboard.add_widgets(_graph("Failures and undelivered events", failures, _WIDE))
@@ -168,7 +174,14 @@ class Monitoring(Construct):
         )
         dashboard.add_widgets(
             _graph("Outcomes of events", [self._outcome(name) for name in OUTCOMES]),
-            _graph("Function errors and throttles", [function.metric_errors(), function.metric_throttles()]),
+            _graph(
+                "Function errors and throttles",
+                [
+                    metric
+                    for one in functions
+                    for metric in (one.function.metric_errors(), one.function.metric_throttles())
+                ],
+            ),
         )
 
     def _metric(self, measure: Measure, statistic: str, period: Duration) -> cloudwatch.Metric:
@@ -188,6 +201,10 @@ class Monitoring(Construct):
             statistic="Sum",
             period=FIVE_MINUTES,
         )
+
+
+def _undelivered(function: EventFunction) -> cloudwatch.Metric:
+    return function.undelivered.metric_approximate_number_of_messages_visible(statistic="Maximum", period=FIVE_MINUTES)
 
 
 def _graph(title: str, metrics: list[cloudwatch.IMetric], width: int = _HALF) -> cloudwatch.GraphWidget:

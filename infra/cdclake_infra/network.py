@@ -1,7 +1,9 @@
-"""Runs the jobs in a subnet of an existing VPC.
+"""Runs the jobs in a subnet of an existing VPC, and the function of small changes.
 
 Glue creates a network interface there for each worker, with the job's role.
 https://docs.aws.amazon.com/glue/latest/dg/setup-vpc-for-glue-access.html
+Lambda creates some for all that run at once, with the function's role.
+https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
 """
 
 from __future__ import annotations
@@ -25,26 +27,33 @@ if TYPE_CHECKING:
 CONNECTION = "cdclake"
 _TAG = "aws-glue-service-resource"
 """Glue tags its network interfaces with it."""
+_INTERFACES = regional_arn("ec2", "network-interface/*")
+_DESCRIBE_REASON = "EC2's Describe actions do not support resources"
 
 
 class Network(Construct):
-    """A Glue connection to a subnet, and the security group of the workers' network interfaces.
+    """A Glue connection to a subnet, and the security group of the network interfaces.
 
     Attributes:
         connection: The connection that the jobs use.
+        vpc: The VPC.
+        subnet: The subnet.
+        group: The security group.
     """
 
     def __init__(self, scope: Construct, name: str, *, settings: Settings, names: ResourceNames) -> None:
         super().__init__(scope, name)
         zone = settings.availability_zone
-        vpc = ec2.Vpc.from_vpc_attributes(self, "Vpc", vpc_id=settings.vpc_id, availability_zones=[zone])
-        subnet = ec2.Subnet.from_subnet_attributes(self, "Subnet", subnet_id=settings.subnet_id, availability_zone=zone)
-        _acknowledge(subnet, "@aws-cdk/aws-ec2:noSubnetRouteTableId", "Nothing here uses the subnet's routes")
-        self._group = ec2.SecurityGroup(
-            self, "Workers", vpc=vpc, description="cdclake: workers of the Glue jobs", allow_all_outbound=False
+        self.vpc = ec2.Vpc.from_vpc_attributes(self, "Vpc", vpc_id=settings.vpc_id, availability_zones=[zone])
+        self.subnet = ec2.Subnet.from_subnet_attributes(
+            self, "Subnet", subnet_id=settings.subnet_id, availability_zone=zone
         )
-        self._group.connections.allow_internally(ec2.Port.all_tcp(), "Glue: workers of a job speak to each other")
-        self._group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "APIs of AWS")
+        _acknowledge(self.subnet, "@aws-cdk/aws-ec2:noSubnetRouteTableId", "Nothing here uses the subnet's routes")
+        self.group = ec2.SecurityGroup(
+            self, "Workers", vpc=self.vpc, description="cdclake: workers of the Glue jobs", allow_all_outbound=False
+        )
+        self.group.connections.allow_internally(ec2.Port.all_tcp(), "Glue: workers of a job speak to each other")
+        self.group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "APIs of AWS")
         self._subnet_id = settings.subnet_id
         self._name = f"{names.prefix}{CONNECTION}"
         self.connection = glue.Connection(
@@ -53,8 +62,8 @@ class Network(Construct):
             connection_name=self._name,
             description="cdclake: network of the jobs",
             type=glue.ConnectionType.NETWORK,
-            network=glue.ConnectionNetwork.subnet(subnet),
-            security_groups=[self._group],
+            network=glue.ConnectionNetwork.subnet(self.subnet),
+            security_groups=[self.group],
         )
         reason = "Glue requires both the subnet and its availability zone"
         _acknowledge(self.connection, "CloudFormation-Validate::W3010", reason)
@@ -66,9 +75,7 @@ class Network(Construct):
         The actions come from the managed policy AWSGlueServiceRole, restricted to the resources they need.
         https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AWSGlueServiceRole.html
         """
-        interfaces = regional_arn("ec2", "network-interface/*")
-        subnet = regional_arn("ec2", f"subnet/{self._subnet_id}")
-        group = regional_arn("ec2", f"security-group/{self._group.security_group_id}")
+        interfaces, subnet = _INTERFACES, self._subnet_arn()
         described = ("NetworkInterfaces", "RouteTables", "SecurityGroups", "Subnets", "VpcAttribute", "VpcEndpoints")
         reason = "Glue creates network interfaces for each run, and EC2 chooses their ids"
         return [
@@ -81,9 +88,9 @@ class Network(Construct):
                 "LookAtNetwork",
                 tuple(f"ec2:Describe{kind}" for kind in described),
                 ("*",),
-                "EC2's Describe actions do not support resources",
+                _DESCRIBE_REASON,
             ),
-            Statement("JoinSubnet", ("ec2:CreateNetworkInterface",), (subnet, group, interfaces), reason),
+            self._join_subnet(reason),
             Statement(
                 "LeaveSubnet",
                 ("ec2:DeleteNetworkInterface",),
@@ -99,6 +106,33 @@ class Network(Construct):
                 {"ForAllValues:StringEquals": {"aws:TagKeys": [_TAG]}},
             ),
         ]
+
+    def function_statements(self) -> list[Statement]:
+        """The permissions that a function's role needs for the network; Lambda uses them, not the function.
+
+        The actions come from the managed policy AWSLambdaVPCAccessExecutionRole. Lambda connects no function that may
+        delete only some network interfaces.
+        https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AWSLambdaVPCAccessExecutionRole.html
+        https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html#configuration-vpc-permissions
+        """
+        described = ("ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets")
+        leave = ("ec2:DeleteNetworkInterface", "ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses")
+        everything = (regional_arn("ec2", "*/*"),)
+        return [
+            Statement("LookAtNetwork", described, ("*",), _DESCRIBE_REASON),
+            self._join_subnet("Lambda creates network interfaces for the function, and EC2 chooses their ids"),
+            Statement(
+                "LeaveSubnet", leave, everything, "Lambda connects no function that may delete only some interfaces"
+            ),
+        ]
+
+    def _join_subnet(self, reason: str) -> Statement:
+        group = regional_arn("ec2", f"security-group/{self.group.security_group_id}")
+        resources = (self._subnet_arn(), group, _INTERFACES)
+        return Statement("JoinSubnet", ("ec2:CreateNetworkInterface",), resources, reason)
+
+    def _subnet_arn(self) -> str:
+        return regional_arn("ec2", f"subnet/{self._subnet_id}")
 
 
 def _acknowledge(construct: IConstruct, finding: str, reason: str) -> None:

@@ -6,28 +6,26 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Stack, Validations
+from aws_cdk import Acknowledgment, Duration, Stack, Validations
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_notifications as notifications
-from aws_cdk import aws_sqs as sqs
-from constructs import Construct
 
-from cdclake.model.names import JOB_PROCESS_TABLE
+from cdclake.model.names import FUNCTION_SMALL_CHANGES, JOB_PROCESS_TABLE
 from cdclake_infra import statements
+from cdclake_infra.event_function import LAMBDA, EventFunction
 from cdclake_infra.library import build_function
 from cdclake_infra.resource_names import SPARK_JOBS, bucket_arn, new_table, regional_arn
 from cdclake_infra.roles import Statement, create_role
 
 if TYPE_CHECKING:
     from aws_cdk import aws_iam as iam
+    from constructs import Construct
 
     from cdclake_infra.resource_names import ResourceNames
 
-LAMBDA = "lambda.amazonaws.com"
 FUNCTION, RULE = "cdclake-on-raw-file", "cdclake-spark-run-failed"
 FAILED_STATES = ("FAILED", "TIMEOUT", "STOPPED")
 """States of a run that Glue reports, except success.
@@ -35,13 +33,12 @@ https://docs.aws.amazon.com/glue/latest/dg/automating-awsglue-with-cloudwatch-ev
 """
 TIMEOUT = Duration.seconds(60)
 MEMORY_MB = 256
-UNDELIVERED_RETENTION = Duration.days(14)
 RETRIED_FOR = Duration.hours(1)
 """How long EventBridge tries to hand over an event. By then the hourly Controller does the work."""
 
 
-class OnRawFile(Construct):
-    """A function that starts the processing of tables, and a queue for failed events.
+class OnRawFile(EventFunction):
+    """The function, which starts the processing of tables.
 
     Glue's events of failed Spark runs reach it in any case. Glue sends them on a best effort basis: if one is lost, the
     Controller's next run does the work. https://docs.aws.amazon.com/eventbridge/latest/ref/events-ref-glue.html
@@ -50,46 +47,32 @@ class OnRawFile(Construct):
         name: Construct id.
         names: Buckets and tables of the deployment.
         notified: Whether the raw bucket sends events to the function, too.
-
-    Attributes:
-        function: The function.
-        undelivered: The queue.
+        small_changes: Whether it calls the function of small changes, and starts no run of ProcessTable.
     """
 
-    def __init__(self, scope: Construct, name: str, *, names: ResourceNames, notified: bool) -> None:
-        super().__init__(scope, name)
-        self.undelivered = sqs.Queue(
-            self,
-            "Undelivered",
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
-            retention_period=UNDELIVERED_RETENTION,
-        )
-        log = logs.LogGroup(
-            self,
-            "Log",
-            log_group_name=f"/aws/lambda/{names.prefix}{FUNCTION}",
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
-        self.function = self._function(names, self.undelivered, log)
+    def __init__(
+        self, scope: Construct, name: str, *, names: ResourceNames, notified: bool, small_changes: bool
+    ) -> None:
+        super().__init__(scope, name, function_name=f"{names.prefix}{FUNCTION}")
+        self.function = self._function(names, small_changes=small_changes)
         self._follow_spark_runs(names)
         if notified:
             self._notify(self.function, names)
 
-    def _function(self, names: ResourceNames, undelivered: sqs.Queue, log: logs.LogGroup) -> lambda_.Function:
-        role = create_role(
-            self,
-            "Role",
-            service=LAMBDA,
-            statements=[
-                Statement("WriteLogs", ("logs:CreateLogStream", "logs:PutLogEvents"), (log.log_group_arn,)),
-                Statement("KeepUndelivered", ("sqs:SendMessage",), (undelivered.queue_arn,)),
-                statements.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
-                statements.start_jobs(names, JOB_PROCESS_TABLE),
-                statements.follow_jobs(names, *SPARK_JOBS),
-            ],
-        )
+    def _function(self, names: ResourceNames, *, small_changes: bool) -> lambda_.Function:
+        called = f"{names.prefix}{FUNCTION_SMALL_CHANGES}"
+        granted = [
+            statements.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
+            _call(called) if small_changes else statements.start_jobs(names, JOB_PROCESS_TABLE),
+            statements.follow_jobs(names, *SPARK_JOBS),
+        ]
+        environment = {
+            "RAW_PREFIX": names.raw_prefix,
+            "STATE_TABLE": names.state_table,
+            **({"NAME_PREFIX": names.prefix} if names.prefix else {}),
+            **({"NEW_TABLE": settings} if (settings := new_table(names)) else {}),
+            **({"SMALL_CHANGES_FUNCTION": called} if small_changes else {}),
+        }
         with TemporaryDirectory() as folder:
             build_function(Path(folder))
             function = lambda_.Function(
@@ -100,15 +83,10 @@ class OnRawFile(Construct):
                 runtime=lambda_.Runtime.PYTHON_3_11,
                 handler="handler.handler",
                 code=lambda_.Code.from_asset(folder),
-                environment={
-                    "RAW_PREFIX": names.raw_prefix,
-                    "STATE_TABLE": names.state_table,
-                    **({"NAME_PREFIX": names.prefix} if names.prefix else {}),
-                    **({"NEW_TABLE": settings} if (settings := new_table(names)) else {}),
-                },
-                role=role,
-                log_group=log,
-                dead_letter_queue=undelivered,
+                environment=environment,
+                role=self.create_role(granted),
+                log_group=self.log,
+                dead_letter_queue=self.undelivered,
                 timeout=TIMEOUT,
                 memory_size=MEMORY_MB,
             )
@@ -165,3 +143,7 @@ class OnRawFile(Construct):
                 ),
             ],
         )
+
+
+def _call(function: str) -> Statement:
+    return Statement("CallSmallChanges", ("lambda:InvokeFunction",), (regional_arn("lambda", f"function:{function}"),))

@@ -22,6 +22,8 @@ CONTEXT_PREFIX = "cdclake:"
 WORKER_TYPES = ("G.1X", "G.2X", "G.4X", "G.8X", "G.12X", "G.16X", "R.1X", "R.2X", "R.4X", "R.8X")
 """https://docs.aws.amazon.com/glue/latest/dg/worker-types.html"""
 
+ON_SPARK, ON_LAMBDA = "spark", "lambda"
+"""Where a change that a raw file starts is computed if it is small."""
 MOST_TIMEOUT_MINUTES = 7 * 24 * 60
 """https://docs.aws.amazon.com/glue/latest/dg/aws-glue-api-jobs-job.html"""
 
@@ -69,6 +71,8 @@ class Settings:
         schedule: When the workflow starts the Controller: a Glue cron expression in UTC.
         schedule_enabled: Whether the schedule is active.
         start_by_file: Whether a new raw file starts the processing of its table at once.
+        small_changes: Whether small changes run in a Lambda function, or on Spark as all others.
+        small_changes_at_once: Concurrency that is reserved for this function; 0: none.
         concurrent_tables: How many tables are processed at the same time.
         glue_version: Glue version of the Spark jobs.
         worker_type: Glue's worker type for the Spark jobs.
@@ -105,6 +109,8 @@ class Settings:
     schedule: str = "cron(0 * * * ? *)"
     schedule_enabled: bool = True
     start_by_file: bool = True
+    small_changes: str = ON_SPARK
+    small_changes_at_once: int = 10
     concurrent_tables: int = 50
     glue_version: str = "5.1"
     worker_type: str = "G.1X"
@@ -147,9 +153,18 @@ class Settings:
         self._require("schedule", _SCHEDULE, "a Glue schedule with six fields, such as cron(0 * * * ? *)")
         if self.glue_version.isdecimal():  # JSON has no 6.0
             object.__setattr__(self, "glue_version", f"{self.glue_version}.0")
-        for name, known in {"worker_type": WORKER_TYPES, "glue_version": tuple(GLUE_VERSIONS)}.items():
+        choices = {
+            "small_changes": (ON_SPARK, ON_LAMBDA),
+            "worker_type": WORKER_TYPES,
+            "glue_version": tuple(GLUE_VERSIONS),
+        }
+        for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise _invalid(name, getattr(self, name), f"one of {', '.join(known)}")
+        if self.small_changes_on_lambda and not self.start_by_file:
+            meaning = f"{ON_SPARK} while start_by_file is false, because only events of raw files start the function"
+            raise _invalid("small_changes", self.small_changes, meaning)
+        self._require_between("small_changes_at_once", 0, 1000)
         self._require_between("lake_retention_days", 1, 36500)
         self._require_between("raw_expiry_days", 0, 36500)
         self._require_between("concurrent_tables", 1, 1000)
@@ -191,6 +206,11 @@ class Settings:
         if self.catalog:
             existing.append(self.existing_catalog_database)
         return not all(existing)
+
+    @property
+    def small_changes_on_lambda(self) -> bool:
+        """Whether the function of small changes is deployed."""
+        return self.small_changes == ON_LAMBDA
 
     def _require(self, name: str, pattern: re.Pattern[str], meaning: str, *, may_be_empty: bool = False) -> None:
         value = getattr(self, name)

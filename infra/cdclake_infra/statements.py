@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import Aws
 
-from cdclake_infra.resource_names import bucket_arn, regional_arn
+from cdclake.model.metrics import namespace as metrics_namespace
+from cdclake.model.names import JOB_PROCESS_TABLE
+from cdclake_infra.resource_names import SPARK_JOBS, bucket_arn, regional_arn
 from cdclake_infra.roles import Statement
 
 if TYPE_CHECKING:
@@ -33,6 +35,30 @@ def read_code(*arns: str, kms_key_arn: str) -> list[Statement]:
         if kms_key_arn
         else [read]
     )
+
+
+def work_on_tables(names: ResourceNames) -> list[Statement]:
+    """What a run does with tables under their leases, besides reading rows and starting other runs."""
+    return [
+        put_metrics(metrics_namespace(names.prefix)),
+        list_raw(names),
+        list_lake(names),
+        write_lake(names),
+        *use_key(names),
+        use_state(names, "GetItem", "UpdateItem"),
+        read_task_statistics(),
+        *([maintain_catalog(names)] if names.catalog_database else []),
+    ]
+
+
+def decide_for_tables(names: ResourceNames) -> list[Statement]:
+    """What a run does that decides what is due for tables, and starts the Spark jobs that load it."""
+    return [
+        *work_on_tables(names),
+        # A table with more work is passed on to a new run.
+        start_jobs(names, *SPARK_JOBS, JOB_PROCESS_TABLE),
+        follow_jobs(names, *SPARK_JOBS),
+    ]
 
 
 def list_raw(names: ResourceNames) -> Statement:

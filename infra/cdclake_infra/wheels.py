@@ -1,4 +1,4 @@
-"""The libraries of the jobs, as wheels with the hashes of a lock file, so that no run depends on a package index.
+"""The libraries of jobs and functions: wheels with the hashes of a lock file, so no run depends on a package index.
 
 Synthesis downloads each wheel once, into `build/wheels`, and checks its hash every time. `make lock` writes the locks.
 """
@@ -26,7 +26,7 @@ _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)((?:\s+--hash=sha256:[0-9a-f]{64
 
 
 class Runtime(NamedTuple):
-    """A runtime of jobs.
+    """A runtime of jobs, or of a function.
 
     Attributes:
         name: Name of its folder in the cache.
@@ -41,16 +41,22 @@ class Runtime(NamedTuple):
     platforms: tuple[str, ...]
 
 
-_AMAZON_LINUX_2023 = ("manylinux_2_34_x86_64", "manylinux_2_28_x86_64", "manylinux2014_x86_64")
+_AMAZON_LINUX_2023 = ("manylinux_2_34_{}", "manylinux_2_28_{}", "manylinux2014_{}")
+X86_64, AARCH64 = (
+    tuple(platform.format(machine) for platform in _AMAZON_LINUX_2023) for machine in ("x86_64", "aarch64")
+)
+"""Platforms of Glue and of Lambda."""
 PYTHON_SHELL = Runtime("python-shell", "python-shell", "3.9", ("any",))
 """Pure Python only: the libraries are packed together, so pip does not check their platforms."""
-SPARK = Runtime("spark", "spark", "3.11", _AMAZON_LINUX_2023)
+SPARK = Runtime("spark", "spark", "3.11", X86_64)
 """Glue 5.1: https://docs.aws.amazon.com/glue/latest/dg/aws-glue-programming-python-libraries.html, appendix B."""
 SPARK_4 = SPARK._replace(name="spark-4", python="3.13")
 """Glue 6.0: https://docs.aws.amazon.com/glue/latest/dg/migrating-version-60.html. Its platform is assumed to be
 the same as of 5.1; of the locked libraries, none needs a newer one than Amazon Linux 2 has.
 """
 GLUE_VERSIONS = {"5.1": SPARK, "6.0": SPARK_4}
+SMALL_CHANGES = Runtime("small-changes", "small-changes", "3.13", AARCH64)
+"""The function of small changes: https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html."""
 
 
 class Pin(NamedTuple):
@@ -141,7 +147,7 @@ def _download(missing: Iterable[Pin], runtime: Runtime, folder: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             reason = " ".join((done.stderr.partition("ERROR: ")[2] or done.stderr).split()).rstrip(".")
-            message = f"The wheels of the {runtime.name} jobs cannot be downloaded: {reason}"
+            message = f"The wheels of the runtime {runtime.name} cannot be downloaded: {reason}"
             remedy = "Give pip access to a package index, or copy this folder from a machine that has it"
             raise ConfigurationError(message, remedy=remedy, file=folder)
         for wheel in Path(temporary).glob("*.whl"):

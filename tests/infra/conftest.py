@@ -34,6 +34,8 @@ TAILORED = {
     "cdclake:delete_data_with_stacks": "true",
     "cdclake:schedule": "cron(30 2 * * ? *)",
     "cdclake:schedule_enabled": False,
+    "cdclake:small_changes": "lambda",
+    "cdclake:small_changes_at_once": 3,
     "cdclake:concurrent_tables": 7,
     "cdclake:glue_version": "6.0",
     "cdclake:worker_type": "G.2X",
@@ -54,6 +56,8 @@ PREFIX = "acme-"
 EVERYTHING = {
     **SAMPLE,
     "cdclake:raw_expiry_days": 400,
+    "cdclake:small_changes": "lambda",
+    "cdclake:small_changes_at_once": 0,
     **{name: TAILORED[name] for name in ("cdclake:vpc_id", "cdclake:subnet_id", "cdclake:availability_zone")},
 }
 

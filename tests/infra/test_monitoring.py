@@ -48,12 +48,12 @@ def test_the_cost_estimate_counts_the_alarms_and_dashboards(default: Stacks):
     assert len(default.all("AWS::CloudWatch::Dashboard")) == 1
 
 
-def test_the_handbook_explains_every_alarm(default: Stacks):
+def test_the_handbook_explains_every_alarm(default: Stacks, tailored: Stacks):
     _, _, section = HANDBOOK.read_text(encoding="utf-8").partition("## When an alarm goes off\n")
     lines = [
         line.strip("|").split(" | ") for line in section.partition("\n## ")[0].splitlines() if "| `cdclake-" in line
     ]
-    assert sorted(line[0].strip(" `") for line in lines) == sorted(alarms(default))
+    assert sorted(line[0].strip(" `") for line in lines) == sorted({**alarms(default), **alarms(tailored)})
     assert all(len(line) == 4 and all(map(str.strip, line)) for line in lines)
 
 
@@ -79,6 +79,16 @@ def test_alarms_use_the_metrics_over_all_tables_and_of_the_function_and_queue(de
 def test_disabled_alarms_are_left_out(default: Stacks, tailored: Stacks):
     # lag_alarm_minutes 0, and a disabled schedule
     assert set(alarms(default)) - set(alarms(tailored)) == {"cdclake-TableLate", "cdclake-ControllerSilent"}
+
+
+def test_an_alarm_tells_of_calls_that_the_function_of_small_changes_did_not_end(default: Stacks, tailored: Stacks):
+    name = "cdclake-SmallChangeNotDelivered"
+    assert set(alarms(tailored)) - set(alarms(default)) == {name}
+    alarm = alarms(tailored)[name]
+    assert rule(alarm) == ("ApproximateNumberOfMessagesVisible", "Maximum", 300, 1, 1, "notBreaching")
+    function = tailored.one("AWS::Lambda::Function", FunctionName="cdclake-small-changes")["Properties"]
+    queue = function["DeadLetterConfig"]["TargetArn"].removesuffix(".Arn>")
+    assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": f"{queue}.QueueName>"}]
 
 
 def test_alarms_notify_a_topic_that_allows_cloudwatch_and_requires_tls(default: Stacks):

@@ -48,16 +48,17 @@ def test_no_name_of_one_deployment_is_a_name_of_the_other(everything: tuple[Stac
 def test_nothing_refers_to_jobs_and_tables_without_the_prefix(everything: tuple[Stacks, Stacks]):
     text = json.dumps(everything[1].stacks)
     assert re.findall(rf"(?<!{PREFIX})DMSCDC_\w+", text) == []
-    assert re.findall(r"(?<!acme-)cdclake-(?:raw|lake|access-logs|on-raw-file|alarms|sample)", text) == []
+    assert re.findall(r"(?<!acme-)cdclake-(?:raw|lake|access-logs|on-raw-file|small-changes|alarms|sample)", text) == []
 
 
-def test_jobs_and_function_know_the_prefix(everything: tuple[Stacks, Stacks]):
+def test_jobs_and_functions_know_the_prefix(everything: tuple[Stacks, Stacks]):
     for stacks, prefix in zip(everything, ("", PREFIX), strict=True):
         for job in ("DMSCDC_Controller", "DMSCDC_ProcessTable"):
             arguments = stacks.one(JOB, Name=f"{prefix}{job}")["Properties"]["DefaultArguments"]
             assert arguments.get(f"--{Argument.NAME_PREFIX}", "") == prefix
-        variables = stacks.one("AWS::Lambda::Function", FunctionName=f"{prefix}cdclake-on-raw-file")["Properties"]
-        assert variables["Environment"]["Variables"].get("NAME_PREFIX", "") == prefix
+        for function in ("cdclake-on-raw-file", "cdclake-small-changes"):
+            properties = stacks.one("AWS::Lambda::Function", FunctionName=f"{prefix}{function}")["Properties"]
+            assert properties["Environment"]["Variables"].get("NAME_PREFIX", "") == prefix
         outputs = stacks.stacks[f"{prefix}CdclakePipeline"]["Outputs"]
         assert outputs.get("NamePrefix", {}).get("Value", "") == prefix
 

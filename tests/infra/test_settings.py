@@ -62,6 +62,8 @@ def test_slashes_around_a_prefix_are_optional(text: str):
         ("delete_data_with_stacks", "yes"),
         ("schedule", "rate(1 hour)"),
         ("schedule", "cron(0 * * * ?)"),
+        ("small_changes", "glue"),
+        ("small_changes_at_once", "1001"),
         ("concurrent_tables", "0"),
         ("glue_version", "5.0"),
         ("worker_type", "Standard"),
@@ -96,6 +98,14 @@ def test_half_a_network_is_refused(missing: str):
 @pytest.mark.parametrize("value", ["6.0", 6.0, 6, "6"])
 def test_a_glue_version_may_be_a_number(value: object):
     assert Settings.from_context({"cdclake:glue_version": value}).glue_version == "6.0"
+
+
+def test_the_function_of_small_changes_needs_the_events_of_raw_files():
+    refused = r"cdclake:small_changes is 'lambda'.* It must be spark while start_by_file is false"
+    with pytest.raises(ConfigurationError, match=refused):
+        Settings(small_changes="lambda", start_by_file=False)
+    assert Settings(small_changes="lambda").small_changes_on_lambda
+    assert not Settings(start_by_file=False).small_changes_on_lambda
 
 
 def test_an_unknown_setting_is_refused_with_the_nearest_name():

@@ -189,18 +189,57 @@ def test_no_job_may_write_raw_files(tailored: Stacks, default: Stacks):
                     assert statement["Action"] in ("s3:ListBucket", "s3:GetObject")
 
 
-def test_the_function_may_read_and_register_tables_start_one_job_and_follow_spark_runs(tailored: Stacks):
-    function = tailored.one("AWS::Lambda::Function", FunctionName="cdclake-on-raw-file")
-    granted = tailored.role_of(function)
+ON_RAW_FILE, SMALL_CHANGES = "cdclake-on-raw-file", "cdclake-small-changes"
+
+
+def of_function(deployed: Stacks, name: str) -> dict[str, dict[str, Any]]:
+    """The statements of a function's role, without those about its own log and its own queue."""
+    function = deployed.one("AWS::Lambda::Function", FunctionName=name)
+    granted = deployed.role_of(function)
     log = granted.pop("WriteLogs")
     assert log == {"Action": ["logs:CreateLogStream", "logs:PutLogEvents"], "Resource": log["Resource"]}
-    assert log["Resource"].strip("<>").removesuffix(".Arn") in tailored.all("AWS::Logs::LogGroup")
+    own = deployed.all("AWS::Logs::LogGroup")[log["Resource"].strip("<>").removesuffix(".Arn")]["Properties"]
+    assert own["LogGroupName"] == f"/aws/lambda/{name}"
     queue = function["Properties"]["DeadLetterConfig"]["TargetArn"]
-    assert granted == {
-        "KeepUndelivered": {"Action": "sqs:SendMessage", "Resource": queue},
+    assert granted.pop("KeepUndelivered") == {"Action": "sqs:SendMessage", "Resource": queue}
+    return granted
+
+
+def test_the_function_of_raw_files_may_read_and_register_tables_start_one_job_and_follow_spark_runs(default: Stacks):
+    assert of_function(default, ON_RAW_FILE) == {
         "UseState": use_state("GetItem", "PutItem", "UpdateItem", "Scan"),
         "StartJobs": {"Action": "glue:StartJobRun", "Resource": job_arn(JOB_PROCESS_TABLE)},
         "FollowJobs": FOLLOW_JOBS,
+    }
+
+
+def test_with_the_function_of_small_changes_it_may_call_that_and_start_no_job(tailored: Stacks):
+    assert of_function(tailored, ON_RAW_FILE) == {
+        "UseState": use_state("GetItem", "PutItem", "UpdateItem", "Scan"),
+        "CallSmallChanges": {
+            "Action": "lambda:InvokeFunction",
+            "Resource": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{SMALL_CHANGES}",
+        },
+        "FollowJobs": FOLLOW_JOBS,
+    }
+
+
+def test_the_function_of_small_changes_may_do_what_process_table_does_and_read_raw_files(tailored: Stacks):
+    granted = of_function(tailored, SMALL_CHANGES)
+    network = {name: granted.pop(name) for name in ("LookAtNetwork", "JoinSubnet", "LeaveSubnet")}
+    process_table = {sid: one for sid, one in EXPECTED[JOB_PROCESS_TABLE].items() if sid != "WriteLogs"}
+    assert granted == {**process_table, "ReadRaw": READ_RAW}
+    assert network == {
+        "LookAtNetwork": {"Action": ["ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets"], "Resource": "*"},
+        "JoinSubnet": tailored.role_of(tailored.one("AWS::Glue::Job", Name=JOB_PROCESS_TABLE))["JoinSubnet"],
+        "LeaveSubnet": {
+            "Action": [
+                "ec2:DeleteNetworkInterface",
+                "ec2:AssignPrivateIpAddresses",
+                "ec2:UnassignPrivateIpAddresses",
+            ],
+            "Resource": f"{EC2}:*/*",
+        },
     }
 
 
@@ -221,9 +260,10 @@ def test_the_notification_function_may_only_set_notifications(tailored: Stacks):
     }
 
 
-def test_there_are_no_other_roles_and_policies(default: Stacks):
-    assert len(default.all("AWS::IAM::Role")) == len(EXPECTED) + 2
-    assert default.all("AWS::IAM::Policy") == default.all("AWS::IAM::ManagedPolicy") == {}
+def test_there_are_no_other_roles_and_policies(default: Stacks, tailored: Stacks):
+    for deployed, others in ((default, 2), (tailored, 3)):
+        assert len(deployed.all("AWS::IAM::Role")) == len(EXPECTED) + others
+        assert deployed.all("AWS::IAM::Policy") == deployed.all("AWS::IAM::ManagedPolicy") == {}
 
 
 @pytest.mark.deployment

@@ -19,7 +19,7 @@ HANDLER = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 import handler
-variables = (handler.RAW_PREFIX, handler.STATE_TABLE, handler.NEW_TABLE)
+variables = (handler.RAW_PREFIX, handler.STATE_TABLE, handler.NEW_TABLE, handler.SMALL_CHANGES_FUNCTION)
 print(json.dumps([callable(handler.handler), *variables]))
 """
 
@@ -125,13 +125,14 @@ def test_the_functions_environment_has_its_settings(tailored: Stacks):
     folder = tailored.uploaded(function(tailored)["Code"]["S3Key"])
     command = [sys.executable, "-I", "-c", HANDLER, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/")
-    is_callable, raw_prefix, state_table, new_table = json.loads(done.stdout)
+    is_callable, raw_prefix, state_table, new_table, small_changes = json.loads(done.stdout)
     assert is_callable
     assert function(tailored)["Handler"] == "handler.handler"
     assert function(tailored)["Environment"]["Variables"] == {
         raw_prefix: "dms/erp/",
         state_table: STATE_TABLE,
         new_table: json.dumps({"DmsTask": TASK}),
+        small_changes: "cdclake-small-changes",
     }
 
 

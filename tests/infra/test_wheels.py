@@ -1,4 +1,4 @@
-"""The libraries of the jobs are locked, and each wheel is downloaded once and checked each time."""
+"""The libraries of jobs and functions are locked, and each wheel is downloaded once and checked each time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from cdclake.errors import ConfigurationError
 from cdclake_infra.library import ROOT
-from cdclake_infra.wheels import GLUE_VERSIONS, PYTHON_SHELL, SPARK, Runtime, fetch, pins
+from cdclake_infra.wheels import GLUE_VERSIONS, PYTHON_SHELL, SMALL_CHANGES, SPARK, Runtime, fetch, pins
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +92,7 @@ def test_a_cached_wheel_that_differs_from_its_hash_is_refused(tmp_path: Path):
 def test_a_downloaded_wheel_that_differs_from_its_hash_is_refused(tmp_path: Path, index: Path):
     write_lock(tmp_path, PURE, write_wheel(tmp_path / "original", "first"))
     write_wheel(index, "first", content="evil = True")
-    with pytest.raises(ConfigurationError, match=r"pure jobs cannot be downloaded: .*DO NOT MATCH THE HASHES"):
+    with pytest.raises(ConfigurationError, match=r"runtime pure cannot be downloaded: .*DO NOT MATCH THE HASHES"):
         fetch(PURE, tmp_path / "cache", tmp_path)
     assert not list((tmp_path / "cache" / "pure").iterdir())
 
@@ -123,9 +123,14 @@ def test_a_lock_without_exact_versions_and_hashes_is_refused(tmp_path: Path, lin
         pins(PURE, tmp_path)
 
 
-def test_the_spark_jobs_have_the_tested_versions():
+@pytest.mark.parametrize("runtime", [SPARK, SMALL_CHANGES], ids=lambda one: one.name)
+def test_the_engine_has_the_tested_versions(runtime: Runtime):
     lines = (ROOT / "requirements.txt").read_text().splitlines()
-    assert {f"{pin.name}=={pin.version}" for pin in pins(SPARK)} <= set(lines)
+    assert {f"{pin.name}=={pin.version}" for pin in pins(runtime)} <= set(lines)
+
+
+def test_the_function_of_small_changes_has_the_libraries_of_the_spark_jobs():
+    assert {pin[:2] for pin in pins(SMALL_CHANGES)} > {pin[:2] for pin in pins(SPARK)}
 
 
 def test_the_python_shell_jobs_have_the_projects_boto3():
@@ -144,7 +149,7 @@ def requirements(wheel: Path, python_version: str) -> set[str]:
 
 
 @pytest.mark.deployment
-@pytest.mark.parametrize("runtime", [PYTHON_SHELL, *GLUE_VERSIONS.values()], ids=lambda one: one.name)
+@pytest.mark.parametrize("runtime", [PYTHON_SHELL, *GLUE_VERSIONS.values(), SMALL_CHANGES], ids=lambda one: one.name)
 def test_a_lock_contains_all_that_its_libraries_require(runtime: Runtime):
     locked = {pin.name for pin in pins(runtime)}
     for wheel in fetch(runtime):
