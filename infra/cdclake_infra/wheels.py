@@ -6,6 +6,7 @@ Synthesis downloads each wheel once, into `build/wheels`, and checks its hash ev
 from __future__ import annotations
 
 import hashlib
+import platform
 import re
 import subprocess
 import sys
@@ -42,9 +43,7 @@ class Runtime(NamedTuple):
 
 
 _AMAZON_LINUX_2023 = ("manylinux_2_34_{}", "manylinux_2_28_{}", "manylinux2014_{}")
-X86_64, AARCH64 = (
-    tuple(platform.format(machine) for platform in _AMAZON_LINUX_2023) for machine in ("x86_64", "aarch64")
-)
+X86_64, AARCH64 = (tuple(tag.format(machine) for tag in _AMAZON_LINUX_2023) for machine in ("x86_64", "aarch64"))
 """Platforms of Glue and of Lambda."""
 PYTHON_SHELL = Runtime("python-shell", "python-shell", "3.9", ("any",))
 """Pure Python only: the libraries are packed together, so pip does not check their platforms."""
@@ -57,6 +56,13 @@ the same as of 5.1; of the locked libraries, none needs a newer one than Amazon 
 GLUE_VERSIONS = {"5.1": SPARK, "6.0": SPARK_4}
 SMALL_CHANGES = Runtime("small-changes", "small-changes", "3.13", AARCH64)
 """The function of small changes: https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html."""
+
+
+def of_this_machine(runtime: Runtime) -> Runtime:
+    """The libraries of a runtime for this Linux machine and this Python, to run them where the runtime does not."""
+    machine, python = platform.machine(), f"{sys.version_info.major}.{sys.version_info.minor}"
+    platforms = tuple(tag.format(machine) for tag in _AMAZON_LINUX_2023)
+    return Runtime(f"{runtime.name}-{machine}-{python}", runtime.lock, python, platforms)
 
 
 class Pin(NamedTuple):
