@@ -89,11 +89,12 @@ class LambdaFunctions:
         """File with all output of a function."""
         return self._data_dir / "logs" / "lambda" / f"{quote(name, safe='')}.log"
 
-    def invoke(self, function: FunctionSpec, event: str) -> InvocationResult:
+    def invoke(self, function: FunctionSpec, event: str, request_id: str) -> InvocationResult:
         """Invoke a function and wait for its answer.
 
         Args:
             event: The event as JSON.
+            request_id: Id of the request, the same for each try.
         """
         with self._lock:
             slot = self._slots.setdefault(function.arn, _Slot())
@@ -103,7 +104,7 @@ class LambdaFunctions:
             start = log_path.stat().st_size if log_path.exists() else 0
             try:
                 worker = self._worker(slot, function, log_path)
-                answer = worker.call(json.loads(event), function.timeout_seconds)
+                answer = worker.call(json.loads(event), request_id, function.timeout_seconds)
             except _WorkerEndedError as ended:
                 slot.drop()
                 answer = {"error": {"errorMessage": str(ended), "errorType": "Runtime.ExitError"}}
@@ -174,13 +175,12 @@ class _Worker:
                 stderr=log,
             )
 
-    def call(self, event: Any, timeout_seconds: float) -> dict[str, Any]:  # noqa: ANN401  any JSON
+    def call(self, event: Any, request_id: str, timeout_seconds: float) -> dict[str, Any]:  # noqa: ANN401  any JSON
         """Send one event and wait for the answer.
 
         Raises:
             _WorkerEndedError: The process ended, or did not answer in time.
         """
-        request_id = str(uuid.uuid4())
         deadline = time.monotonic() + timeout_seconds
         deadline_ms = round((time.time() + timeout_seconds) * 1000)
         request = {"request_id": request_id, "deadline_ms": deadline_ms, "event": event}

@@ -9,10 +9,12 @@ from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
+from uuid import uuid4
 
 import moto.s3.notifications
 from moto.awslambda.exceptions import UnknownFunctionException
 from moto.awslambda.models import LambdaFunction, lambda_backends
+from moto.core.responses import BaseResponse
 from moto.s3.notifications import S3NotificationEvent
 
 from cdclake_devkit.local.events import DeliveryError, EventDelivery
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from moto.s3.models import FakeBucket, FakeKey
 
 _LOG_TAIL_BYTES = 4096
+_REQUEST_ID = "x-amzn-requestid"
 _sequence = itertools.count(1)
 
 
@@ -40,12 +43,13 @@ def real_functions(functions: LambdaFunctions, delivery: EventDelivery) -> Itera
     ) -> bytes:
         event = (body.decode() if isinstance(body, bytes) else body) or "{}"
         kind = request_headers.get("x-amz-invocation-type", "RequestResponse")
+        request_id = response_headers[_REQUEST_ID] = str(uuid4())
         if kind == "Event":
             what = f"Asynchronous invocation of Lambda {function.function_name}"
-            delivery.deliver(what, lambda: _invoke(functions, function, event))
+            delivery.deliver(what, lambda: _invoke(functions, function, event, request_id))
         if kind != "RequestResponse":
             return b""
-        result = functions.invoke(function_spec(function), event)
+        result = functions.invoke(function_spec(function), event, request_id)
         if result.failed:
             response_headers["x-amz-function-error"] = "Unhandled"
         tail = result.log.encode()[-_LOG_TAIL_BYTES:]
@@ -60,6 +64,8 @@ def real_functions(functions: LambdaFunctions, delivery: EventDelivery) -> Itera
 
     with ExitStack() as stack:
         stack.enter_context(replaced(LambdaFunction, "invoke", invoke))
+        with_own_id = staticmethod(_with_own_id(BaseResponse._enrich_response))
+        stack.enter_context(replaced(BaseResponse, "_enrich_response", with_own_id))
         stack.enter_context(replaced(moto.s3.notifications, "_invoke_awslambda", notify))
         stack.enter_context(replaced(moto.s3.notifications, "_get_s3_event", s3_event))
         stack.enter_context(
@@ -73,9 +79,12 @@ def sending(
 ) -> Callable[[], None]:
     """A function that sends an event to one of moto's functions, or raises `DeliveryError`.
 
+    Each try is the same request. https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html
+
     Args:
         arn: ARN of moto's function, which need not exist.
     """
+    request_id = str(uuid4())
 
     def send() -> None:
         try:
@@ -83,13 +92,13 @@ def sending(
         except UnknownFunctionException as error:
             message = f"the function {arn} does not exist"
             raise DeliveryError(message) from error
-        _invoke(functions, function, json.dumps(event))
+        _invoke(functions, function, json.dumps(event), request_id)
 
     return send
 
 
-def _invoke(functions: LambdaFunctions, function: LambdaFunction, event: str) -> None:
-    result = functions.invoke(function_spec(function), event)
+def _invoke(functions: LambdaFunctions, function: LambdaFunction, event: str, request_id: str) -> None:
+    result = functions.invoke(function_spec(function), event, request_id)
     if result.failed:
         message = f"{result.payload} (log: {functions.log_path(function.function_name)})"
         raise DeliveryError(message)
@@ -150,6 +159,17 @@ def s3_event(event_name: str, bucket: FakeBucket, key: FakeKey, notification_id:
             }
         ]
     }
+
+
+def _with_own_id(enrich: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep the request id that a response has already; moto makes one up for each."""
+
+    def enrich_response(headers: dict[str, str], body: Any) -> Any:  # noqa: ANN401  moto's
+        own = {name: value for name, value in headers.items() if name == _REQUEST_ID}
+        headers, body = enrich(headers, body)
+        return {**headers, **own}, body
+
+    return enrich_response
 
 
 def _without_duplicate(send_event: Any) -> Any:  # noqa: ANN401  moto's function

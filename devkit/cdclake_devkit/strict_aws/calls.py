@@ -47,6 +47,9 @@ _OF_BUCKET = {
     "DELETE": {"": "DeleteBucket"},
 }
 
+_OF_FUNCTION = {("POST", "invocations"): "Invoke", ("GET", "configuration"): "GetFunctionConfiguration"}
+"""Lambda's operations by method and end of the path."""
+
 
 class Call(NamedTuple):
     """One request.
@@ -97,6 +100,8 @@ def call_of(method: str, url: str, headers: Mapping[str, str], body: bytes = b""
     if service == "s3":
         is_copy = "x-amz-copy-source" in headers
         return Call(service, _s3_operation(method, parts.hostname or "", parts.path, parts.query, is_copy=is_copy), key)
+    if service == "lambda":
+        return Call(service, _OF_FUNCTION.get((method, parts.path.rpartition("/")[2]), parts.path), key)
     action = parse_qs(body.decode(errors="replace")).get("Action", [""])[0]
     return Call(service, action or parts.path.rpartition("/operation/")[2] or parts.path, key)
 

@@ -34,7 +34,7 @@ FAIL_AT_FIRST = """
     def handler(event, context):
         name = os.environ["AWS_LAMBDA_FUNCTION_NAME"]
         tries = s3.list_objects_v2(Bucket=os.environ["BUCKET"], Prefix=f"{name}/")["KeyCount"] + 1
-        s3.put_object(Bucket=os.environ["BUCKET"], Key=f"{name}/{tries}")
+        s3.put_object(Bucket=os.environ["BUCKET"], Key=f"{name}/{tries}", Body=context.aws_request_id)
         if tries <= int(os.environ["FAILURES"]):
             os._exit(7) if os.environ["HOW"] == "crash" else 1 / 0
 """
@@ -209,14 +209,49 @@ def test_a_put_does_not_wait_for_the_function(bench: Workbench, tmp_path: Path) 
     bench.aws.wait_until_idle(WAIT_SECONDS)
 
 
+def request_ids(bench: Workbench, function: str) -> list[str]:
+    """The ids of the requests of `FAIL_AT_FIRST`, in order."""
+    return [bench.get(key).decode() for key in bench.keys(f"{function}/")]
+
+
 @pytest.mark.parametrize("how", ["raise", "crash"])
-def test_an_event_is_retried_twice_if_its_function_fails(
+def test_an_event_is_retried_twice_as_the_same_request_if_its_function_fails(
     bench: Workbench, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     name, arn = bench.function(FAIL_AT_FIRST, HOW=how, FAILURES="2")
     bench.deliver(bench.notified_bucket(arn), "k")
-    assert len(bench.keys(f"{name}/")) == 3
+    first, second, third = request_ids(bench, name)
+    assert first == second == third
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+
+
+@pytest.mark.parametrize("how", ["raise", "crash"])
+def test_an_event_invocation_is_retried_as_the_request_that_the_caller_knows(bench: Workbench, how: str) -> None:
+    name, _ = bench.function(FAIL_AT_FIRST, HOW=how, FAILURES="2")
+    answers = [invoke(bench, name, {}, InvocationType="Event")["ResponseMetadata"]["RequestId"]]
+    bench.aws.wait_until_idle(WAIT_SECONDS)
+    answers.append(invoke(bench, name, {})["ResponseMetadata"]["RequestId"])
+    assert request_ids(bench, name) == [answers[0]] * 3 + [answers[1]]
+    assert answers[0] != answers[1]
+
+
+def test_a_function_calls_another_one_if_its_role_grants_it(bench: Workbench) -> None:
+    called, _ = bench.function(SAVE_EVENTS)
+    name, _ = bench.function(
+        """
+        import boto3, json
+        def handler(event, context):
+            return boto3.client("lambda").invoke(
+                FunctionName=event, InvocationType="Event", Payload=json.dumps({"Records": [1]})
+            )["ResponseMetadata"]["HTTPStatusCode"]
+        """
+    )
+    answer = json.loads(invoke(bench, name, called)["Payload"])
+    assert "is not authorized to perform: lambda:InvokeFunction on resource: arn:aws:lambda:" in answer["errorMessage"]
+    bench.may("lambda:InvokeFunction")
+    assert result(bench, name, called) == 202
+    bench.aws.wait_until_idle(WAIT_SECONDS)
+    assert len(bench.keys(f"{called}/")) == 1
 
 
 def test_an_event_that_always_fails_is_dropped_loudly(bench: Workbench, caplog: pytest.LogCaptureFixture) -> None:

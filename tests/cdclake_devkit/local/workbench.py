@@ -6,6 +6,7 @@ Only the embedded AWS has these tests; no lake is involved.
 from __future__ import annotations
 
 import io
+import json
 import os
 import threading
 import zipfile
@@ -77,6 +78,12 @@ class Workbench:
             Environment={"Variables": {"BUCKET": BUCKET, **variables}},
         )
         return name, function["FunctionArn"]
+
+    def may(self, *actions: str) -> None:
+        """Let the role do more."""
+        more = {"Sid": "More", "Effect": "Allow", "Action": actions, "Resource": "*"}
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [more]})
+        self.aws.client("iam").put_role_policy(RoleName="tests", PolicyName="More", PolicyDocument=policy)
 
     def notified_bucket(self, function_arn: str, **configuration: Any) -> str:
         """Create a bucket that notifies the function of new objects."""

@@ -107,6 +107,16 @@ def test_a_request_to_glue_also_needs_the_catalog_and_the_database() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["f", "arn:aws:lambda:eu-central-1:123456789012:function:f"])
+@pytest.mark.parametrize(
+    ("method", "end", "action"),
+    [("POST", "invocations", "InvokeFunction"), ("GET", "configuration", "GetFunctionConfiguration")],
+)
+def test_a_request_to_lambda_needs_its_function(name: str, method: str, end: str, action: str) -> None:
+    path = f"/2015-03-31/functions/{name}/{end}"
+    assert needed("lambda", method, path) == {(f"lambda:{action}", f"arn:aws:lambda:{PLACE}:function:f")}
+
+
 @pytest.mark.parametrize(
     ("service", "method", "path", "query", "target"),
     [
@@ -116,6 +126,7 @@ def test_a_request_to_glue_also_needs_the_catalog_and_the_database() -> None:
         ("s3", "DELETE", "/lake", "", ""),
         ("dynamodb", "POST", "/", "", "DynamoDB_20120810.ListTables"),
         ("glue", "POST", "/", "", "AWSGlue.GetJobs"),
+        ("lambda", "PUT", "/2015-03-31/functions/f/configuration", "", ""),
     ],
 )
 def test_what_is_not_known_needs_a_permission_on_everything(

@@ -42,6 +42,8 @@ _OF_OBJECT = {
     "ListParts": "ListMultipartUploadParts",
 }
 """Actions by operation. https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html"""
+_OF_FUNCTION = {"Invoke": "InvokeFunction"}
+"""Actions that have another name than their operation."""
 _OF_VERSIONS = frozenset({"GetObject", "DeleteObject"})
 """Actions that have another name for a version, such as GetObjectVersion."""
 _NAMES_A_PART = frozenset(
@@ -165,6 +167,16 @@ def _dms(request: Request) -> Iterator[Permission]:
     yield Permission(f"dms:{request.call.operation}", json.loads(request.body).get("ReplicationTaskArn", "*"))
 
 
+def _lambda(request: Request) -> Iterator[Permission]:
+    """https://docs.aws.amazon.com/service-authorization/latest/reference/list_awslambda.html."""
+    operation = request.call.operation
+    if operation.startswith("/"):  # it is not known
+        yield from _unknown(request)
+        return
+    name = request.path.split("/")[-2].rpartition(":")[2]  # a name or an ARN
+    yield Permission(f"lambda:{_OF_FUNCTION.get(operation, operation)}", request.arn(f"function:{name}"))
+
+
 def _sts(request: Request) -> Iterator[Permission]:
     """https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html: it needs no permission."""
     if request.call.operation != "GetCallerIdentity":
@@ -176,6 +188,7 @@ _SERVICES: dict[str, Callable[[Request], Iterator[Permission]]] = {
     "dms": _dms,
     "dynamodb": _dynamodb,
     "glue": _glue,
+    "lambda": _lambda,
     "s3": _s3,
     "sts": _sts,
 }
