@@ -63,8 +63,8 @@ class OnRawFile(EventFunction):
         called = f"{names.prefix}{FUNCTION_SMALL_CHANGES}"
         granted = [
             statements.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
-            _call(called) if small_changes else statements.start_jobs(names, JOB_PROCESS_TABLE),
             statements.follow_jobs(names, *SPARK_JOBS),
+            _call(called) if small_changes else statements.start_jobs(names, JOB_PROCESS_TABLE),
         ]
         environment = {
             "RAW_PREFIX": names.raw_prefix,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from cdclake_devkit.strict_aws.access.policies import allows, as_list
 from cdclake_devkit.strict_aws.access.requests import deleted_objects, permissions_of
 from cdclake_devkit.strict_aws.access.roles import requested
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
     from cdclake_devkit.strict_aws.access.policies import Permission
@@ -38,3 +39,14 @@ class Recorder:
             return app(environ, start_response)
 
         return recorded
+
+
+def unused(granted: Iterable[Mapping[str, Any]], needed: Iterable[Permission]) -> set[tuple[str, str]]:
+    """The actions of statements, each with the statement's id, that nothing needs."""
+    needed = list(needed)
+    return {
+        (one["Sid"], action)
+        for one in granted
+        for action in as_list(one["Action"])
+        if not any(permission.action == action and allows(one, permission) for permission in needed)
+    }

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from cdclake.model.names import JOB_CONTROLLER, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE
-from cdclake_devkit.local.roles import ON_RAW_FILE
+from cdclake.model.names import (
+    FUNCTION_SMALL_CHANGES,
+    JOB_CONTROLLER,
+    JOB_LOAD_INCREMENTAL,
+    JOB_LOAD_INITIAL,
+    JOB_PROCESS_TABLE,
+)
+from cdclake_devkit.local.roles import ON_RAW_FILE, SMALL_CHANGES
 
 JOBS = (JOB_CONTROLLER, JOB_PROCESS_TABLE, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
-FUNCTION = "cdclake-on-raw-file"
+FUNCTIONS = {ON_RAW_FILE: "cdclake-on-raw-file", SMALL_CHANGES: FUNCTION_SMALL_CHANGES}
 
 _Reasons = dict[tuple[str, str], str]
 """By statement and action."""
@@ -49,6 +55,16 @@ REASONS: dict[str, _Reasons] = {
         **_of("ListLake", "s3:ListBucketVersions", reason="what interrupted runs staged is deleted with its versions"),
         **_of("FollowJobs", "glue:GetJobRun", reason="it asks how a Spark run ended that recorded no end"),
     },
+    SMALL_CHANGES: {
+        **_TASKS,
+        **_WRITE_LAKE,
+        **_CATALOG,
+        **_of(
+            "WriteLake", "s3:DeleteObjectVersion", reason="what interrupted runs staged is deleted with its versions"
+        ),
+        **_of("ListLake", "s3:ListBucketVersions", reason="what interrupted runs staged is deleted with its versions"),
+        **_of("FollowJobs", "glue:GetJobRun", reason="it asks how a Spark run ended that recorded no end"),
+    },
     JOB_LOAD_INITIAL: {
         **_SPARK,
         **_of("WriteLake", "s3:DeleteObject", reason="a full load of a loaded table retires its files"),
@@ -59,4 +75,4 @@ REASONS: dict[str, _Reasons] = {
         **_of("FollowJobs", "glue:GetJobRun", reason="it asks for the arguments of a Spark run that failed"),
     },
 }
-"""For each job and the function."""
+"""For each job and function."""

@@ -165,5 +165,7 @@ def test_the_unpacked_archive_applies_changes_and_imports_nothing_else(tree: Pat
     assert [file for file in found["files"].values() if not file.startswith((ours, standard))] == []
     assert [file for file in found["files"].values() if "/site-packages/" in file] == []
     assert [file for file in found["mapped"] if "/site-packages/" in file] == []
-    assert {"cdclake.lake.merge", "pyarrow.lib", "pyiceberg.manifest", "numpy", "xxhash", "boto3"} <= found["files"].keys()
+    assert {"cdclake.lake.merge", "pyarrow.lib", "pyiceberg.manifest", "numpy", "xxhash", "boto3"} <= found[
+        "files"
+    ].keys()
     assert not [name for name in found["files"] if name.partition(".")[0] in ("pyspark", "pandas", "awsglue")]

@@ -7,7 +7,7 @@ import json
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moto.core.models import DEFAULT_ACCOUNT_ID
 
@@ -15,6 +15,7 @@ import cdclake
 from cdclake.adapters.dynamodb import create_state_table
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import (
+    FUNCTION_SMALL_CHANGES,
     JOB_CONTROLLER,
     JOB_LOAD_INCREMENTAL,
     JOB_LOAD_INITIAL,
@@ -23,7 +24,7 @@ from cdclake.model.names import (
     Argument,
 )
 from cdclake.model.table.attributes import Attribute
-from cdclake_devkit.local.roles import ON_RAW_FILE, Place, policies
+from cdclake_devkit.local.roles import ON_RAW_FILE, SMALL_CHANGES, Place, policies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 NEW_TABLE = json.dumps({Attribute.FULL_LOAD_QUIET_MINUTES: "0"})
 """Callers upload a full load completely before they start a run, so no quiet time is needed."""
-_LAMBDA_TIMEOUT_SECONDS = 60
 _FAILED_RUNS = "cdclake-failed-runs"
 _PYTHON_SHELL = {"Name": "pythonshell", "PythonVersion": "3.9"}
 _SPARK = {"Name": "glueetl", "PythonVersion": "3"}
@@ -51,6 +51,8 @@ class LocalDeployment:
         lake_prefix: Key prefix of the schema folders in the lake bucket; ends with a slash, or is empty.
         on_raw_file: Lambda function that is notified of new raw files.
         catalog_database: Database of the Glue Data Catalog.
+        small_changes: Whether raw files start the function of small changes. It has the libraries of this Python, as
+            the deployed ones are for another processor.
     """
 
     raw_bucket: str = "cdclake-raw"
@@ -61,9 +63,18 @@ class LocalDeployment:
     lake_prefix: str = ""
     on_raw_file: str = "cdclake-on-raw-file"
     catalog_database: str = "cdclake"
+    small_changes: bool = False
 
 
 DEFAULT_DEPLOYMENT = LocalDeployment()
+
+
+class _Size(NamedTuple):
+    memory_mb: int
+    timeout_seconds: int
+
+
+_ON_RAW_FILE, _SMALL_CHANGES = _Size(256, 60), _Size(3008, 300)
 
 
 @dataclass(frozen=True)
@@ -75,22 +86,30 @@ class _Job:
 
 
 def deploy(aws: EmbeddedAws, deployment: LocalDeployment = DEFAULT_DEPLOYMENT) -> None:
-    """Create the buckets, state table, catalog database, jobs, Lambda function, and what sends events to it.
+    """Create the buckets, state table, catalog database, jobs, Lambda functions, and what sends events to them.
 
     Raises:
         ConfigurationError: The scripts are not next to the package.
     """
     glue_jobs = Path(cdclake.__file__).resolve().parents[1]
-    handler = glue_jobs.parent / "lambdas" / "on_raw_file"
+    on_raw_file, small_changes = (glue_jobs.parent / "lambdas" / name for name in (ON_RAW_FILE, SMALL_CHANGES))
     jobs = _jobs(deployment)
-    _require([*(glue_jobs / job.script for job in jobs.values()), handler / "handler.py"])
+    handlers = (folder / "handler.py" for folder in (on_raw_file, small_changes))
+    _require([*(glue_jobs / job.script for job in jobs.values()), *handlers])
     _create_buckets(aws, deployment)
     create_state_table(aws.client("dynamodb"), deployment.state_table)
     aws.client("glue").create_database(DatabaseInput={"Name": deployment.catalog_database})
     roles = _create_roles(aws, deployment)
     for name, job in jobs.items():
         _create_job(aws, deployment, roles[name], name, job, glue_jobs / job.script)
-    function = _create_function(aws, deployment, roles[ON_RAW_FILE], handler)
+    if deployment.small_changes:
+        arguments = {**_lake(deployment), **_catalog(deployment)}
+        variables = {name.upper(): value for name, value in arguments.items()}
+        _create_function(aws, FUNCTION_SMALL_CHANGES, roles[SMALL_CHANGES], small_changes, _SMALL_CHANGES, variables)
+    variables = {"RAW_PREFIX": deployment.raw_prefix, "STATE_TABLE": deployment.state_table, "NEW_TABLE": NEW_TABLE}
+    if deployment.small_changes:
+        variables["SMALL_CHANGES_FUNCTION"] = FUNCTION_SMALL_CHANGES
+    function = _create_function(aws, deployment.on_raw_file, roles[ON_RAW_FILE], on_raw_file, _ON_RAW_FILE, variables)
     _notify_of_raw_files(aws, deployment, function)
     _notify_of_failed_runs(aws, function)
 
@@ -105,23 +124,30 @@ def _require(files: list[Path]) -> None:
 
 
 def _jobs(deployment: LocalDeployment) -> dict[str, _Job]:
-    lake = {
-        f"--{Argument.OUT_BUCKET}": deployment.lake_bucket,
-        f"--{Argument.OUT_PREFIX}": deployment.lake_prefix,
-        f"--{Argument.STATE_TABLE}": deployment.state_table,
-    }
+    lake, catalog = _lake(deployment), _catalog(deployment)
     raw = {
-        f"--{Argument.BUCKET}": deployment.raw_bucket,
-        f"--{Argument.PREFIX}": deployment.raw_prefix,
-        f"--{Argument.NEW_TABLE}": NEW_TABLE,
+        Argument.BUCKET: deployment.raw_bucket,
+        Argument.PREFIX: deployment.raw_prefix,
+        Argument.NEW_TABLE: NEW_TABLE,
     }
-    catalog = {f"--{Argument.CATALOG_DATABASE}": deployment.catalog_database}
     return {
         JOB_CONTROLLER: _Job("controller.py", _PYTHON_SHELL, 1, {**raw, **lake}),
         JOB_PROCESS_TABLE: _Job("process_table.py", _PYTHON_SHELL, 100, {**lake, **catalog}),
         JOB_LOAD_INITIAL: _Job("load_initial.py", _SPARK, 50, {}),
         JOB_LOAD_INCREMENTAL: _Job("load_incremental.py", _SPARK, 50, {}),
     }
+
+
+def _lake(deployment: LocalDeployment) -> dict[str, str]:
+    return {
+        Argument.OUT_BUCKET: deployment.lake_bucket,
+        Argument.OUT_PREFIX: deployment.lake_prefix,
+        Argument.STATE_TABLE: deployment.state_table,
+    }
+
+
+def _catalog(deployment: LocalDeployment) -> dict[str, str]:
+    return {Argument.CATALOG_DATABASE: deployment.catalog_database}
 
 
 def _create_buckets(aws: EmbeddedAws, deployment: LocalDeployment) -> None:
@@ -134,10 +160,10 @@ def _create_buckets(aws: EmbeddedAws, deployment: LocalDeployment) -> None:
 
 
 def _create_roles(aws: EmbeddedAws, deployment: LocalDeployment) -> dict[str, str]:
-    """Create a role for each job and the function, with the policies of the stacks; returns their ARNs."""
-    place = place_of(deployment, aws.region)
+    """Create a role for each job and function, with the policies of the stacks; returns their ARNs."""
+    granted = policies(place_of(deployment, aws.region), small_changes=deployment.small_changes)
     iam = aws.client("iam")
-    return {name: create_role(iam, f"cdclake-{name}", statements) for name, statements in policies(place).items()}
+    return {name: create_role(iam, f"cdclake-{name}", statements) for name, statements in granted.items()}
 
 
 def place_of(deployment: LocalDeployment, region: str) -> Place:
@@ -179,28 +205,25 @@ def _create_job(aws: EmbeddedAws, deployment: LocalDeployment, role: str, name: 
         Name=name,
         Role=role,
         Command={**job.command, "ScriptLocation": f"s3://{deployment.assets_bucket}/{key}"},
-        DefaultArguments=dict(job.arguments),
+        DefaultArguments={f"--{name}": value for name, value in job.arguments.items()},
         ExecutionProperty={"MaxConcurrentRuns": job.concurrent_runs},
         **({"GlueVersion": "5.1"} if job.command is _SPARK else {"MaxCapacity": 0.0625}),
     )
 
 
-def _create_function(aws: EmbeddedAws, deployment: LocalDeployment, role: str, folder: Path) -> str:
-    """Create the function; returns its ARN."""
+def _create_function(
+    aws: EmbeddedAws, name: str, role: str, folder: Path, size: _Size, variables: Mapping[str, str]
+) -> str:
+    """Create a function; returns its ARN."""
     function = aws.client("lambda").create_function(
-        FunctionName=deployment.on_raw_file,
+        FunctionName=name,
         Role=role,
         Runtime="python3.11",
         Handler="handler.handler",
-        Timeout=_LAMBDA_TIMEOUT_SECONDS,
+        Timeout=size.timeout_seconds,
+        MemorySize=size.memory_mb,
         Code={"ZipFile": zipped(folder)},
-        Environment={
-            "Variables": {
-                "RAW_PREFIX": deployment.raw_prefix,
-                "STATE_TABLE": deployment.state_table,
-                "NEW_TABLE": NEW_TABLE,
-            }
-        },
+        Environment={"Variables": variables},
     )
     return str(function["FunctionArn"])
 

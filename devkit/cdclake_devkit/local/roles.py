@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FILE = Path(__file__).parent / "roles.json"
-ON_RAW_FILE = "on_raw_file"
-"""The function, whatever its name is."""
+ON_RAW_FILE, SMALL_CHANGES = "on_raw_file", "small_changes"
+"""The functions, whatever their names are."""
 _LIST_RAW = "ListRaw"
+_START_JOBS, _CALL = "StartJobs", "CallSmallChanges"
+"""The function of raw files has the one or the other."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ class Place:
     catalog_database: str
 
 
-def policies(place: Place) -> dict[str, list[dict[str, Any]]]:
-    """The statements of each role, by job, and `ON_RAW_FILE`."""
+def policies(place: Place, *, small_changes: bool = False) -> dict[str, list[dict[str, Any]]]:
+    """The statements of each role, by job, and `ON_RAW_FILE`; with `small_changes`, also `SMALL_CHANGES`."""
     text = FILE.read_text(encoding="utf-8")
     for name, value in vars(place).items():
         text = text.replace(f"<{name}>", value)
@@ -45,6 +47,10 @@ def policies(place: Place) -> dict[str, list[dict[str, Any]]]:
             for statement in statements:
                 if statement["Sid"] == _LIST_RAW:
                     del statement["Condition"]
+    if not small_changes:
+        del roles[SMALL_CHANGES]
+    left_out = _START_JOBS if small_changes else _CALL
+    roles[ON_RAW_FILE] = [statement for statement in roles[ON_RAW_FILE] if statement["Sid"] != left_out]
     return roles
 
 
