@@ -102,7 +102,7 @@ smoke-aws: $(VENV)/.test-ready ## Deploy to the AWS account of this shell for an
 	@PYTHONPATH=$(CODE):infra:. $(BIN)/python -m smoke_aws
 
 costs: $(VENV)/.test-ready ## Record hours of a table on a local AWS, simulate a month, and estimate what deployments cost (ten minutes)
-	@PYTHONPATH=$(CODE):. $(BIN)/python -m costs
+	@PYTHONPATH=$(CODE):lambdas:. $(BIN)/python -m costs
 
 docs: $(DOCS_VENV)/.ready ## Build the documents as a site into build/docs; a broken link or anchor is an error
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(DOCS_VENV)/bin/mkdocs build --strict --quiet

@@ -8,9 +8,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from costs.function import start_seconds
 from costs.prices import Prices
 from costs.recorded import Recorded
-from costs.simulate import simulate
+from costs.recording import FunctionWork
+from costs.simulate import simulate, simulate_function
 from costs.stored import ANYWHERE, MOSTLY_RECENT, simulate_stored
 from costs.tables import texts
 
@@ -21,17 +23,19 @@ FEW, MANY = 6, 60
 
 def record() -> Recorded:
     """Record all."""
+    on_lambda, works = simulate_function(FEW, hours=2)
     hours = {
         "hourly": {FEW: simulate(FEW), MANY: simulate(MANY, hours=1)},
         "five_minutes": {FEW: simulate(FEW, looks=12), MANY: simulate(MANY, looks=12, hours=1)},
         "by_file": {FEW: simulate(FEW, by_file=True)},
+        "on_lambda": {FEW: on_lambda},
     }
     stored = [
         *simulate_stored(FEW, ANYWHERE, (1, FEW)),
         *simulate_stored(FEW, MOSTLY_RECENT, (1, FEW)),
         *simulate_stored(MANY, ANYWHERE, (1, 12, MANY)),
     ]
-    return Recorded(simulate(0), hours, stored)
+    return Recorded(simulate(0), hours, FunctionWork.median(works), round(start_seconds(), 2), stored)
 
 
 def block(name: str, text: str = "") -> str:

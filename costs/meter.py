@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs
 
 from cdclake_devkit.strict_aws.calls import call_of_environ
@@ -21,26 +22,67 @@ _DELETES = ("Delete", "Abort")
 _WRITES = ("Put", "Copy", "Post", "Create", "Upload", "Complete", "List")
 
 
+class Request(NamedTuple):
+    """One request.
+
+    Attributes:
+        billed: What it is billed as: S3's classes, or `<service> <operation>`.
+        operation: Its name.
+        key: Bucket and key of an object, as in its address.
+        sent_bytes: Size of its body.
+        begin: When it came, in seconds by the monotonic clock.
+        end: When it was answered.
+        cpu_seconds: The CPU time of the embedded AWS.
+    """
+
+    billed: str
+    operation: str
+    key: str
+    sent_bytes: int
+    begin: float
+    end: float
+    cpu_seconds: float
+
+
 class Meter:
     """A middleware of the embedded AWS.
 
     Args:
         folder: The table's. Listings of other folders are for all tables.
+        request_seconds: How long each request waits, as it does in a network.
 
     Attributes:
-        requests: Number of requests by what is billed: S3's classes, or `<service> <operation>`.
+        requests: All requests, as they were answered.
     """
 
-    def __init__(self, app: WSGIApplication, folder: str) -> None:
-        self._app, self._folder = app, folder
+    def __init__(self, app: WSGIApplication, folder: str, request_seconds: float = 0.0) -> None:
+        self._app, self._folder, self._request_seconds = app, folder, request_seconds
         self._paused = False
-        self.requests: Counter[str] = Counter()
+        self.requests: list[Request] = []
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Count a request, and answer it."""
-        if not self._paused:
-            self.requests[billed_as(environ, self._folder)] += 1
-        return self._app(environ, start_response)
+        """Note a request, and answer it."""
+        if self._paused:
+            return self._app(environ, start_response)
+        begin, cpu = time.perf_counter(), time.thread_time()
+        time.sleep(self._request_seconds)
+        answer = list(self._app(environ, start_response))
+        request = Request(
+            billed_as(environ, self._folder),
+            call_of_environ(environ).operation,
+            environ.get("PATH_INFO", "").strip("/"),
+            int(environ.get("HTTP_X_AMZ_DECODED_CONTENT_LENGTH") or environ.get("CONTENT_LENGTH") or 0),
+            begin,
+            time.perf_counter(),
+            time.thread_time() - cpu,
+        )
+        self.requests.append(request)
+        return answer
+
+    @property
+    def billed(self) -> Counter[str]:
+        """Number of requests by what is billed."""
+        return Counter(request.billed for request in self.requests)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -50,6 +92,15 @@ class Meter:
             yield
         finally:
             self._paused = False
+
+
+def in_sequence(requests: Iterable[Request]) -> int:
+    """The largest number of these requests of which each began after the one before it was answered."""
+    count, answered = 0, float("-inf")
+    for request in sorted(requests, key=lambda one: one.end):
+        if request.begin >= answered:
+            count, answered = count + 1, request.end
+    return count
 
 
 def billed_as(environ: WSGIEnvironment, folder: str) -> str:

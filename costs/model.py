@@ -13,11 +13,13 @@ from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.plan.packing import PackLimits
+from costs.recording import MEMORY_MB, REQUEST_SECONDS
 
 if TYPE_CHECKING:
     from costs.prices import Prices
     from costs.recorded import Recorded
     from costs.recording import Recording
+    from costs.stored import Stored
 
 HOURS = 730
 """Of a month."""
@@ -43,6 +45,14 @@ RAW_SHARE = 0.5
 """Size of the raw files, relative to the lake."""
 SHARED_METRICS, METRICS_PER_TABLE, ALARMS = 11, 9, 7
 FUNCTION_GB, FUNCTION_SECONDS = 0.25, 0.5
+"""Of the function of raw files."""
+SMALL_CHANGES_GB = MEMORY_MB / 1024
+EVENT_SECONDS = 0.5, 5.0
+"""Until S3's event reaches the function of raw files, and its call the one that loads small changes. Not measured."""
+NETWORK_MB_PER_SECOND = 60.0
+"""Of the latter, which reads what it rewrites, and writes it. Not measured."""
+STARTS_PER_CALL = 0.1
+"""How often a call of it needs a new process. Not measured: Lambda keeps one for some minutes without a call."""
 _GB = 1e9
 
 
@@ -55,6 +65,7 @@ class Freshness(NamedTuple):
         key: In the recording.
         looks: Controller runs per hour.
         by_file: Whether each file starts a run; otherwise only the schedule does.
+        on_lambda: Whether a function does the work of these runs.
     """
 
     name: str
@@ -62,6 +73,7 @@ class Freshness(NamedTuple):
     key: str
     looks: int
     by_file: bool = False
+    on_lambda: bool = False
 
     def changes(self, bursts: int) -> int:
         """Changes per hour of a table with so many bursts, each of which is a raw file."""
@@ -74,6 +86,7 @@ FRESHNESSES = (
         "every five minutes", "`start_by_file` = `false`, `schedule` = `cron(0/5 * * * ? *)`", "five_minutes", 12
     ),
     Freshness("by file, on Spark", "the default", "by_file", 1, by_file=True),
+    Freshness("by file, on Lambda", "`small_changes` = `lambda`", "on_lambda", 1, by_file=True, on_lambda=True),
 )
 
 
@@ -115,23 +128,32 @@ class Costs:
         return HOURS * self._prices["glue_dpu_hour"] * (self._freshness.looks * controller + runs * (spark + shell))
 
     @cached_property
+    def functions(self) -> float:
+        """Calls of the functions."""
+        prices, freshness = self._prices, self._freshness
+        if not freshness.by_file:
+            return 0.0
+        each = prices["lambda_invocation"] + FUNCTION_GB * FUNCTION_SECONDS * prices["lambda_gb_second"]
+        if freshness.on_lambda:
+            seconds = self.change_seconds() + STARTS_PER_CALL * self._recorded.function_start_seconds
+            each += prices["lambda_invocation"] + SMALL_CHANGES_GB * seconds * prices["lambda_gb_second_arm64"]
+        return HOURS * self._usage.changing * self._usage.bursts * each
+
+    @cached_property
     def requests(self) -> float:
-        """Requests to S3, DynamoDB and the catalog, function invocations, and logs."""
+        """Requests to S3, DynamoDB, the catalog and CloudWatch, and logs."""
         usage, prices, freshness = self._usage, self._prices, self._freshness
         changing = self._recorded.hours_of(freshness.key, usage.bursts)
         of_tables = usage.changing * self._dollars(changing)
         of_tables += (usage.tables - usage.changing) * freshness.looks * self._dollars(self._recorded.idle)
         logs = (freshness.looks + 2 * self._runs_per_hour) * GLUE_LOG_BYTES / _GB * prices["log_gb"]
-        files = usage.changing * usage.bursts if freshness.by_file else 0
-        per_file = prices["lambda_invocation"] + FUNCTION_GB * FUNCTION_SECONDS * prices["lambda_gb_second"]
-        return HOURS * (of_tables + logs + files * per_file)
+        return HOURS * (of_tables + logs)
 
     @cached_property
     def storage(self) -> float:
         """Raw files, and the lake with what is kept of earlier states."""
         usage = self._usage
-        stored = self._recorded.stored_of(usage.bursts, self._freshness.changes(usage.bursts))
-        lake_gb = (usage.tables - usage.changing) * TABLE_GB + usage.changing * stored.gb
+        lake_gb = (usage.tables - usage.changing) * TABLE_GB + usage.changing * self._stored.gb
         return (lake_gb + usage.tables * TABLE_GB * RAW_SHARE) * self._prices["s3_gb_month"]
 
     def monitoring(self, *, table_metrics: bool = False) -> float:
@@ -145,12 +167,16 @@ class Costs:
     @property
     def total(self) -> float:
         """All, without metrics of each table."""
-        return self.glue + self.requests + self.storage + self.monitoring()
+        return self.glue + self.functions + self.requests + self.storage + self.monitoring()
 
     @property
     def seconds_to_visible(self) -> tuple[float, float]:
         """How long after a raw file its rows are visible, at least and at most, if no run has to wait."""
         tables, freshness = self._tables_per_run, self._freshness
+        if freshness.on_lambda:
+            visible, start = self.change_seconds(visible=True), self._recorded.function_start_seconds
+            least, most = (seconds + FUNCTION_SECONDS + visible for seconds in EVENT_SECONDS)
+            return least, most + start
         process, spark = SHELL_START_SECONDS + PROCESS_SECONDS * tables, SPARK_START_SECONDS
         least, most = process + spark + TABLE_SECONDS, process + spark + TABLE_SECONDS * tables
         runs = 2
@@ -161,6 +187,32 @@ class Costs:
             least, most, runs = least + controller, most + controller + 3600 / freshness.looks, 3
         return least + runs * PROVISION_SECONDS[0], most + runs * PROVISION_SECONDS[1]
 
+    def change_seconds(self, *, visible: bool = False) -> float:
+        """How long the function that loads small changes works for one.
+
+        Args:
+            visible: Only until readers see the change.
+        """
+        work = self._recorded.function
+        waits = REQUEST_SECONDS * (work.until_visible if visible else work.in_sequence)
+        return waits + self.computing_seconds + 2 * self.written_mb / NETWORK_MB_PER_SECOND
+
+    @property
+    def computing_seconds(self) -> float:
+        """Of them, on one core."""
+        work = self._recorded.function
+        return work.cpu_seconds * self.written_mb / work.written_mb
+
+    @property
+    def written_mb(self) -> float:
+        """What a change writes."""
+        return 1000 * self._stored.written_gb / (24 * self._freshness.changes(self._usage.bursts))
+
+    @property
+    def _stored(self) -> Stored:
+        bursts = self._usage.bursts
+        return self._recorded.stored_of(bursts, self._freshness.changes(bursts))
+
     def _dollars(self, one: Recording) -> float:
         """Of an hour."""
         prices = self._prices
@@ -170,6 +222,7 @@ class Costs:
             + one.state_writes * ceil(one.item_bytes / 1024) * prices["dynamodb_write_kb"]
             + one.state_reads * ceil(one.item_bytes / 4096) * prices["dynamodb_read_4kb"]
             + one.catalog_requests * prices["glue_catalog_request"]
+            + one.metric_requests * prices["metric_request"]
             + one.log_bytes / _GB * prices["log_gb"]
         ) / one.hours
 
@@ -181,6 +234,8 @@ class Costs:
     @property
     def _runs_per_hour(self) -> float:
         """ProcessTable runs, each with a Spark run."""
+        if self._freshness.on_lambda:
+            return 0
         if self._freshness.by_file:
             return self._usage.changing * self._usage.bursts
         return self._freshness.looks * min(self._due_at_once, ceil(self._due_at_once / PackLimits().tables))

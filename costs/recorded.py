@@ -1,4 +1,4 @@
-"""What was recorded of one table, in `recorded.json`."""
+"""What was recorded of one table, and of the function that loads small changes, in `recorded.json`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
-from costs.recording import Recording
+from costs.recording import FunctionWork, Recording
 from costs.stored import ANYWHERE, Stored
 
 FILE = Path(__file__).parent / "recorded.json"
@@ -19,11 +19,15 @@ class Recorded(NamedTuple):
     Attributes:
         idle: Hours without changes, with a Controller run in each.
         hours: Hours with changes, by `Freshness.key` and bursts per hour.
+        function: What a change takes the function that loads small changes.
+        function_start_seconds: CPU time until a new process of it is ready.
         stored: What it stores, by bursts, changes and place of the old rows.
     """
 
     idle: Recording
     hours: dict[str, dict[int, Recording]]
+    function: FunctionWork
+    function_start_seconds: float
     stored: list[Stored]
 
     def hours_of(self, key: str, bursts: int) -> Recording:
@@ -47,13 +51,21 @@ class Recorded(NamedTuple):
         """The committed recordings."""
         read = json.loads(FILE.read_text(encoding="utf-8"))
         hours = {key: {int(n): Recording(**one) for n, one in of.items()} for key, of in read["hours"].items()}
-        return cls(Recording(**read["idle"]), hours, [Stored(**one) for one in read["stored"]])
+        return cls(
+            Recording(**read["idle"]),
+            hours,
+            FunctionWork(**read["function"]),
+            read["function_start_seconds"],
+            [Stored(**one) for one in read["stored"]],
+        )
 
     def write(self) -> None:
         """Replace the committed recordings."""
         recorded = {
             "idle": asdict(self.idle),
             "hours": {key: {n: asdict(one) for n, one in of.items()} for key, of in self.hours.items()},
+            "function": asdict(self.function),
+            "function_start_seconds": self.function_start_seconds,
             "stored": [one._asdict() for one in self.stored],
         }
         FILE.write_text(json.dumps(recorded, indent=2) + "\n", encoding="utf-8")

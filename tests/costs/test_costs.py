@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from costs.__main__ import block
-from costs.meter import FREE, GET, PUT, SHARED, billed_as
+from costs.function import work_of
+from costs.meter import FREE, GET, PUT, SHARED, Request, billed_as, in_sequence
 from costs.model import FRESHNESSES, USAGES, Costs, Freshness, Usage
 from costs.prices import Prices
 from costs.recorded import Recorded
-from costs.recording import Recording
+from costs.recording import MEMORY_MB, FunctionWork, Recording
 from costs.tables import texts
 
+from cdclake_cli.printing import cost
 from costs import simulate
 from tests import ROOT
 
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 
 RECORDED, PRICES = Recorded.read(), Prices()
 WORK = Usage(tables=100, changing=50)
-HOURLY, FIVE_MINUTES, BY_FILE = FRESHNESSES
+HOURLY, FIVE_MINUTES, BY_FILE, ON_LAMBDA = FRESHNESSES
+COUNTS = ("s3_puts", "s3_gets", "state_writes", "catalog_requests", "metric_requests", "log_bytes")
 NOTHING = Recording(**{field.name: 0 for field in fields(Recording) if field.name != "hours"}, hours=4)
 
 
@@ -51,8 +54,22 @@ def test_the_recording_is_that_of_this_code(freshness: Freshness) -> None:
     now = simulate.simulate(6, looks=freshness.looks, by_file=freshness.by_file, hours=1)
     assert (now.changes, now.runs) == (6, 6)
     recorded = RECORDED.hours_of(freshness.key, 6)
-    for name in ("s3_puts", "s3_gets", "state_writes", "catalog_requests", "log_bytes"):
+    for name in COUNTS:
         assert getattr(now, name) == pytest.approx(getattr(recorded, name) / 4, rel=0.25), name
+
+
+@pytest.mark.long
+@pytest.mark.aws
+@pytest.mark.slow
+def test_the_recorded_work_of_the_function_is_that_of_this_code() -> None:
+    """With smaller files, which take less time: of requests that are sent at once, others may be answered first."""
+    now, works = simulate.simulate_function(6, hours=1, size=simulate.Size(16, 1 << 20, 512))
+    work, recorded, hours = FunctionWork.median(works), RECORDED.function, RECORDED.hours_of("on_lambda", 6)
+    assert (now.changes, now.runs, len(works)) == (6, 6, 6)
+    for name in COUNTS:
+        assert getattr(now, name) == pytest.approx(getattr(hours, name) / hours.hours, rel=0.35), name
+    assert work.in_sequence == pytest.approx(recorded.in_sequence, abs=4)
+    assert work.until_visible == pytest.approx(recorded.until_visible, abs=4)
 
 
 def test_a_schedule_shares_runs_and_files_start_one_run_each() -> None:
@@ -88,13 +105,47 @@ def test_the_last_table_of_a_run_waits_for_the_others() -> None:
     assert most - least == pytest.approx(3600 + 3 * 50 + 49 * 5.3)
 
 
+def test_a_change_on_lambda_takes_its_requests_its_computing_and_its_transfers() -> None:
+    """A table with six files an hour writes 144 times a day."""
+    work = FunctionWork(in_sequence=30, until_visible=20, cpu_seconds=1.0, written_mb=10)
+    (stored,) = (one for one in RECORDED.stored if (one.bursts, one.old_rows, one.changes) == (6, "anywhere", 6))
+    recorded = RECORDED._replace(function=work, function_start_seconds=2.0, stored=[stored._replace(written_gb=1.44)])
+    one = costs(Usage(1, 1), ON_LAMBDA, recorded)
+    assert one.change_seconds() == pytest.approx(30 * 0.03 + 1.0 + 2 * 10 / 60)
+    assert one.change_seconds(visible=True) == pytest.approx(20 * 0.03 + 1.0 + 2 * 10 / 60)
+    assert one.seconds_to_visible == pytest.approx((0.5 + 0.5 + 0.6 + 1 + 1 / 3, 5 + 0.5 + 0.6 + 1 + 1 / 3 + 2))
+    each = 2 * 0.0000002 + 0.25 * 0.5 * 0.0000166667 + 3008 / 1024 * (one.change_seconds() + 0.2) * 0.0000133334
+    assert one.functions == pytest.approx(730 * 6 * each)
+
+
+def test_on_lambda_only_the_controller_runs_on_glue() -> None:
+    assert costs(freshness=ON_LAMBDA).glue == pytest.approx(730 * 0.44 * 60 / 16 / 3600)
+    assert costs(freshness=ON_LAMBDA).total < costs(freshness=BY_FILE).total / 5
+
+
+def test_by_schedule_no_function_is_called() -> None:
+    assert costs().functions == 0 < costs(freshness=BY_FILE).functions < costs(freshness=ON_LAMBDA).functions
+
+
+def test_the_command_shows_these_prices() -> None:
+    shown = (cost.LAMBDA_GB_SECOND_DOLLARS, cost.LAMBDA_REQUEST_DOLLARS, cost.GLUE_DPU_HOUR_DOLLARS)
+    assert shown == tuple(PRICES[name] for name in ("lambda_gb_second_arm64", "lambda_invocation", "glue_dpu_hour"))
+
+
+@pytest.mark.slow
+def test_the_deployed_function_has_this_memory() -> None:
+    from cdclake_infra.small_changes import MEMORY_MB as DEPLOYED_MB  # takes a second
+
+    assert MEMORY_MB == DEPLOYED_MB
+
+
 def test_requests_are_priced_by_class() -> None:
-    one = replace(NOTHING, s3_puts=1_000_000, state_writes=1_000_000, item_bytes=1500)
+    one = replace(NOTHING, s3_puts=1_000_000, state_writes=1_000_000, item_bytes=1500, metric_requests=1000)
     requests = [
         costs(Usage(1, 1), recorded=RECORDED._replace(hours={"hourly": {6: recorded}})).requests
         for recorded in (one, NOTHING)
     ]
-    assert requests[0] - requests[1] == pytest.approx(730 / 4 * (5 + 2 * 0.625))
+    assert requests[0] - requests[1] == pytest.approx(730 / 4 * (5 + 2 * 0.625 + 0.01))
 
 
 def test_idle_tables_are_looked_at_by_each_controller() -> None:
@@ -153,6 +204,20 @@ def test_requests_to_s3_are_billed_by_class(method: str, path: str, query: str, 
 
 def test_other_requests_are_counted_by_operation() -> None:
     assert billed_as(request("dynamodb", HTTP_X_AMZ_TARGET="DynamoDB_20120810.GetItem"), "") == "dynamodb GetItem"
+
+
+def made(begin: float, end: float, key: str = "", sent_bytes: int = 0) -> Request:
+    return Request(PUT, "PutObject", key, sent_bytes, begin, end, cpu_seconds=0.25)
+
+
+def test_requests_at_once_are_one_in_sequence() -> None:
+    assert in_sequence([]) == 0
+    assert in_sequence([made(0, 1), made(0, 3), made(1, 2), made(2, 4), made(4, 5)]) == 4
+
+
+def test_rows_are_visible_before_the_change_is_marked_as_published() -> None:
+    requests = [made(0, 1, "data", 3_000_000), made(1, 2, "lake/_cdclake/a/b/published/000000000002"), made(2, 3)]
+    assert work_of(requests, cpu_seconds=2.0) == FunctionWork(3, 1, cpu_seconds=1.25, written_mb=3.0)
 
 
 def request(service: str, **environ: str) -> WSGIEnvironment:
