@@ -24,6 +24,7 @@ from deploy_local.deployment import Deployment
 from deploy_local.emulator import running_emulator
 from deploy_local.rebuild import rebuild
 from deploy_local.scenario import JOBS, Scenario
+from deploy_local.this_machine import for_this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,13 +32,15 @@ if TYPE_CHECKING:
     from deploy_local.assembly import StackToDeploy
     from deploy_local.emulator import Emulator
 
-CONTEXT = {"cdclake:raw_prefix": "dms", "cdclake:lake_prefix": "tables"}
+CONTEXT = {"cdclake:raw_prefix": "dms", "cdclake:lake_prefix": "tables", "cdclake:small_changes": "lambda"}
 """Settings of the deployment, as with `--context`; all others are defaults. Prefixes are set, because a wrong prefix
 shows only if it is not empty."""
 ACCOUNT = Account("123456789012", "eu-central-1")
+CALLERS = ("events.amazonaws.com", "s3.amazonaws.com")
+"""The services that may call the function of raw files."""
 NOT_CHECKED = (
-    "bucket lifecycle rules and access logs, point-in-time recovery of the table, concurrent runs of a job, the rule's "
-    "retries: ministack does not keep them. tests/infra checks them in the templates"
+    "bucket lifecycle rules and access logs, point-in-time recovery of the table, concurrent runs of a job and of "
+    "a function, the rule's retries: ministack does not keep them. tests/infra checks them in the templates"
 )
 
 _EXPECTED = (CdclakeError, ClientError, BotoCoreError, LookupError, ValueError)
@@ -71,7 +74,7 @@ def _verify(folder: Path) -> None:
     settings = Settings.from_context(CONTEXT)
     _title("Synthesizing, as `cdk deploy` does")
     synthesize(build_app(CONTEXT, folder / "cdk.out"))
-    stacks = stacks_in_order(folder / "cdk.out", ACCOUNT)
+    stacks = for_this_machine(stacks_in_order(folder / "cdk.out", ACCOUNT), folder)
     with running_emulator(ACCOUNT, folder) as emulator:
         _title("Deploying on ministack, with IAM and TLS")
         _run_all([("cdk bootstrap", lambda: bootstrap(emulator, stacks))])
@@ -100,14 +103,15 @@ def _inspections(deployment: Deployment, settings: Settings) -> list[Check]:
         ("state table", lambda: checks.state_table(deployment)),
         *((job.partition("_")[2], partial(checks.job, deployment, job)) for job in JOBS),
         ("schedule", lambda: checks.schedule(deployment)),
-        ("function", lambda: checks.function(deployment)),
+        ("function", lambda: checks.function(deployment, deployment.function, CALLERS)),
+        ("small changes", lambda: checks.function(deployment, deployment.small_changes, ())),
         ("failed runs", lambda: checks.rule(deployment)),
-        ("alarms", lambda: checks.alarms(deployment)),
+        ("alarms", lambda: checks.alarms(deployment, (deployment.function, deployment.small_changes))),
     ]
 
 
 def _scenario(deployment: Deployment, settings: Settings) -> list[Check]:
-    scenario = Scenario(deployment, settings.raw_prefix, settings.lake_prefix)
+    scenario = Scenario(deployment, settings)
     return [
         ("new tables", scenario.register),
         ("schedule", scenario.load),

@@ -18,7 +18,7 @@ from cdclake.model.table.attributes import Attribute
 from deploy_local.job_run import EXTRA_FILES, EXTRA_MODULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from deploy_local.deployment import Deployment
 
@@ -53,7 +53,8 @@ def notification(deployment: Deployment, raw_prefix: str) -> str:
     response.pop("ResponseMetadata")
     targets = response.get("LambdaFunctionConfigurations", [])
     arns = [target["LambdaFunctionArn"] for target in targets]
-    only = set(response) == {"LambdaFunctionConfigurations"} and arns == [_function(deployment)["FunctionArn"]]
+    function = _function(deployment, deployment.function)["FunctionArn"]
+    only = set(response) == {"LambdaFunctionConfigurations"} and arns == [function]
     _require(only, f"the bucket notifies other targets: {response}")
     (target,) = targets
     rules = target.get("Filter", {}).get("Key", {}).get("FilterRules", [])
@@ -101,29 +102,43 @@ def schedule(deployment: Deployment) -> str:
     return f"workflow {workflow} starts {started} on {trigger['Schedule']}"
 
 
-def function(deployment: Deployment) -> str:
-    """The function's role, log, queue and environment's resources exist, and only S3 and EventBridge may call it."""
-    configuration = _function(deployment)
-    _require("DeadLetterConfig" in configuration, "the function has no dead-letter queue")
+def function(deployment: Deployment, name: str, callers: Collection[str]) -> str:
+    """A function's role, log, queue and environment's resources exist, and only these services may call it."""
+    configuration = _function(deployment, name)
+    _require("DeadLetterConfig" in configuration, f"{name} has no dead-letter queue")
     variables = configuration["Environment"]["Variables"]
-    table = variables.get("STATE_TABLE", "")
-    _require(bool(table), f"STATE_TABLE is missing: {sorted(variables)}")
-    _find(deployment, "dynamodb", "describe_table", {"TableName": table}, "STATE_TABLE of the function")
+    for argument, (service, request, parameter) in _EXISTING.items():
+        variable = argument.removeprefix("--").upper()
+        if variable in variables:
+            _find(deployment, service, request, {parameter: variables[variable]}, f"{variable} of {name}")
+    _require("STATE_TABLE" in variables, f"STATE_TABLE is missing: {sorted(variables)}")
+    if called := variables.get("SMALL_CHANGES_FUNCTION"):
+        _function(deployment, called)
     _trusts(deployment, configuration["Role"], "lambda.amazonaws.com")
     _may_send(deployment, configuration["Role"], configuration["DeadLetterConfig"]["TargetArn"])
-    policy = json.loads(deployment.client("lambda").get_policy(FunctionName=deployment.function)["Policy"])
-    callers = sorted(statement["Principal"].get("Service") for statement in policy["Statement"])
-    _require(callers == ["events.amazonaws.com", "s3.amazonaws.com"], f"{callers} may call the function")
+    may_call = _callers(deployment, name)
+    _require(may_call == sorted(callers), f"{may_call} may call {name}")
     group = configuration["LoggingConfig"]["LogGroup"]
     groups = deployment.client("logs").describe_log_groups(logGroupNamePrefix=group)["logGroups"]
     days = [found.get("retentionInDays") for found in groups if found["logGroupName"] == group]
     _require(days != [] and None not in days, f"the log group {group} has a retention of {days} days")
-    return f"{deployment.function}: {configuration['Runtime']}; role, log, dead-letter queue, state table and job exist"
+    kind = f"{configuration['Runtime']}, {configuration['Architectures'][0]}"
+    return f"{name}: {kind}; role, log, dead-letter queue, and resources in the environment exist"
+
+
+def _callers(deployment: Deployment, name: str) -> list[str]:
+    """The services that may call a function."""
+    client = deployment.client("lambda")
+    try:
+        policy = json.loads(client.get_policy(FunctionName=name)["Policy"])
+    except client.exceptions.ResourceNotFoundException:  # it has no policy
+        return []
+    return sorted(statement["Principal"].get("Service") for statement in policy["Statement"])
 
 
 def rule(deployment: Deployment) -> str:
     """One rule sends the function events, and the jobs that it names exist."""
-    events, arn = deployment.client("events"), _function(deployment)["FunctionArn"]
+    events, arn = deployment.client("events"), _function(deployment, deployment.function)["FunctionArn"]
     names = events.list_rule_names_by_target(TargetArn=arn)["RuleNames"]
     _require(len(names) == 1, f"the function should be the target of one rule, but is of {names}")
     (name,) = names
@@ -135,18 +150,18 @@ def rule(deployment: Deployment) -> str:
     return f"{name}: the function gets the events of runs that end as {', '.join(detail['state'])}"
 
 
-def alarms(deployment: Deployment) -> str:
+def alarms(deployment: Deployment, functions: Collection[str]) -> str:
     """Each alarm notifies an existing topic, and its queue and function exist."""
     topics = {topic["TopicArn"] for topic in deployment.client("sns").list_topics()["Topics"]}
-    queue = deployment.undelivered_queue.rpartition("/")[2]
-    existing = {"QueueName": queue, "FunctionName": deployment.function}
+    queues = {("QueueName", deployment.undelivered_queue(name).rpartition("/")[2]) for name in functions}
+    existing = queues | {("FunctionName", name) for name in functions}
     deployed = _alarms(deployment)
     for alarm in deployed:
         name = alarm["AlarmName"]
         _require(bool(alarm["AlarmActions"]), f"{name} has no action")
         _require(set(alarm["AlarmActions"]) <= topics, f"{name} notifies {alarm['AlarmActions']}, which does not exist")
-        dimensions = {dimension["Name"]: dimension["Value"] for dimension in alarm["Dimensions"]}
-        _require(dimensions.items() <= existing.items(), f"{name} watches {dimensions}, but {existing} exist")
+        dimensions = {(dimension["Name"], dimension["Value"]) for dimension in alarm["Dimensions"]}
+        _require(dimensions <= existing, f"{name} watches {dimensions}, but {existing} exist")
     return f"{len(deployed)} alarms, all notify {topics.pop()}"
 
 
@@ -171,8 +186,8 @@ def metrics(deployment: Deployment) -> str:
     return f"the jobs published {len(published)} metrics; {len(watched)} alarms have their metric and are OK"
 
 
-def _function(deployment: Deployment) -> dict[str, Any]:
-    response: dict[str, Any] = deployment.client("lambda").get_function_configuration(FunctionName=deployment.function)
+def _function(deployment: Deployment, name: str) -> dict[str, Any]:
+    response: dict[str, Any] = deployment.client("lambda").get_function_configuration(FunctionName=name)
     return response
 
 

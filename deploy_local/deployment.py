@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cdclake.errors import ConfigurationError
+from cdclake.model.names import FUNCTION_SMALL_CHANGES
 from cdclake_infra.build import PIPELINE
 from cdclake_infra.on_raw_file import FUNCTION
 from cdclake_infra.schedule import TRIGGER
@@ -49,6 +50,7 @@ class Deployment:
         self.logs = services.folder
         self.name_prefix = name_prefix
         self.function = f"{name_prefix}{FUNCTION}"
+        self.small_changes = f"{name_prefix}{FUNCTION_SMALL_CHANGES}"
 
     @cached_property
     def outputs(self) -> dict[str, str]:
@@ -93,34 +95,33 @@ class Deployment:
             raise ConfigurationError(message, remedy="Correct infra/cdclake_infra/schedule.py")
         return str(jobs[0])
 
-    @cached_property
-    def undelivered_queue(self) -> str:
-        """URL of the function's dead-letter queue.
+    def undelivered_queue(self, function: str) -> str:
+        """URL of a function's dead-letter queue.
 
         Raises:
             ConfigurationError: The function has none.
         """
-        configuration = self.client("lambda").get_function_configuration(FunctionName=self.function)
+        configuration = self.client("lambda").get_function_configuration(FunctionName=function)
         arn = configuration.get("DeadLetterConfig", {}).get("TargetArn", "")
         if not arn:
-            raise ConfigurationError("The function has no dead-letter queue", remedy="Correct on_raw_file.py")
+            message = f"The function {function} has no dead-letter queue"
+            raise ConfigurationError(message, remedy="Correct event_function.py")
         url: str = self.client("sqs").get_queue_url(QueueName=arn.rpartition(":")[2])["QueueUrl"]
         return url
 
-    def undelivered(self) -> int:
-        """The number of events that the function could not process."""
-        name = "ApproximateNumberOfMessages"
-        response = self.client("sqs").get_queue_attributes(QueueUrl=self.undelivered_queue, AttributeNames=[name])
+    def undelivered(self, function: str) -> int:
+        """The number of events that a function could not process."""
+        name, queue = "ApproximateNumberOfMessages", self.undelivered_queue(function)
+        response = self.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=[name])
         return int(response["Attributes"][name])
 
-    def function_error(self) -> str:
-        """The last lines of the function's log, which contain an error."""
-        return " | ".join(self.function_log()[-_ERROR_LINES:])
+    def function_error(self, function: str) -> str:
+        """The last lines of a function's log, which contain an error."""
+        return " | ".join(self.function_log(function)[-_ERROR_LINES:])
 
-    def function_log(self) -> list[str]:
-        """The lines of the function's log."""
-        group = f"/aws/lambda/{self.function}"
-        pages = self.client("logs").get_paginator("filter_log_events").paginate(logGroupName=group)
+    def function_log(self, function: str) -> list[str]:
+        """The lines of a function's log."""
+        pages = self.client("logs").get_paginator("filter_log_events").paginate(logGroupName=f"/aws/lambda/{function}")
         return [event["message"].strip() for page in pages for event in page["events"]]
 
     def subscribe_to_alarms(self) -> str:

@@ -11,10 +11,18 @@ from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.catalog.plan import ICEBERG_SUFFIX, table_name
+from cdclake.control.run.small_loads import MOST_RAW_BYTES
 from cdclake.errors import IntegrityError, JobRunError
 from cdclake.model.iceberg.table import Readers
 from cdclake.model.layout import LakeLayout
-from cdclake.model.names import JOB_CONTROLLER, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, RunState
+from cdclake.model.names import (
+    FUNCTION_SMALL_CHANGES,
+    JOB_CONTROLLER,
+    JOB_LOAD_INCREMENTAL,
+    JOB_LOAD_INITIAL,
+    JOB_PROCESS_TABLE,
+    RunState,
+)
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake_cli.dms.names import ChangeFileTimes, change_path, table_folder
@@ -31,6 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from cdclake_cli.dms.names import DmsFile
+    from cdclake_infra.settings import Settings
     from deploy_local.deployment import Deployment
 
 JOBS = (JOB_CONTROLLER, JOB_PROCESS_TABLE, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
@@ -39,6 +48,7 @@ NO_QUIET_TIME = {Attribute.FULL_LOAD_QUIET_MINUTES: "0"}
 OUTSIDE_KEY = "elsewhere/stranger/LOAD00000001.parquet"
 """Key of a file that looks like a table's, but lies outside the raw prefix."""
 BROKEN, FAILURE_ALARM = "product", "cdclake-TableFailed"
+UNREADABLE = b"not a Parquet file".ljust(MOST_RAW_BYTES + 1)
 EQUAL = "Lake and catalog equal the source"
 READERS = {"productorder": Readers.ICEBERG, "product": Readers.BOTH}
 """What readers open; a folder for other tables."""
@@ -62,17 +72,15 @@ class Scenario:
     """Plays the roles of DMS, the schedule and an operator.
 
     Args:
-        raw_prefix: Prefix of the schema folders in the raw bucket.
-        lake_prefix: Prefix of the schema folders in the lake bucket.
+        settings: The settings of the deployment.
         patience: How long to wait.
     """
 
-    def __init__(
-        self, deployment: Deployment, raw_prefix: str, lake_prefix: str, patience: Patience | None = None
-    ) -> None:
+    def __init__(self, deployment: Deployment, settings: Settings, patience: Patience | None = None) -> None:
         self._deployment = deployment
         self._patience = patience or Patience()
-        self._raw_prefix, self._lake_prefix = raw_prefix, lake_prefix
+        self._raw_prefix, self._lake_prefix = settings.raw_prefix, settings.lake_prefix
+        self._host = FUNCTION_SMALL_CHANGES if settings.small_changes_on_lambda else JOB_LOAD_INCREMENTAL
         self._shop = SampleShop(_now, orders=MIN_ORDERS)
         self._times = ChangeFileTimes(_now)
         self._s3, self._glue = deployment.client("s3"), deployment.client("glue")
@@ -110,7 +118,7 @@ class Scenario:
         return f"{job} loaded {rows} rows; runs: {self._runs_text()}. {EQUAL}"
 
     def change(self) -> str:
-        """Change files arrive: their events start runs, without the Controller."""
+        """Change files arrive: their events start the work, without the Controller, where the settings say."""
         before = len(self.runs(JOB_CONTROLLER))
         files = self._shop.round_one()
         self._upload(files)
@@ -124,12 +132,17 @@ class Scenario:
         if len(self.runs(JOB_CONTROLLER)) != before:
             raise IntegrityError("The Controller ran unexpectedly", remedy="Check its triggers")
         rows = self._compare("the changes")
-        return f"{len(files)} change files applied without the Controller: {rows} rows. {EQUAL}"
+        hosts = {log.record(log.head()).place.host for log in map(self._log, TABLES)}
+        if hosts != {self._host}:
+            message = f"The changes should be computed by {self._host}, but were by {', '.join(sorted(hosts))}"
+            raise IntegrityError(message, remedy="See the log of the function of small changes")
+        return f"{self._host} applied {len(files)} change files, without the Controller: {rows} rows. {EQUAL}"
 
     def fail(self) -> str:
         """An unreadable file arrives: the state table shows the error, and an alarm notifies the operator.
 
-        The event of the failed Spark run reaches the function, which finds that the run has released its table.
+        It is too large for the function of small changes. The event of the failed Spark run reaches the function of raw
+        files, which finds that the run has released its table.
         """
         mailbox = self._deployment.subscribe_to_alarms()
         alarm = f"{self._deployment.name_prefix}{FAILURE_ALARM}"
@@ -138,7 +151,7 @@ class Scenario:
         file = change_path(settings, self._times.next())
         key = f"{self._raw_prefix}{table_folder(settings, name)}{file}"
         self._may_fail = True
-        self._s3.put_object(Bucket=self._deployment.raw_bucket, Key=key, Body=b"not a Parquet file")
+        self._s3.put_object(Bucket=self._deployment.raw_bucket, Key=key, Body=UNREADABLE)
         self._wait(
             lambda: self._last_error(path) != "" and self._is_idle(), f"{name} to fail", self._patience.job_seconds
         )
@@ -146,8 +159,11 @@ class Scenario:
             message = f"The error of {name} should contain {file}, but is: {self._last_error(path)}"
             raise IntegrityError(message, remedy="See the log of LoadIncremental")
         (failed,) = [run["Id"] for run in self.runs(JOB_LOAD_INCREMENTAL) if run["JobRunState"] == "FAILED"]
+        function = self._deployment.function
         self._wait(
-            lambda: any(failed in line and "a Spark run ended" in line for line in self._deployment.function_log()),
+            lambda: any(
+                failed in line and "a Spark run ended" in line for line in self._deployment.function_log(function)
+            ),
             "the event of the failed run",
             self._patience.event_seconds,
         )
@@ -165,15 +181,15 @@ class Scenario:
 
     def undeliverable(self) -> str:
         """An event that the function cannot process ends in the dead-letter queue."""
-        failed = self._deployment.undelivered()
-        if failed:
-            message = f"{failed} events failed: {self._deployment.function_error()}"
-            raise IntegrityError(message, remedy="Check the function's environment and role")
+        if failed := self._undelivered_text():
+            raise IntegrityError(failed, remedy="Check the function's environment and role")
         broken = b'{"Records": [{"eventName": "ObjectCreated:Put"}]}'
-        client = self._deployment.client("lambda")
-        client.invoke(FunctionName=self._deployment.function, InvocationType="Event", Payload=broken)
+        client, function = self._deployment.client("lambda"), self._deployment.function
+        client.invoke(FunctionName=function, InvocationType="Event", Payload=broken)
         self._wait(
-            lambda: self._deployment.undelivered() == 1, "the invalid event in the queue", self._patience.event_seconds
+            lambda: self._deployment.undelivered(function) == 1,
+            "the invalid event in the queue",
+            self._patience.event_seconds,
         )
         return "no event had failed; an invalid event ended in the queue"
 
@@ -190,7 +206,8 @@ class Scenario:
         deadline = time.monotonic() + seconds
         while not self._no_run_failed() or not condition():
             if time.monotonic() > deadline:
-                message = f"Timeout after {seconds:g} seconds, waiting for {what}; {self._undelivered_text()}"
+                events = self._undelivered_text() or "no event failed"
+                message = f"Timeout after {seconds:g} seconds, waiting for {what}; {events}"
                 raise JobRunError(message, remedy=f"See the logs in {self._deployment.logs}")
             time.sleep(self._patience.poll_seconds)
 
@@ -208,12 +225,20 @@ class Scenario:
         return True
 
     def _undelivered_text(self) -> str:
-        count = self._deployment.undelivered()
-        return f"{count} events failed: {self._deployment.function_error()}" if count else "no event failed"
+        """The events that failed; empty if none did."""
+        deployment = self._deployment
+        small_changes = [deployment.small_changes] if self._host == FUNCTION_SMALL_CHANGES else []
+        return "; ".join(
+            f"{count} events of {function} failed: {deployment.function_error(function)}"
+            for function in (deployment.function, *small_changes)
+            if (count := deployment.undelivered(function))
+        )
 
     def _is_idle(self) -> bool:
-        """Whether no run is active. The function receives events at once, and starts runs before it returns."""
-        return all(JobRunState(run["JobRunState"]).ended for run in self._all_runs())
+        """Whether nothing works on a table. The function receives events at once, and starts runs before it returns."""
+        return all(JobRunState(run["JobRunState"]).ended for run in self._all_runs()) and not any(
+            Attribute.LEASE_HOLDER in state.item for state in self._state.all()
+        )
 
     def _all_runs(self) -> Iterator[dict[str, Any]]:
         for job in JOBS:
@@ -240,7 +265,7 @@ class Scenario:
             if state is None or state.item.get(Attribute.LAST_RUN_STATE) != RunState.SUCCEEDED:
                 message = f"After {step} the state of {name} does not show a successful run"
                 raise IntegrityError(message, remedy=f"See the logs in {self._deployment.logs}")
-            log = ChangeLog(self._lake, LakeLayout(self._deployment.lake_bucket, self._lake_prefix, name))
+            log = self._log(table)
             source = self._shop.expected(table)
             for found in self._found_rows(table, log.layout, source.schema):
                 comparison = compare_with_source(found, source, log, self._catalog)
@@ -250,6 +275,10 @@ class Scenario:
                     raise IntegrityError(message, remedy=f"See the logs in {self._deployment.logs}")
             rows += source.num_rows
         return rows
+
+    def _log(self, table: str) -> ChangeLog:
+        layout = LakeLayout(self._deployment.lake_bucket, self._lake_prefix, self._shop.name_of(table))
+        return ChangeLog(self._lake, layout)
 
     def _found_rows(self, table: str, layout: LakeLayout, columns: pa.Schema) -> Iterator[pa.Table]:
         """All rows that readers of the folder find, and those that readers of the Iceberg table find."""

@@ -76,7 +76,7 @@ class Smoke:
             CdclakeError: A step failed.
         """
         self._cdk(["deploy", "--all", "--require-approval", "never", *self._context])
-        scenario = Scenario(self.deployment, self._settings.raw_prefix, self._settings.lake_prefix, PATIENCE)
+        scenario = Scenario(self.deployment, self._settings, PATIENCE)
         for name, step in (
             ("new tables", scenario.register),
             ("schedule", scenario.load),

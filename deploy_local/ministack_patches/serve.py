@@ -27,9 +27,11 @@ def main() -> None:
     from ministack.core.tls import resolve_tls_material
 
     from deploy_local.ministack_patches.catalog import leave_out_empty_owners
+    from deploy_local.ministack_patches.functions import keep_request_ids
     from deploy_local.ministack_patches.jobs import run_jobs
     from deploy_local.ministack_patches.permissions import correct_authorization
 
+    keep_request_ids()
     run_jobs(f"https://{HOST}:{port}")
     correct_authorization()
     leave_out_empty_owners()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import sysconfig
 import zipfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from deploy_local.assembly import ZIP, Account, stacks_in_order
 from deploy_local.deploy import UNSUPPORTED, zipped
 from deploy_local.job_run import Request, run
 from deploy_local.modules import link_modules
+from deploy_local.this_machine import for_this_machine
 from deploy_local.unsupported import UnsupportedType, dead_letter_targets, remove_unsupported, with_dead_letter_outputs
 
 from cdclake.errors import ConfigurationError
@@ -112,6 +114,22 @@ def test_outputs_contain_the_dead_letter_targets_by_function(checked: CheckedSta
     assert "OnRawFileFunction" in function
     assert "OnRawFileUndelivered" in queue
     assert dead_letter_targets({"RawBucket": "raw"}) == {}
+
+
+def test_only_the_archive_of_the_function_of_small_changes_is_replaced(checked_tailored: CheckedStacks, tmp_path: Path):
+    stacks = stacks_in_order(checked_tailored.folder, TARGET)
+    here = for_this_machine(stacks, tmp_path)
+    assert [replace(one, assets=()) for one in here] == [replace(one, assets=()) for one in stacks]
+    pairs = [
+        pair for one, other in zip(stacks, here, strict=True) for pair in zip(one.assets, other.assets, strict=True)
+    ]
+    ((deployed, own),) = [pair for pair in pairs if pair[0] != pair[1]]
+    assert own == replace(deployed, source=own.source)
+    assert own.source.parent == tmp_path
+    with zipfile.ZipFile(own.source) as archive:
+        names = archive.namelist()
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    assert {f"pyarrow/lib{suffix}", "handler.py", "cdclake/lake_table.py"} < set(names)
 
 
 def test_a_folder_is_zipped_with_relative_names(tmp_path: Path):
