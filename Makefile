@@ -140,8 +140,6 @@ lock: $(VENV)/.test-ready ## Pin all dependencies again, from pyproject.toml, th
 		--generate-hashes glue_jobs/pyproject.toml -o $(JOB_LOCKS)/python-shell.txt
 	@$(BIN)/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_34 --no-header \
 		--generate-hashes $(JOB_LOCKS)/spark.in -c requirements.txt -o $(JOB_LOCKS)/spark.txt
-	@$(BIN)/uv pip compile --quiet --python-version 3.13 --python-platform aarch64-manylinux_2_34 --no-header \
-		--generate-hashes $(JOB_LOCKS)/small-changes.in -c requirements.txt -o $(JOB_LOCKS)/small-changes.txt
 
 clean: ## Remove the virtual environment and caches
 	@rm -rf $(VENV) $(BENCH_VENV) $(DEPLOY_VENV) $(DOCS_VENV) $(SPARK4_VENV) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis build cdk.out dist $(addsuffix /*.egg-info,$(PACKAGES)) $(addsuffix /build,$(PACKAGES))

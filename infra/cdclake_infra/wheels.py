@@ -54,8 +54,10 @@ SPARK_4 = SPARK._replace(name="spark-4", python="3.13")
 the same as of 5.1; of the locked libraries, none needs a newer one than Amazon Linux 2 has.
 """
 GLUE_VERSIONS = {"5.1": SPARK, "6.0": SPARK_4}
-SMALL_CHANGES = Runtime("small-changes", "small-changes", "3.13", AARCH64)
-"""The function of small changes: https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html."""
+SMALL_CHANGES = Runtime("small-changes", "spark", "3.13", AARCH64)
+"""The function of small changes, which runs what the Spark jobs run without Spark.
+https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html
+"""
 
 
 def of_this_machine(runtime: Runtime) -> Runtime:

@@ -123,14 +123,9 @@ def test_a_lock_without_exact_versions_and_hashes_is_refused(tmp_path: Path, lin
         pins(PURE, tmp_path)
 
 
-@pytest.mark.parametrize("runtime", [SPARK, SMALL_CHANGES], ids=lambda one: one.name)
-def test_the_engine_has_the_tested_versions(runtime: Runtime):
+def test_the_spark_jobs_have_the_tested_versions():
     lines = (ROOT / "requirements.txt").read_text().splitlines()
-    assert {f"{pin.name}=={pin.version}" for pin in pins(runtime)} <= set(lines)
-
-
-def test_the_function_of_small_changes_has_the_libraries_of_the_spark_jobs():
-    assert {pin[:2] for pin in pins(SMALL_CHANGES)} > {pin[:2] for pin in pins(SPARK)}
+    assert {f"{pin.name}=={pin.version}" for pin in pins(SPARK)} <= set(lines)
 
 
 def test_the_python_shell_jobs_have_the_projects_boto3():
