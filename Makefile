@@ -92,6 +92,9 @@ bench-quick: $(BENCH_VENV)/.ready ## Measure the same with one million rows (und
 bench-controller: $(VENV)/.test-ready ## Measure planning of 10,000 tables, a backlog, and the savings of packing (four minutes)
 	@PYTHONPATH=$(CODE):. $(BIN)/python -m benchmarks.controller
 
+bench-events: $(VENV)/.test-ready ## Measure what a raw file costs and how soon its rows are visible, by the function for small changes (ten minutes)
+	@PYTHONPATH=$(CODE):lambdas:. $(BIN)/python -m benchmarks.events
+
 synth: $(VENV)/.test-ready ## Synthesize what `cdk deploy` deploys, with cdk-nag and cfn-lint; needs no AWS account
 	@PYTHONPATH=infra $(BIN)/python -m cdclake_infra.gate
 
