@@ -30,7 +30,6 @@ def main() -> dict[str, object]:
     defaults = {Argument.STATE_TABLE: STATE_TABLE, Argument.TABLE_METRICS: Sentinel.ACTIVE, **PackLimits.defaults()}
     arguments = parse_arguments(sys.argv, [Argument.BUCKET], {**empty, **defaults}, may_be_empty=empty)
     bucket, prefix = arguments[Argument.BUCKET], folder_prefix(arguments[Argument.PREFIX])
-    only = parse_tables(arguments[Argument.TABLES])
     states = DynamoState(client("dynamodb"), arguments[Argument.STATE_TABLE])
     statistics = DmsStatistics(lambda: client("dms"))
     inputs = PlanInputs(
@@ -40,8 +39,10 @@ def main() -> dict[str, object]:
     limits = PackLimits.from_arguments(arguments)
     name_prefix = arguments[Argument.NAME_PREFIX]
     jobs = GlueJobs(client("glue"), name_prefix)
-    summary = execute(plan(inputs, now, only), states, jobs, server_clock, limits)
-    cloudwatch_metrics(arguments[Argument.TABLE_METRICS], name_prefix).put(controller_metrics(summary.tables, now))
+    summary = execute(plan(inputs, now, parse_tables(arguments[Argument.TABLES])), states, jobs, server_clock, limits)
+    metrics = cloudwatch_metrics(arguments[Argument.TABLE_METRICS], name_prefix)
+    metrics.put(controller_metrics(summary.tables, now))
+    metrics.flush()
     return summary.to_json()
 
 

@@ -423,7 +423,11 @@ class MetricSink(Protocol):
     """Accepts metrics, for graphs and alarms."""
 
     def put(self, metrics: Sequence[Metric]) -> None:
-        """Store any number of metrics, in any order. Never raises; logs what could not be stored."""
+        """Store any number of metrics soon, in any order. Never raises; logs what could not be stored."""
+        ...
+
+    def flush(self) -> None:
+        """Store what still waits. Never raises."""
         ...
 
 

@@ -17,7 +17,6 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from cdclake import logs
-from cdclake.adapters.cloudwatch import BackgroundMetrics
 from cdclake.adapters.stores import open_store
 from cdclake.control.jobs.arguments import to_argv
 from cdclake.control.run.process_table import process_tables
@@ -77,8 +76,6 @@ def process(event: Mapping[str, Any], context: LambdaContext, limits: EngineLimi
     load = partial(load_small, run_id=run_id, place=place, backend=backend, limits=limits)
     small = SmallLoads(run_id, load, context.get_remaining_time_in_millis() / 1000)
     report = process_tables(arguments.paths, *lake, run_id, ports, arguments.passed_on(), time.sleep, small)
-    assert isinstance(ports.metrics, BackgroundMetrics)
-    ports.metrics.flush()
     for table in report.tables:
         lost = isinstance(table.failure, LeaseLostError)  # another run does the work
         if isinstance(table.failure, RetryableError) and not lost:

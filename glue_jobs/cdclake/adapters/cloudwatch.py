@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 MAX_PER_REQUEST = 1000
 """https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricData.html"""
 
+MOST_DELAY_SECONDS = 5.0
+
 _MAX_VALUE = 1024
 _HASH_DIGITS = 16
 _PLAIN = "".join(character for character in map(chr, range(ord(" "), ord("~") + 1)) if character != "%")
@@ -41,7 +43,7 @@ class CloudWatchClient(Protocol):
         ...
 
 
-def cloudwatch_metrics(per_table: str, name_prefix: str) -> BackgroundMetrics:
+def cloudwatch_metrics(per_table: str, name_prefix: str) -> GatheredMetrics:
     """A sink for the CloudWatch metrics of this account and region.
 
     Args:
@@ -49,30 +51,46 @@ def cloudwatch_metrics(per_table: str, name_prefix: str) -> BackgroundMetrics:
         name_prefix: The job argument of that name.
     """
     client = session().client("cloudwatch", config=_CONFIG)
-    return BackgroundMetrics(CloudWatchMetrics(client, namespace(name_prefix), per_table=per_table == Sentinel.ACTIVE))
+    return GatheredMetrics(CloudWatchMetrics(client, namespace(name_prefix), per_table=per_table == Sentinel.ACTIVE))
 
 
-class BackgroundMetrics:
-    """A `MetricSink` that lets a thread store metrics, so that no work waits for it. The process ends after it.
+class GatheredMetrics:
+    """A `MetricSink` that gathers metrics for one request: no work waits for it, and each request is billed.
 
     Args:
-        metrics: Where the thread stores them.
+        metrics: Where they are stored.
+        delay_seconds: How long they may wait for others, or for `flush`.
     """
 
-    def __init__(self, metrics: CloudWatchMetrics) -> None:
-        self._metrics, self._thread = metrics, ThreadPoolExecutor(1, "cdclake-metrics")
+    def __init__(self, metrics: CloudWatchMetrics, delay_seconds: float = MOST_DELAY_SECONDS) -> None:
+        self._metrics, self._delay_seconds = metrics, delay_seconds
+        self._lock, self._sending = Lock(), Lock()
+        self._waiting: list[Metric] = []
+        self._timer: Timer | None = None
 
     def put(self, metrics: Sequence[Metric]) -> None:
         """Store any number of metrics soon."""
-        self._thread.submit(self._metrics.put, metrics)
+        with self._lock:
+            self._waiting += metrics
+            if self._timer is None:
+                self._timer = Timer(self._delay_seconds, self.flush)
+                self._timer.daemon = True
+                self._timer.start()
 
     def flush(self) -> None:
-        """Wait until all metrics are stored, or logged as refused."""
-        self._thread.submit(lambda: None).result()
+        """Store what waits, and return when all is stored, or logged as refused."""
+        with self._sending:
+            with self._lock:
+                waiting, self._waiting = self._waiting, []
+                if self._timer:
+                    self._timer.cancel()
+                self._timer = None
+            if waiting:
+                self._metrics.put(waiting)
 
 
 class CloudWatchMetrics:
-    """A `MetricSink` on CloudWatch's PutMetricData.
+    """Stores metrics with CloudWatch's PutMetricData.
 
     Args:
         namespace: The metrics' namespace.

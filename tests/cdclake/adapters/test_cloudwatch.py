@@ -10,8 +10,15 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cdclake import logs
-from cdclake.adapters.cloudwatch import MAX_PER_REQUEST, CloudWatchMetrics, cloudwatch_metrics, metric_data
+from cdclake.adapters.cloudwatch import (
+    MAX_PER_REQUEST,
+    CloudWatchMetrics,
+    GatheredMetrics,
+    cloudwatch_metrics,
+    metric_data,
+)
 from cdclake.model.metrics import Measure, Metric
+from tests.builders import eventually
 
 
 def rows(value: float, table: str, op: str) -> Metric:
@@ -99,6 +106,19 @@ def test_refused_metrics_are_logged_and_the_others_are_sent(caplog: pytest.LogCa
     assert len(requests.sizes) == 3
     (record,) = caplog.records
     assert "ThrottlingException" in json.loads(logs.JsonFormatter().format(record))["traceback"]
+
+
+def test_metrics_are_gathered_for_one_request_until_they_are_flushed_or_have_waited():
+    requests = Requests()
+    metrics = GatheredMetrics(sink(requests), delay_seconds=0.05)
+    for number in range(3):
+        metrics.put([rows(number, "shop.orders", "I")])
+    metrics.flush()
+    assert len(requests.sizes) == 1
+    metrics.flush()
+    assert len(requests.sizes) == 1
+    metrics.put([rows(1, "shop.orders", "I")])
+    assert eventually(lambda: len(requests.sizes) == 2)
 
 
 @pytest.mark.parametrize(("per_table", "names"), [("true", {(), ("Table",)}), ("false", {()})])

@@ -151,6 +151,8 @@ class Rounds:
             for table in self.open:
                 table.fail(error)
             raise
+        finally:
+            self._ports.metrics.flush()
         return RunReport(self._run_id, reports)
 
     @property
