@@ -48,6 +48,8 @@ NO_QUIET_TIME = {Attribute.FULL_LOAD_QUIET_MINUTES: "0"}
 OUTSIDE_KEY = "elsewhere/stranger/LOAD00000001.parquet"
 """Key of a file that looks like a table's, but lies outside the raw prefix."""
 BROKEN, FAILURE_ALARM = "product", "cdclake-TableFailed"
+TRIES = 3
+"""Of an asynchronous request whose function fails."""
 UNREADABLE = b"not a Parquet file".ljust(MOST_RAW_BYTES + 1)
 EQUAL = "Lake and catalog equal the source"
 READERS = {"productorder": Readers.ICEBERG, "product": Readers.BOTH}
@@ -180,18 +182,23 @@ class Scenario:
         )
 
     def undeliverable(self) -> str:
-        """An event that the function cannot process ends in the dead-letter queue."""
+        """An event that the function cannot process is tried three times, and ends in the dead-letter queue."""
         if failed := self._undelivered_text():
             raise IntegrityError(failed, remedy="Check the function's environment and role")
         broken = b'{"Records": [{"eventName": "ObjectCreated:Put"}]}'
         client, function = self._deployment.client("lambda"), self._deployment.function
-        client.invoke(FunctionName=function, InvocationType="Event", Payload=broken)
+        answer = client.invoke(FunctionName=function, InvocationType="Event", Payload=broken)
         self._wait(
             lambda: self._deployment.undelivered(function) == 1,
             "the invalid event in the queue",
             self._patience.event_seconds,
         )
-        return "no event had failed; an invalid event ended in the queue"
+        start = f"START RequestId: {answer['ResponseMetadata']['RequestId']}"
+        tries = sum(start in line for line in self._deployment.function_log(function))
+        if tries != TRIES:
+            message = f"The request of the invalid event should be tried {TRIES} times, but was {tries} times"
+            raise IntegrityError(message, remedy="Compare the request ids in the log of the function")
+        return f"no event had failed; an invalid event was tried {TRIES} times as one request, and ended in the queue"
 
     def _upload(self, files: Iterable[DmsFile]) -> None:
         for file in files:
