@@ -98,7 +98,7 @@ bench-events: $(VENV)/.test-ready ## Measure what a raw file costs and how soon 
 synth: $(VENV)/.test-ready ## Synthesize what `cdk deploy` deploys, with cdk-nag and cfn-lint; needs no AWS account
 	@PYTHONPATH=infra $(BIN)/python -m cdclake_infra.gate
 
-deploy-local: $(VENV)/.test-ready $(DEPLOY_VENV)/.ready ## Deploy to a local CloudFormation and run the deployed code; needs no AWS account (two minutes)
+deploy-local: $(VENV)/.test-ready $(DEPLOY_VENV)/.ready ## Deploy to a local CloudFormation and run the deployed code; needs no AWS account (five minutes)
 	@PYTHONPATH=$(CODE):infra:. $(BIN)/python -m deploy_local
 
 smoke-aws: $(VENV)/.test-ready ## Deploy to the AWS account of this shell for an hour, run, measure, and remove everything (about a dollar)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ pytestmark = pytest.mark.deployment
 
 MOST_BYTES = 250 << 20
 """Of an unpacked archive: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html."""
+
+OF_ARROW = re.compile(rb"\0(lib(?:arrow|parquet)\w*\.so[.\d]*)\0")
+"""The name of one of Arrow's libraries in a table of an ELF file: its own, or that of a library that it loads."""
 
 
 def function(deployed: Stacks, name: str = "cdclake-small-changes") -> dict[str, Any]:
@@ -50,6 +54,14 @@ def test_its_archive_fits_into_lambda_and_is_for_its_machine(tailored: Stacks):
     assert {"numpy", "pyarrow", "pyiceberg"} < {name.partition("/")[0] for name in compiled}
     assert all(name.endswith(".cpython-313-aarch64-linux-gnu.so") for name in compiled)
     assert not [file.filename for file in files if file.filename.endswith(".pyc") or "pyspark" in file.filename]
+
+
+def test_its_archive_has_every_library_of_arrow_that_another_one_loads(tailored: Stacks):
+    with zipfile.ZipFile(tailored.uploaded(function(tailored)["Code"]["S3Key"])) as archive:
+        compiled = [name for name in archive.namelist() if ".so" in name]
+        loaded = {match.decode() for name in compiled for match in OF_ARROW.findall(archive.read(name))}
+    assert "libarrow_python.so.2600" in loaded
+    assert loaded <= {name.rpartition("/")[2] for name in compiled}
 
 
 def test_concurrency_is_reserved_unless_the_setting_is_0(tailored: Stacks, everything: tuple[Stacks, Stacks]):
