@@ -285,6 +285,7 @@ class World:
 
     def load_due(self, due: DueLoad) -> None:
         """Do the work of a load."""
+        due.note_due()
         self.during_job()
         if due.note_file:
             due.note_file(self.deadly_file)

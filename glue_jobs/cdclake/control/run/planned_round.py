@@ -100,6 +100,7 @@ class DueLoad(NamedTuple):
         state: The table's item.
         planned: Which files are due, and everything that the plan was made from.
         token: Fencing token of the lease.
+        note_due: Notes in the item which files are due, if it does not say so yet. To be called before any is applied.
         note_file: Called with each raw file before it is read alone, and with "" afterwards, as an earlier run died at
             this table; None: several are read at a time.
         spark_reason: See `TableWork`.
@@ -110,6 +111,7 @@ class DueLoad(NamedTuple):
     state: TableState
     planned: PlannedRound
     token: int
+    note_due: Callable[[], None]
     note_file: Callable[[str], None] | None
     spark_reason: str = ""
 

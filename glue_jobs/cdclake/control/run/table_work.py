@@ -115,13 +115,15 @@ class TableWork:
         """
         planned, job, item = self._planned, self.due_job, self.item
         item.log.info("loads", extra={"job": job})
-        if item.state.item.get(Attribute.LAST_PENDING, "") != planned.decision.note:
-            item.record(planned.note)  # before any file is applied
         note_file = self._note_file if self.needs_own_run else None
         reason = self._note.reason if self._note else ""
-        load(DueLoad(job, item.changes, item.state, planned, self.lease.token, note_file, reason))
+        load(DueLoad(job, item.changes, item.state, planned, self.lease.token, self._note_due, note_file, reason))
         self.report.rounds[-1].loads.append(job)
         self._sync_after(job)
+
+    def _note_due(self) -> None:
+        if self.item.state.item.get(Attribute.LAST_PENDING, "") != self._planned.decision.note:
+            self.item.record(self._planned.note)
 
     def _note_file(self, file: str) -> None:
         if self._note:

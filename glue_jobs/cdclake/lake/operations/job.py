@@ -100,14 +100,21 @@ def load_planned(run: TableRun, due: DueLoad, backend: Backend) -> None:
     reloads = due.job == JOB_LOAD_INITIAL
 
     def load() -> dict[str, Any]:
-        with executor(run.log.store.calls_at_once) as pool:
-            checking = pool.submit(run.check, before, reloads=reloads)  # while the raw files are read
+        with executor(run.log.store.calls_at_once) as pool:  # while the raw files are read
+            noting, checking = pool.submit(due.note_due), pool.submit(run.check, before, reloads=reloads)
+
+            def check() -> None:
+                noting.result()
+                checking.result()
+
+            if run.note_file:  # its notes go to the same item
+                noting.result()
             if reloads:
-                return replace_table(run, backend, before, raw, seen, decision.load_begin, checking.result)
+                return replace_table(run, backend, before, raw, seen, decision.load_begin, check)
             base = before if before.exists else begin_after(before, due.state.watermark)
             end, up_to_date_utc = decision.new_watermark, due.state.seen.listed_utc
-            summary = apply_changes(run, backend, before, base, raw, seen, end, checking.result, up_to_date_utc)
-            checking.result()  # if there was nothing to apply
+            summary = apply_changes(run, backend, before, base, raw, seen, end, check, up_to_date_utc)
+            check()  # if there was nothing to apply
             return summary
 
     _logged(load, backend)
