@@ -180,7 +180,11 @@ def stamp_time(order: str) -> datetime | None:
 
     Its time zone is DMS's DatePartitionTimezone, by default UTC. Such times are only compared with each other.
     """
-    return datetime.strptime(order[:15], "%Y%m%d-%H%M%S").replace(tzinfo=timezone.utc) if order else None
+    if not order:
+        return None
+    year, month, day = int(order[:4]), int(order[4:6]), int(order[6:8])
+    hour, minute, second = int(order[9:11]), int(order[11:13]), int(order[13:15])
+    return datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc)  # strptime takes ten times as long
 
 
 def read_time(text: str) -> datetime | None:
