@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Callable
 
 from cdclake import logs
 from cdclake.control.jobs.entry import StoppedError, error_line
-from cdclake.errors import CdclakeError, NeedsSparkError, TooLargeError
+from cdclake.errors import CdclakeError, DiskFullError, NeedsSparkError, TooLargeError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class SmallLoads:
             return False
         try:
             table.load(self._load)
-        except (NeedsSparkError, TooLargeError) as error:
+        except (NeedsSparkError, TooLargeError, DiskFullError) as error:
             table.spark_reason = error.message
             log.info("Spark loads %s: %s", table.report.table, error.message)
         except (CdclakeError, StoppedError):

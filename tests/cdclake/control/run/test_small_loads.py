@@ -9,7 +9,7 @@ import pytest
 
 from cdclake.control.run.process_table import process_tables
 from cdclake.control.run.small_loads import MOST_RAW_BYTES, SmallLoads, why_spark
-from cdclake.errors import NeedsSparkError, NoRoomError, RetryableError, TooLargeError
+from cdclake.errors import DiskFullError, NeedsSparkError, NoRoomError, RetryableError, TooLargeError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
 from cdclake.model.table.attributes import Attribute
 from tests.builders import Killed
@@ -88,6 +88,7 @@ def test_a_file_that_comes_during_the_load_is_loaded_in_another_round(world: Wor
     [
         (NeedsSparkError("it rewrites too much"), "it rewrites too much"),
         (TooLargeError("Rows need more memory than there is"), "Rows need more memory than there is"),
+        (DiskFullError("A disk is full"), "A disk is full"),
         (ImportError("No module named 'lost'"), "the function failed: ImportError: No module named 'lost'"),
     ],
 )
