@@ -194,17 +194,20 @@ class Rounds:
         Taking the table over would only put another run at the end of Glue's queue. But a run that runs, and did not
         take the lease or let it expire, can no longer begin with the table, or not soon; nor can one whose lease
         another run took over.
+
+        If this run has handed the lease over itself, it has not expired: Lambda may deliver a request twice. Then the
+        run that runs is about to take it.
         """
-        run = SparkRun.of(state.item)
-        is_taken = Attribute.LEASE_HOLDER not in state.item or state.leased(self._ports.clock())
-        if self._host.earlier or not run or run.began or is_taken:
+        run, holder = SparkRun.of(state.item), state.item.get(Attribute.LEASE_HOLDER, "")
+        is_leased = state.leased(self._ports.clock())
+        if self._host.earlier or not run or run.began or not holder or (is_leased and holder != self._run_id):
             return ""
         try:
             found = self._ports.jobs.get(run.job, run.run)
         except JobRunError:  # it is long gone
             return ""
-        waits = found.state is JobState.ACTIVE and found.detail != RUNNING
-        may_adopt = found.arguments.get(Argument.LEASE_HOLDER) == state.item[Attribute.LEASE_HOLDER]
+        waits = found.state is JobState.ACTIVE and (is_leased or found.detail != RUNNING)
+        may_adopt = found.arguments.get(Argument.LEASE_HOLDER) == holder
         return run.run if waits and may_adopt else ""
 
     def _lease(self, state: TableState) -> Lease:

@@ -104,6 +104,16 @@ def test_what_the_function_cannot_load_goes_to_spark_once_with_the_reason(
     assert spark_loads_the_rest(world, loads=3)
 
 
+def test_a_request_that_comes_twice_leaves_the_table_to_the_run_that_it_started(world: World) -> None:
+    world.broken[A] = NeedsSparkError("it rewrites too much")
+    call(world, A)
+    (table,) = call(world, A).tables
+    assert table.outcome.startswith("busy")
+    assert not world.state(A).item.get(Attribute.LAST_DEATHS)
+    del world.broken[A]
+    assert spark_loads_the_rest(world)
+
+
 def test_an_error_of_the_table_stays_with_it(world: World) -> None:
     world.broken[B] = RetryableError("S3 is busy")
     (report,) = call(world, B).tables
