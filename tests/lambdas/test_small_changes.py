@@ -206,14 +206,14 @@ def test_a_small_change_is_loaded_without_spark(account: Account) -> None:
     )
 
 
-@pytest.mark.parametrize("limit", ["raw_bytes", "rewritten_bytes", "time"])
+@pytest.mark.parametrize("limit", ["raw_bytes", "held_bytes", "rewritten_bytes", "time"])
 def test_what_exceeds_a_limit_goes_to_spark_once_and_leaves_nothing(account: Account, limit: str) -> None:
     account.change()
     if limit == "raw_bytes":
         account.put(
             "20240305-101500001.parquet", {"Op": ["U", "U"], "id": [1, 1], "word": [os.urandom(18 << 20).hex(), "new"]}
         )
-    limits = replace(LIMITS, rewritten_bytes=100) if limit == "rewritten_bytes" else LIMITS
+    limits = replace(LIMITS, **{limit: 100}) if limit in ("held_bytes", "rewritten_bytes") else LIMITS
     left_ms = TIME_TO_COMMIT_MS - 1 if limit == "time" else 300_000
     (table,) = account.call(left_ms=lambda: left_ms, limits=limits)["tables"]
     assert (table["outcome"], account.log.head()) == ("handed on", 1)
@@ -224,7 +224,12 @@ def test_what_exceeds_a_limit_goes_to_spark_once_and_leaves_nothing(account: Acc
     assert len(account.started(JOB_LOAD_INCREMENTAL)) == 1
     assert is_free(account)
     place = account.log.record(2).place
-    reason = {"raw_bytes": "its raw files have 3", "rewritten_bytes": "it rewrites data files of ", "time": "59,999 ms"}
+    reason = {
+        "raw_bytes": "its raw files have 3",
+        "held_bytes": "its rows need ",
+        "rewritten_bytes": "it rewrites data files of ",
+        "time": "59,999 ms",
+    }
     assert place.host == JOB_LOAD_INCREMENTAL
     assert reason[limit] in place.spark_reason
 

@@ -22,7 +22,13 @@ class EngineLimits:
     """
 
     rewritten_bytes: int | None = None
-    """A change that rewrites more bytes of data files in this process needs Spark; None: it may rewrite any number."""
+    """A change that rewrites more bytes of data files in this process needs Spark, or compares more with their history;
+    None: any number."""
+    held_bytes: int | None = None
+    """Likewise if its rows need more memory than this, which their raw files do not show: a mass update of two million
+    rows may be a file of 4 MB, and takes 600 MB to merge;"""
+    looked_up_files: int | None = None
+    """or if its keys may be in more data files, each of which takes a task some requests."""
     small_change_bytes: int = 16 << 20
     """The driver itself reads up to this many bytes of raw files."""
     small_change_memory_bytes: int = 64 << 20
@@ -119,16 +125,38 @@ class EngineLimits:
     adopted_key_step: int = 10_000
     """Every so many keys of an adopted file, one is a sample: where the ranges of keys begin."""
 
-    def check_rewritten(self, files: Iterable[DataFile]) -> None:
+    def check_rewritten(self, files: Iterable[DataFile], what: str = "rewrites") -> None:
         """Refuse to rewrite data files that are too large together for this process.
+
+        Args:
+            what: What is done to them.
 
         Raises:
             NeedsSparkError: They are.
         """
-        rewritten_bytes, most = sum(file.bytes for file in files), self.rewritten_bytes
-        if most is not None and rewritten_bytes > most:
-            message = f"it rewrites data files of {rewritten_bytes:,} bytes, of at most {most:,}"
-            raise NeedsSparkError(message, remedy="Nothing to do: a Spark run does the work")
+        _check(sum(file.bytes for file in files), self.rewritten_bytes, f"it {what} data files of {{:,}} bytes")
+
+    def check_held(self, memory_bytes: int) -> None:
+        """Refuse rows of a change that need too much memory for this process.
+
+        Raises:
+            NeedsSparkError: They do.
+        """
+        _check(memory_bytes, self.held_bytes, "its rows need {:,} bytes of memory")
+
+    def check_looked_up(self, files: int) -> None:
+        """Refuse to look up keys in too many data files for this process.
+
+        Raises:
+            NeedsSparkError: They are too many.
+        """
+        _check(files, self.looked_up_files, "its keys may be in {:,} data files")
+
+
+def _check(found: int, most: int | None, text: str) -> None:
+    if most is not None and found > most:
+        message = f"{text.format(found)}, of at most {most:,}"
+        raise NeedsSparkError(message, remedy="Nothing to do: a Spark run does the work")
 
 
 DEFAULT_LIMITS = EngineLimits()

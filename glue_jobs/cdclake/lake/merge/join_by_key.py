@@ -145,10 +145,16 @@ def probe_files(
         files: The data files, at least one.
         find: The task, given pairs of a file's index and a table of the keys to look up in it, and `files`: those that
             may contain keys, by index.
+
+    Raises:
+        NeedsSparkError: The files that may contain keys are more than `EngineLimits.looked_up_files`.
     """
     count = probe_task_count(backend, files)
     if batches.backend is backend:
-        wanted = batches.flat_map(partial(keys_by_file, files=files, shape=shape)).shuffle(count)
+        by_file = batches.flat_map(partial(keys_by_file, files=files, shape=shape))
+        if shape.limits.looked_up_files is not None:
+            shape.limits.check_looked_up(len({i for i, _ in by_file.collect()}))
+        wanted = by_file.shuffle(count)
         find = partial(find, files=dict(enumerate(files)))
         return wanted.map_partitions(partial(_find, find=find, group=grouped_by_file))
     on_driver = batches.collect()
@@ -156,6 +162,7 @@ def probe_files(
     candidates = {i: files[i] for i, _, _ in candidate_rows(keys[LEADING_KEY], files)} if keys else {}
     if not candidates:
         return batches.backend.distribute([])
+    shape.limits.check_looked_up(len(candidates))
     # Each task gets all keys once, and not once for each file.
     group = partial(keys_of_files, keys=Rows(keys), files=candidates)
     find_rows = partial(_find, find=partial(find, files=candidates), group=group)

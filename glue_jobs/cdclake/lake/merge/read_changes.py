@@ -146,10 +146,13 @@ def read_rows(task: Task, slices: Iterable[Slice], reading: Reading) -> Iterator
 
     Yields:
         Statistics of each batch, without samples, and its rows. The last may have no rows, only what is quarantined.
+
+    Raises:
+        NeedsSparkError: Its rows need more memory than `EngineLimits.held_bytes`.
     """
     locations, shape, settings = reading.locations, reading.shape, reading.settings
     pending: list[ReadBatch] = []
-    pending_rows = pending_bytes = 0
+    pending_rows = pending_bytes = all_bytes = 0
     min_rows, min_bytes = shape.limits.batch_rows // 2, shape.limits.batch_bytes // 2
     bad_rows = BadRowCollector(settings.max_quarantined_rows)
     for batch in read_all(locations.raw.open(), slices, shape, settings, reading.table, reading.suppression):
@@ -157,6 +160,8 @@ def read_rows(task: Task, slices: Iterable[Slice], reading: Reading) -> Iterator
         pending.append(batch)
         pending_rows += batch.rows.num_rows
         pending_bytes += batch.rows.nbytes
+        all_bytes += batch.rows.nbytes
+        shape.limits.check_held(all_bytes)
         if pending_rows >= min_rows or pending_bytes >= min_bytes:
             combined = _combine(pending)
             pending, pending_rows, pending_bytes = [], 0, 0  # so that their memory is free while others use the rows

@@ -49,9 +49,13 @@ def merge_into_history(
 
     Returns:
         Outcomes with the rows to write, where the batches are.
+
+    Raises:
+        NeedsSparkError: All rows are compared, and have more bytes than `EngineLimits.rewritten_bytes`.
     """
     sources = [(Source.TABLE if full_load else Source.CHANGE, batches)]
     if plan.compare_all:
+        shape.limits.check_rewritten([*(() if full_load else live_files), *plan.open_files], "compares")
         reads = (
             (Source.TABLE, [] if full_load else live_files, partial(read_table_rows, locations=locations, shape=shape)),
             (Source.HISTORY, list(enumerate(plan.open_files)), partial(read_open_versions, plan=plan, shape=shape)),
