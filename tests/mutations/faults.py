@@ -524,8 +524,8 @@ _RUN = (
         "function-does-not-count-its-deaths",
         "run",
         "control/run/small_loads.py",
-        "                table.count_death()\n",
-        "                pass\n",
+        "            table.count_death()\n",
+        "            pass\n",
         ("tests/cdclake/control/run/test_small_loads.py",),
     ),
     Fault(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Callable
 from cdclake import logs
 from cdclake.control.jobs.entry import StoppedError, error_line
 from cdclake.errors import CdclakeError, DiskFullError, NeedsSparkError, TooLargeError
-from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
+from cdclake.model.names import JOB_LOAD_INITIAL
 
 if TYPE_CHECKING:
     from cdclake.control.run.planned_round import DueLoad
@@ -52,13 +52,14 @@ class SmallLoads:
         If this function died at the table before, it tries once more. An error that is none of cdclake's may come from
         the function's libraries or memory, so Spark tries after it.
         """
-        if table.due_job == JOB_LOAD_INCREMENTAL and table.lease.taken_over_from == self._run_id:
-            if table.path not in self._died_at:
-                table.count_death()
+        job = table.due_job
+        is_small = bool(job) and not why_spark(job, table.due_bytes, deaths=0)
+        if is_small and table.lease.taken_over_from == self._run_id and table.path not in self._died_at:
+            table.count_death()
             self._died_at.add(table.path)
         others = table.deaths - (table.path in self._died_at)
-        table.spark_reason = why_spark(table.due_job, table.due_bytes, max(others, 0)) if table.due_job else ""
-        if not table.due_job or table.spark_reason:
+        table.spark_reason = why_spark(job, table.due_bytes, max(others, 0)) if job else ""
+        if not job or table.spark_reason:
             return False
         try:
             table.load(self._load)

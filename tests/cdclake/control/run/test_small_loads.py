@@ -151,6 +151,18 @@ def test_after_one_death_the_function_loads_all_that_is_due(world: World) -> Non
     assert not world.state(A).item[Attribute.LAST_DEATHS]
 
 
+def test_a_death_is_not_counted_for_tables_that_wait_for_spark(world: World) -> None:
+    for path in (A, B):
+        world.raw.put(path.partition("/")[2] + LATER, bytes(MOST_RAW_BYTES))
+    world.broken[C] = Killed()
+    with pytest.raises(Killed):
+        call(world, *PATHS)
+    del world.broken[C]
+    call(world, *PATHS)
+    assert {world.state(path).deaths for path in PATHS} == {0}
+    assert spark_loads_the_rest(world, loads=3)
+
+
 def test_a_table_at_which_a_spark_run_died_is_not_tried(world: World) -> None:
     world.states.record_run(A, {Attribute.LAST_DEATHS: "1"})
     call(world, A)
