@@ -22,7 +22,7 @@ from cdclake.control.jobs.arguments import to_argv
 from cdclake.control.run.process_table import process_tables
 from cdclake.control.run.run_arguments import PASSED_ON, RunArguments
 from cdclake.control.run.small_loads import SmallLoads
-from cdclake.errors import LeaseLostError, NeedsSparkError, RetryableError
+from cdclake.errors import JobRunError, LeaseLostError, NeedsSparkError, NoRoomError, RetryableError
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.job import load_small
 from cdclake.lake.spark.in_process import InProcessBackend
@@ -78,10 +78,20 @@ def process(event: Mapping[str, Any], context: LambdaContext, limits: EngineLimi
     small = SmallLoads(run_id, load, context.get_remaining_time_in_millis() / 1000)
     report = process_tables(arguments.paths, *lake, run_id, ports, arguments.passed_on(), time.sleep, small)
     for table in report.tables:
-        lost = isinstance(table.failure, LeaseLostError)  # another run does the work
-        if isinstance(table.failure, RetryableError) and not lost:
+        if table.failure and _may_succeed_later(table.failure):
             raise table.failure
     return report.to_json()
+
+
+def _may_succeed_later(error: BaseException) -> bool:
+    """Whether Lambda is to call again because of a table's error.
+
+    If its lease was lost, another run does the work. If a Spark run of the table was stopped, or ended badly twice, the
+    next raw file or the Controller starts another, not the function a minute later.
+    """
+    if isinstance(error, JobRunError):
+        return isinstance(error, NoRoomError)
+    return isinstance(error, RetryableError) and not isinstance(error, LeaseLostError)
 
 
 @lru_cache(maxsize=1)

@@ -18,7 +18,9 @@ import pytest
 from moto.moto_api._internal.models import moto_api_backend
 
 from cdclake.adapters import aws
+from cdclake.adapters.aws import server_clock
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
+from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.jobs.arguments import paths_json, to_argv
@@ -31,6 +33,7 @@ from cdclake.model.names import FUNCTION_SMALL_CHANGES, JOB_LOAD_INCREMENTAL, JO
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
+from cdclake.ports import JobRun, JobState
 from cdclake_devkit.local.environment import child_environment
 from cdclake_devkit.local.web import http_server
 from small_changes import handler as module
@@ -256,6 +259,19 @@ def test_a_busy_service_is_raised_so_that_lambda_calls_again(account: Account) -
         account.call()
     account.call()
     assert account.seen() == Counter(ROWS.items())
+
+
+def test_a_spark_run_that_an_operator_stopped_is_not_started_again_by_lambdas_retries(account: Account) -> None:
+    account.change()
+    account.call(limits=replace(LIMITS, rewritten_bytes=100))
+    (run,) = account.started(JOB_LOAD_INCREMENTAL)
+    state = account.states.get(ORDERS)
+    assert state
+    account.states.renew_lease(ORDERS, "request-1", state.fencing_token, server_clock(), 0)
+    with patch.object(GlueJobs, "get", return_value=JobRun(run["Id"], JobState.STOPPED, detail="STOPPED")):
+        assert "ended as STOPPED" in account.call("request-2")["error"]
+    assert account.started(JOB_LOAD_INCREMENTAL) == [run]
+    assert is_free(account)
 
 
 def test_after_a_second_death_of_the_function_at_a_table_spark_loads_it(account: Account) -> None:
