@@ -65,7 +65,8 @@ def process_tables(
         ports: State table, jobs, buckets, time.
         arguments: Arguments of the Spark runs, besides the tables and the leases.
         sleep: Pauses for a number of seconds.
-        small: Loads small changes in this process, a function, which does not wait for room; None: Spark loads all.
+        small: Loads small changes in this process, a function, which leaves the waiting for room to a run of the job;
+            None: Spark loads all.
 
     Raises:
         StoppedError: The run was stopped.
@@ -87,6 +88,9 @@ def process_tables(
             except StoppedError:
                 raise
             except Exception as error:  # noqa: BLE001 - recorded for each table
+                if small and isinstance(error, NoRoomError):
+                    rounds.hand_over(group)  # to a run of the job, which can wait
+                    continue
                 for table in group:
                     table.fail(error)
                 continue

@@ -10,14 +10,15 @@ import pytest
 from cdclake.control.run.process_table import process_tables
 from cdclake.control.run.small_loads import MOST_RAW_BYTES, SmallLoads, why_spark
 from cdclake.errors import DiskFullError, NeedsSparkError, NoRoomError, RetryableError, TooLargeError
-from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
+from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE
 from cdclake.model.table.attributes import Attribute
 from tests.builders import Killed
 from tests.cdclake.control.run.three_tables import CHANGE, LOAD, PATHS, A, B, C
-from tests.cdclake.control.world import LAKE, LAKE_PREFIX, World, raising
+from tests.cdclake.control.world import LAKE, LAKE_PREFIX, World
 
 if TYPE_CHECKING:
-    from cdclake.control.run.planned_round import DueLoad
+    from collections.abc import Mapping
+
     from cdclake.control.run.report import RunReport
 
 LATER = "20240305-200000000.parquet"
@@ -170,13 +171,19 @@ def test_a_table_at_which_a_spark_run_died_is_not_tried(world: World) -> None:
     assert world.loads == []
 
 
-def test_the_function_does_not_wait_for_room(world: World) -> None:
-    def refused(_due: DueLoad) -> None:
-        raise NeedsSparkError("it is large")
+@pytest.mark.parametrize("full", [(JOB_LOAD_INCREMENTAL,), (JOB_LOAD_INCREMENTAL, JOB_PROCESS_TABLE)])
+def test_the_function_leaves_the_waiting_for_room_to_processtable(world: World, full: tuple[str, ...]) -> None:
+    def start(job: str, _arguments: Mapping[str, str]) -> None:
+        if job in full:
+            raise NoRoomError("Glue is full")
 
-    world.before_start = raising(NoRoomError("Glue is full"))
-    small = SmallLoads("request-1", refused, 300)
-    (report,) = process_tables([A], LAKE, LAKE_PREFIX, "request-1", world.ports, {}, world.sleep, small).tables
-    assert isinstance(report.failure, NoRoomError)
+    world.before_start = start
+    world.broken[A] = NeedsSparkError("it is large")
+    (report,) = call(world, A).tables
     assert world.slept == []
     assert world.is_free(A)
+    if JOB_PROCESS_TABLE in full:
+        assert isinstance(report.failure, NoRoomError)
+    else:
+        assert (report.outcome, report.failure) == ("handed on", None)
+        assert [start.job for start in world.jobs.started] == [JOB_PROCESS_TABLE]
