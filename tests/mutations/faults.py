@@ -53,7 +53,7 @@ _MERGE = (
         "function-rewrites-without-bounds",
         "merge",
         "lake/operations/write_rows.py",
-        "    request.limits.check_rewritten(files.values())\n",
+        "    request.limits.check_rewritten(rewritten.values())\n",
         "",
         ("tests/lambdas/test_small_changes.py",),
     ),

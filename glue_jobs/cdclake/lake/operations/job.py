@@ -16,7 +16,6 @@ from cdclake.control.jobs.entry import error_line, job_run_id
 from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
 from cdclake.control.run.run_arguments import RunArguments
 from cdclake.errors import JobRunError, disk_full
-from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
 from cdclake.lake.operations.load import apply_changes, load_incremental, load_initial, replace_table
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.model.change.place import Place
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from cdclake.control.run.planned_round import DueLoad
+    from cdclake.lake.limits import EngineLimits
     from cdclake.lake.spark.backend import Backend
     from cdclake.lake.spark.in_process import InProcessBackend
 
@@ -76,9 +76,7 @@ def run_spark_job(job: str, argv: Sequence[str], backend: Callable[[], Backend])
     return report.only.to_json() if len(arguments.paths) == 1 else report.to_json()
 
 
-def load_small(
-    due: DueLoad, *, run_id: str, place: Place, backend: InProcessBackend, limits: EngineLimits = DEFAULT_LIMITS
-) -> None:
+def load_small(due: DueLoad, *, run_id: str, place: Place, backend: InProcessBackend, limits: EngineLimits) -> None:
     """Commit what is due for a table as one change, in this process, which fetches small data files whole.
 
     Raises:

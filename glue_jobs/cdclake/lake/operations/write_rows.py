@@ -118,12 +118,10 @@ def write_context(request: Request, plan: RewritePlan, tombstone_plan: Tombstone
     Raises:
         NeedsSparkError: They would rewrite more than `EngineLimits.rewritten_bytes`.
     """
-    files = {i: request.files[i] for i in plan.task_of_file}
-    request.limits.check_rewritten(files.values())
     return WriteContext(
         plan=plan,
         tombstone_plan=tombstone_plan,
-        files=files,
+        files=_rewritten_files(request, plan, request.files),
         shape=request.shape,
         locations=request.locations,
         full_load=request.full_load,
@@ -143,14 +141,18 @@ def history_context(
     Raises:
         As `write_context`.
     """
-    rewritten = {i: files[i] for i in plan.task_of_file}
-    request.limits.check_rewritten(rewritten.values())
     return WriteContext(
         plan=plan,
         tombstone_plan=NO_TOMBSTONES,
-        files=rewritten,
+        files=_rewritten_files(request, plan, files),
         shape=replace(file_shape(request.shape), field_ids=history.field_ids),
         locations=replace(history.locations, staging=history.locations.staging + kind),
         full_load=False,
         max_bad_rows=0,
     )
+
+
+def _rewritten_files(request: Request, plan: RewritePlan, files: Sequence[DataFile]) -> dict[int, DataFile]:
+    rewritten = {i: files[i] for i in plan.task_of_file}
+    request.limits.check_rewritten(rewritten.values())
+    return rewritten
