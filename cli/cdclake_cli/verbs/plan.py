@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cdclake.errors import AttentionError, ConfigurationError, RetryableError
 from cdclake_cli.aws.untyped import untyped_columns
 from cdclake_cli.options import TablesOption, table_names, with_target
+from cdclake_cli.printing.cost import cents_text, function_cents, least_spark_cents
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake_cli.target import Target
 
@@ -71,7 +72,6 @@ def plan(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABL
 def _place(entry: PlannedTable, function: SmallChanges | None) -> str:
     """Where the work of a table is done once a raw file starts it; empty without work or without the function."""
     from cdclake.control.run.small_loads import why_spark
-    from cdclake_cli.printing.cost import cents_text, function_cents, least_spark_cents
 
     decision = entry.decision
     if not function or not decision or not decision.due_job:

@@ -52,14 +52,16 @@ class SmallLoads:
         If this function died at the table before, it tries once more. An error that is none of cdclake's may come from
         the function's libraries or memory, so Spark tries after it.
         """
-        job = table.due_job
-        is_small = bool(job) and not why_spark(job, table.due_bytes, deaths=0)
-        if is_small and table.lease.taken_over_from == self._run_id and table.path not in self._died_at:
+        if not table.due_job:
+            return False
+        job, raw_bytes = table.due_job, table.due_bytes
+        has_died = table.lease.taken_over_from == self._run_id and table.path not in self._died_at
+        if has_died and not why_spark(job, raw_bytes, deaths=0):
             table.count_death()
             self._died_at.add(table.path)
         others = table.deaths - (table.path in self._died_at)
-        table.spark_reason = why_spark(job, table.due_bytes, max(others, 0)) if job else ""
-        if not job or table.spark_reason:
+        table.spark_reason = why_spark(job, raw_bytes, max(others, 0))
+        if table.spark_reason:
             return False
         try:
             table.load(self._load)
