@@ -49,7 +49,7 @@ LAYERS = {
     ],
     "cdclake_devkit": [
         ["memory", "memory_catalog", "oracle", "patching"],
-        ["strict_aws"],
+        ["quick_moto", "strict_aws"],
         ["local"],
         ["feed", "replicate"],
         ["shop"],

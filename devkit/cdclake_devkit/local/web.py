@@ -16,6 +16,7 @@ from werkzeug.serving import make_server
 
 from cdclake_cli.loopback import HOST, listen
 from cdclake_devkit.patching import replaced
+from cdclake_devkit.quick_moto import quick_moto
 from cdclake_devkit.strict_aws import strict
 from cdclake_devkit.strict_aws.s3_conditions import note_arrival
 
@@ -105,6 +106,7 @@ def http_server(port: int, middleware: Callable[[WSGIApplication], WSGIApplicati
             "get_backend_for_host",
             lru_cache(DomainDispatcherApplication.get_backend_for_host),
         ),
+        quick_moto(),
         strict(),
     ):
         app = middleware(RequestGuard(DomainDispatcherApplication(create_backend_app)))

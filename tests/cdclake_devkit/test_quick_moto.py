@@ -1,0 +1,74 @@
+"""With and without the speed, moto answers the same."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from cdclake_devkit.quick_moto import _names, quick_moto
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+pytestmark = pytest.mark.aws
+BUCKET = "lake-bucket"
+
+
+def answers(speed: AbstractContextManager[None]) -> list[Any]:
+    """What S3 and Glue answer to the requests that tests make most often."""
+    found: list[Any] = []
+
+    def note(parsed: dict[str, Any], **_: object) -> None:
+        del parsed["ResponseMetadata"]
+        found.append(parsed)
+
+    session = boto3.session.Session("key", "secret", region_name="us-east-1")
+    session.events.register("after-call", note)
+    s3: Any = session.client("s3")
+    glue: Any = session.client("glue")
+    with mock_aws(), speed:
+        s3.create_bucket(Bucket=BUCKET)
+        s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+        for name in ("orders/a b.parquet", "orders/city=Köln/1.parquet", "other"):
+            s3.put_object(Bucket=BUCKET, Key=name, Body=name.encode(), ChecksumAlgorithm="SHA256")
+        s3.delete_object(Bucket=BUCKET, Key="other")
+        s3.list_objects_v2(Bucket=BUCKET, FetchOwner=True)
+        s3.list_objects_v2(Bucket=BUCKET, Delimiter="/", Prefix="orders/", MaxKeys=1)
+        s3.list_object_versions(Bucket=BUCKET)
+        s3.head_object(Bucket=BUCKET, Key="orders/a b.parquet")
+        glue.create_database(DatabaseInput={"Name": "lake", "Parameters": {"a": "b"}})
+        columns = [{"Name": "id", "Type": "int"}]
+        glue.create_table(
+            DatabaseName="lake",
+            TableInput={"Name": "orders", "PartitionKeys": columns, "StorageDescriptor": {"Columns": columns}},
+        )
+        glue.get_tables(DatabaseName="lake")
+    return found
+
+
+def test_the_answers_are_the_same() -> None:
+    slow, quick = answers(nullcontext()), answers(quick_moto())
+    assert len(slow) > 10
+    for one, other in zip(slow, quick, strict=True):
+        assert without_chance(one) == without_chance(other)
+
+
+def test_the_names_of_values_are_found_once() -> None:
+    answers(quick_moto())
+    found = _names.cache_info().misses
+    answers(quick_moto())
+    assert _names.cache_info().misses == found > 0
+
+
+CHANCE = {"VersionId", "LastModified", "CreateTime", "UpdateTime", "CreatedTime"}
+
+
+def without_chance(value: Any) -> Any:
+    """An answer with only the types of its times and random values."""
+    if isinstance(value, dict):
+        return {name: type(one) if name in CHANCE else without_chance(one) for name, one in value.items()}
+    return [without_chance(one) for one in value] if isinstance(value, list) else value
