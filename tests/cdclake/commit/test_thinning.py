@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from copy import deepcopy
 from datetime import timedelta
 from hashlib import sha256
+from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -60,6 +62,11 @@ class History:
         self.seen: dict[int, Content] = {}
         self.past_files: dict[int, set[str]] = {}
         """Files that erasures wrote for earlier states, by erasure."""
+
+    def copy(self) -> History:
+        """A history that goes on from the same state."""
+        store = cast("Any", self.store)
+        return deepcopy(self, {id(getattr(store, "_client", store)._lock): Lock()})
 
     def note(self) -> None:
         for number in range(max(self.seen, default=0) + 1, self.log.head() + 1):
@@ -269,18 +276,19 @@ def test_what_can_be_reapplied_stays_and_dropped_changes_are_reapplied_with_the_
 def test_the_next_clean_up_deletes_what_one_that_died_had_dropped(
     make_store: Callable[[ManualClock], ObjectStore],
 ) -> None:
+    before = History(make_store)
+    change_often(before, 30, minutes=90)
+    before.lake.rollback(to=12)
+    before.note()
+    before.clean_up()
+    change_often(before, 20, minutes=120)
+    before.clock.advance(10 * DAY_SECONDS)
     died = True
     call = 0
     while died:
         call += 1
         for carried_out in (False, True):
-            history = History(make_store)
-            change_often(history, 30, minutes=90)
-            history.lake.rollback(to=12)
-            history.note()
-            history.clean_up()
-            change_often(history, 20, minutes=120)
-            history.clock.advance(10 * DAY_SECONDS)
+            history = before.copy()
             plan = plan_clean_up(history.log, MONTH, history.clock(), keep_every=DAY)
             assert plan.data_files
             dying = DyingStore(history.store, Death(call, carried_out))
@@ -318,15 +326,16 @@ def test_a_clean_up_reads_only_what_is_new_since_the_last_one() -> None:
 
 
 def test_a_clean_up_finds_the_files_of_states_that_an_erasure_dropped_before_it_died() -> None:
+    before = History(versioned)
+    change_often(before, 30, minutes=90)
+    before.clock.advance(3 * DAY_SECONDS)
+    before.clean_up()
+    change_often(before, 2)
+    head = before.log.head()
     died, call = True, 0
     while died:
         call += 1
-        history = History(versioned)
-        change_often(history, 30, minutes=90)
-        history.clock.advance(3 * DAY_SECONDS)
-        history.clean_up()
-        change_often(history, 2)
-        head = history.log.head()
+        history = before.copy()
         history.log.mark_retained(Retained(head - 2))  # as before an erasure of raw files
         try:
             delete_unreferenced(ChangeLog(cast("Any", DyingStore(history.store, Death(call, True))), LAYOUT), head)
