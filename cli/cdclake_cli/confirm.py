@@ -10,12 +10,12 @@ import typer
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.table.attributes import Attribute
-from cdclake.model.table.name import TableName
 from cdclake.printable import printable
 from cdclake_cli.printing.output import OutputFormat
 
 if TYPE_CHECKING:
     from cdclake.control.admin.table_admin import RegisteredTable
+    from cdclake.model.table.name import TableName
     from cdclake_cli.printing.output import Output
     from cdclake_cli.target import Target
 
@@ -24,16 +24,15 @@ LEASE_WAIT_SECONDS = 60
 DRY_RUN = "Dry run: nothing was changed."
 
 
-def open_table(target: Target, table: str) -> RegisteredTable:
+def open_table(target: Target, name: TableName) -> RegisteredTable:
     """Open a registered table and its lake table. A change waits for a run that is working on it.
 
     Raises:
-        ConfigurationError: The text is not a table name.
         UnknownTableError: The table is not registered.
     """
     from cdclake_cli.aws.services import connect  # slow to import, and --help does not need it
 
-    return replace(connect(target).open_table(TableName.parse(table)), lease_wait_seconds=LEASE_WAIT_SECONDS)
+    return replace(connect(target).open_table(name), lease_wait_seconds=LEASE_WAIT_SECONDS)
 
 
 def author(target: Target) -> str:

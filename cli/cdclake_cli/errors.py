@@ -57,6 +57,11 @@ def explain(error: BaseException) -> CdclakeError | None:
     return disk_full(error)
 
 
+def concerns_every_table(error: BaseException) -> bool:
+    """Whether an error of one table would be that of every other, too: AWS is not reached, or refuses the caller."""
+    return any(_explain_aws(cause) for cause in (error, error.__cause__) if cause)
+
+
 def _explain_aws(error: BaseException) -> ConfigurationError | None:
     if isinstance(error, (EndpointConnectionError, ConnectTimeoutError)):
         return ConfigurationError(

@@ -12,20 +12,21 @@ import typer
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.layout import CHANGE_DIGITS
-from cdclake.model.table.name import TableName
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 TableArgument = Annotated[
-    str, typer.Argument(metavar="SCHEMA.TABLE", help="The table; schema/table if a name contains a dot.")
+    str, typer.Argument(metavar="SCHEMA.TABLE", help="One table; schema/table if a name contains a dot.")
 ]
-TablePatternArgument = Annotated[
-    str, typer.Argument(metavar="SCHEMA.TABLE", help="The table, or a quoted pattern such as 'shop.*'.")
+TablesArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="SCHEMA.TABLE...", help="Tables, or quoted patterns such as 'shop.*'; '*' means all."),
 ]
-TablesOption = Annotated[
-    Union[list[str], None], typer.Option("--table", metavar="SCHEMA.TABLE", help="Only this table. Repeatable.")
+AnyTablesArgument = Annotated[
+    Union[list[str], None],
+    typer.Argument(metavar="[SCHEMA.TABLE...]", help="Tables, or quoted patterns such as 'shop.*'. Default: all."),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
@@ -95,15 +96,6 @@ def with_target(command: Callable[..., None]) -> Callable[..., None]:
     vars(with_options)["__signature__"] = inspect.Signature(parameters)
     with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return with_options
-
-
-def table_names(texts: list[str] | None) -> tuple[TableName, ...]:
-    """Parse the values of `TablesOption`.
-
-    Raises:
-        ConfigurationError: A text is not a table name, or can be read as several.
-    """
-    return tuple(TableName.parse(text) for text in texts or ())
 
 
 def change_or_time(text: str | None) -> tuple[int | None, datetime | None]:

@@ -1,4 +1,4 @@
-"""Shared by `cdclake rollback` and `cdclake reapply`: show the plan, ask, carry it out."""
+"""Shared by `cdclake rollback` and `cdclake reapply`: show the plan, and carry it out."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Callable
 from cdclake.commit.describe import action_text, change_fields, state_text, undo_facts, undone_records
 from cdclake.commit.undo import next_to_reapply
 from cdclake.model.change.record import ChangeKind
-from cdclake_cli.confirm import DRY_RUN, author, confirm, warn_of_catalog_error
+from cdclake_cli.confirm import author, warn_of_catalog_error
 from cdclake_cli.printing.change_columns import LIST_COLUMNS
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, output_for, progress
+from cdclake_cli.several import Step
 
 if TYPE_CHECKING:
     from cdclake.commit.undo import UndoPlan
@@ -23,33 +24,30 @@ _MOST_LISTED = 30
 _COLUMNS = (OutputColumn("what", ""), OutputColumn("now", "Now"), OutputColumn("then", "Then"))
 
 
-def carry_out(
+def undo_step(
     target: Target,
     lake_table: RegisteredTable,
     plan: UndoPlan,
     commit: Callable[[RegisteredTable], ChangeRecord],
     output: OutputFormat,
-    *,
-    yes: bool,
-    dry_run: bool,
-) -> None:
-    """Show a plan and carry it out, after confirmation."""
+) -> Step:
+    """Show a plan; the step carries it out."""
     name, out = lake_table.state.name, output_for(output)
+    action = action_text(name, plan)
     result = {"table": str(name), "done": False, **plan.to_json()}
     if output is OutputFormat.TABLE:
         _show_plan(lake_table, plan, out)
-    if dry_run:
-        out.json_record(result)
-        out.remark(DRY_RUN)
-        return
-    confirm(f"{action_text(lake_table.state.name, plan)}?", yes=yes, output=output)
-    with progress(action_text(lake_table.state.name, plan)):
-        record = commit(replace(lake_table, made_by=author(target)))
-    if output is OutputFormat.JSON:
-        out.json_record({**result, "done": True, "change": record.change, "run_id": record.run_id})
-    else:
-        _show_next_steps(lake_table, record, out)
-    warn_of_catalog_error(lake_table, out)
+
+    def carry_out() -> None:
+        with progress(action):
+            record = commit(replace(lake_table, made_by=author(target)))
+        if output is OutputFormat.JSON:
+            out.json_record({**result, "done": True, "change": record.change, "run_id": record.run_id})
+        else:
+            _show_next_steps(lake_table, record, out)
+        warn_of_catalog_error(lake_table, out)
+
+    return Step(action, carry_out, result)
 
 
 def _show_plan(lake_table: RegisteredTable, plan: UndoPlan, out: Output) -> None:

@@ -54,7 +54,7 @@ def assert_warned(result, skew):
 @pytest.mark.parametrize("skew", SKEWS)
 def test_status_shows_the_lag_by_the_time_of_aws(cdclake, due, machine_is_off, skew):
     machine_is_off(skew)
-    result = cdclake("status", "--table", "shop.store", "--output", "json")
+    result = cdclake("status", "shop.store", "--output", "json")
     status = json.loads(result.stdout.splitlines()[0])
     assert status["lag_files"] >= 1
     assert 0 <= status["lag_seconds"] < 60
@@ -134,6 +134,6 @@ def test_plan_and_status_mention_a_broken_lease(cdclake, due, state):
     )
     for verb in ("plan", "status"):
         assert "the lease of run ghost counts as expired" in cdclake(verb).output
-    assert cdclake("status", "--table", "shop.store").exit_code == 6
+    assert cdclake("status", "shop.store").exit_code == 6
     cdclake.ok("rollback", "shop.store", "--yes")
     assert "2099" in due.log.record(4).reason

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 STORE = "cdclake-raw/shop/store/"
 
 TABLE_VERBS: dict[str, tuple[str, ...]] = {
-    "run": ("--table", "{}"),
-    "plan": ("--table", "{}"),
-    "status": ("--table", "{}"),
+    "run": ("{}",),
+    "plan": ("{}",),
+    "status": ("{}",),
     "verify": ("--expect", "{}=5"),
     "history": ("{}", "--key", "1"),
     "diff": ("{}", "1", "2"),
@@ -38,6 +38,7 @@ TABLE_VERBS: dict[str, tuple[str, ...]] = {
     "clean-up": ("{}", "--yes"),
     "erase": ("{}", "--key", "1", "--reason", "asked", "--yes"),
     "adopt": ("{}", "--yes"),
+    "tables list": ("{}",),
     "tables show": ("{}",),
     "tables set": ("{}", "--set", "LateWindowHours=5"),
     "tables activate": ("{}",),
@@ -53,11 +54,12 @@ TABLE_VERBS: dict[str, tuple[str, ...]] = {
     "quarantine release": ("{}", "--yes"),
 }
 """Verbs that work on a table, with arguments; `{}` is its name."""
+ONE_TABLE_VERBS = {"history", "diff", "erase", "changes show"}
+"""Verbs that take no patterns. `verify` has a database, or a table in each `--expect`."""
 OTHER_VERBS = {
     "dms settings",
     "console",
     "demo",
-    "tables list",
     "local serve",
     "local sample",
     "local feed",
@@ -116,6 +118,27 @@ def test_an_unknown_table_exits_with_2_and_similar_names(exits: Any, state: Any)
     assert exits("shop.stor", commands("shop.stor", "doctor")) == {"doctor": 2}
 
 
+def test_a_pattern_without_tables_exits_with_2_and_similar_ones(exits: Any, state: Any):
+    several = TABLE_VERBS.keys() - ONE_TABLE_VERBS - {"verify"}
+    assert exits("Did you mean 'shop.*'?", commands("shp.*", *several)) == all_exit_with(2, several)
+    one = "This works on one table, and 'shp.*' is a pattern"
+    assert exits(one, commands("shp.*", *ONE_TABLE_VERBS)) == all_exit_with(2, ONE_TABLE_VERBS)
+
+
+@pytest.mark.slow
+def test_an_unknown_table_stops_no_other_and_exits_with_2(cdclake: Any, store: Any, state: Any):
+    refused = {"run", "plan", "status", "tables set"}  # a slip must not limit them; all are set, or none
+    unsuited = {"verify", "doctor", "adopt", "export", "quarantine release", "tables reset"}  # to shop.store
+    for verb in TABLE_VERBS:
+        if verb in ONE_TABLE_VERBS | refused | unsuited:
+            continue
+        result = cdclake(*arguments(verb, "shop.stor"), "shop.store")
+        assert (result.exit_code, verb) == (2, verb)
+        assert "Error: 1 of 2 tables failed: shop.stor" in result.stderr, verb
+        assert "Did you mean shop.store?" in result.stderr, verb
+        assert "shop.store" in result.stdout, verb
+
+
 def test_a_text_that_is_no_table_name_exits_with_2(exits: Any, state: Any):
     assert exits("store", commands("store")) == all_exit_with(2, TABLE_VERBS)
 
@@ -123,7 +146,6 @@ def test_a_text_that_is_no_table_name_exits_with_2(exits: Any, state: Any):
 @pytest.mark.slow
 def test_an_unknown_option_exits_with_2(exits: Any):
     wrong = {verb: [*command, "--nonsense"] for verb, command in commands("shop.store").items()}
-    wrong["tables list"] = ["tables", "list", "--nonsense"]
     assert exits("--nonsense", wrong) == all_exit_with(2, wrong)
 
 

@@ -55,7 +55,7 @@ def test_an_exact_name_means_one_table(
         number == 1,
     ]
     for verb in ("status", "plan"):
-        shown = cdclake(verb, "--table", name, "--output", "json")
+        shown = cdclake(verb, name, "--output", "json")
         assert [json.loads(line)["table"] for line in shown.stdout.splitlines()] == [name]
 
 
@@ -81,5 +81,5 @@ def test_a_name_hides_nothing_in_a_terminal(cdclake: Any, state: DynamoState, ou
 
 def test_a_command_in_a_remedy_can_be_copied_whatever_the_name(cdclake: Any, state: DynamoState) -> None:
     add(state, REVERSED)
-    shown = " ".join(cdclake("plan", "--table", str(REVERSED)).stdout.split())
+    shown = " ".join(cdclake("plan", str(REVERSED)).stdout.split())
     assert r"cdclake tables activate $'shop.a\u202eb\x1b[2J'" in shown

@@ -71,7 +71,7 @@ def test_rollback_restores_the_same_files_and_the_watermark_and_turns_the_table_
 
 def health(cdclake):
     """Exit status and health of the table in `cdclake status`."""
-    result = cdclake("status", "--table", "shop.store", "--output", "json")
+    result = cdclake("status", "shop.store", "--output", "json")
     return result.exit_code, json.loads(result.stdout)["standing"], json.loads(result.stdout)["to_do"]
 
 

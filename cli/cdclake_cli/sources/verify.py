@@ -11,13 +11,12 @@ from cdclake.lake.read.as_of import TableAsOf, table_as_of
 from cdclake_cli.sources.compare_parts import compare_in_parts, number_of_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
     from cdclake.lake.read.as_of import TableLocation
-    from cdclake.model.table.name import TableName
-    from cdclake_cli.sources.source import Source, SourceSnapshot
+    from cdclake_cli.sources.source import SourceSnapshot
     from cdclake_cli.sources.tables import SourceTable
 
     ProgressCallback = Callable[[str, int, int], None]
@@ -51,40 +50,32 @@ class TableVerification:
 
 
 def verify(
-    source: Source,
-    location_of: Callable[[TableName], TableLocation],
-    only: Sequence[str] = (),
+    source: SourceSnapshot,
+    table: SourceTable,
+    location: TableLocation,
     *,
     counts_only: bool = False,
     report: ProgressCallback | None = None,
-) -> Iterator[TableVerification]:
-    """Compare each table in one snapshot of a source database with its lake table.
+) -> TableVerification:
+    """Compare a table in a snapshot of a source database with its lake table.
 
     Changes that the source has committed and the lake has not applied yet are differences.
 
     Args:
-        source: The source database.
-        location_of: Returns the location of a table in the lake.
-        only: Names of tables; empty for all.
+        location: The location of the table in the lake.
         counts_only: Compare only the numbers of rows. Otherwise every value of every row is compared, and the temporary
             folder must have room for both tables, compressed.
 
     Raises:
-        ConfigurationError: The source refuses access, or has no such table.
         RetryableError: The source cannot be reached.
     """
-    with source.snapshot(only) as now:
-        for table in now.tables:
-            location = location_of(table.name)
-            try:
-                lake = table_as_of(location.log())
-            except ConfigurationError:
-                yield TableVerification(str(table.name), None, 0, now.count(table), ("there is no lake table",))
-                continue
-            if counts_only:
-                yield _compare_counts(now, table, lake)
-            else:
-                yield _compare_values(now, table, location, lake, report)
+    try:
+        lake = table_as_of(location.log())
+    except ConfigurationError:
+        return TableVerification(str(table.name), None, 0, source.count(table), ("there is no lake table",))
+    if counts_only:
+        return _compare_counts(source, table, lake)
+    return _compare_values(source, table, location, lake, report)
 
 
 def _compare_counts(source: SourceSnapshot, table: SourceTable, lake: TableAsOf) -> TableVerification:

@@ -1,22 +1,23 @@
-"""`cdclake adopt`: make the files in a table's folder a lake table."""
+"""`cdclake adopt`: make the files in tables' folders lake tables."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from cdclake.model.times import display_stored
-from cdclake_cli.confirm import DRY_RUN, confirm, open_table
-from cdclake_cli.options import DryRunOption, TablePatternArgument, YesOption, with_target
+from cdclake_cli.confirm import open_table
+from cdclake_cli.options import DryRunOption, TablesArgument, YesOption, with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
-from cdclake_cli.several import for_each, matching_names
+from cdclake_cli.several import Step, change_each, matching_names
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from cdclake.control.admin.table_admin import RegisteredTable
     from cdclake.lake.operations.adopt.adopt import Adoption
     from cdclake.model.change.record import ChangeRecord
+    from cdclake.model.table.name import TableName
     from cdclake_cli.printing.output import Output
 
 _MOST_FILES = 20
@@ -24,7 +25,6 @@ _SUMMARY = (
     OutputColumn("table", "Table"),
     OutputColumn("files", "Files", number=True),
     OutputColumn("rows", "Rows", number=True),
-    OutputColumn("done", "Adopted"),
 )
 _FACTS = (OutputColumn("fact", ""), OutputColumn("value", "Value"))
 _COLUMNS = (OutputColumn("name", "Column"), OutputColumn("type", "Type"), OutputColumn("role", "Role"))
@@ -37,53 +37,50 @@ _FILES = (
 
 @with_target
 def adopt(
-    table: TablePatternArgument,
+    tables: TablesArgument,
     *,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Make existing Parquet files a lake table, without rewriting them; or several, if a pattern names them.
+    """Make existing Parquet files lake tables, without rewriting them.
 
-    The files are in the table's folder. The walkthrough's jobs, or any other program, may have written them. The next
+    The files are in the tables' folders. The walkthrough's jobs, or any other program, may have written them. The next
     run continues from the item's watermark.
 
     First make sure that no other job writes there. Adoption cannot be undone.
 
     Example: cdclake adopt shop.orders --dry-run
     """
-    names = matching_names(target, table)
-    adopted: list[dict[str, object]] = []
-    out = output_for(output)
-    try:
-        for_each(names, lambda name: adopted.append(_adopt(target, name, output, yes=yes, dry_run=dry_run)), out)
-    finally:
+    names, out = matching_names(target, tables), output_for(output)
+
+    def summarize(adopted: list[Mapping[str, object]]) -> None:
         if len(names) > 1 and output is OutputFormat.TABLE:
-            out.records("Tables", _SUMMARY, adopted)
+            out.records("Adopted", _SUMMARY, adopted)
+
+    change_each(names, lambda name: _prepare(target, name, output), output, yes=yes, dry_run=dry_run, show=summarize)
 
 
-def _adopt(target: Target, table: str, output: OutputFormat, *, yes: bool, dry_run: bool) -> dict[str, object]:
-    """Adopt one table; returns the figures of the adoption."""
-    lake_table = open_table(target, table)
-    name, out = lake_table.state.name, output_for(output)
+def _prepare(target: Target, name: TableName, output: OutputFormat) -> Step:
+    """Show the files to adopt for one table."""
+    lake_table, out = open_table(target, name), output_for(output)
     with progress(f"Reading the files of {name}") as bar:
         adoption = _plan(target, lake_table, bar.describe)
     result = {"table": str(name), "done": False, **adoption.to_json()}
     if output is OutputFormat.TABLE:
         _show(lake_table, adoption, out)
-    if dry_run:
-        out.json_record(result)
-        out.remark(DRY_RUN)
+
+    def adopt_files() -> dict[str, object]:
+        with progress(f"Adopting {name}"):
+            record = lake_table.adopt(adoption.table)
+        if output is OutputFormat.JSON:
+            out.json_record({**result, "done": True, "change": record.change, "run_id": record.run_id})
+        else:
+            _show_next_steps(lake_table, record, out)
         return result
-    confirm(f"Adopt these files as the lake table {name}?", yes=yes, output=output)
-    with progress(f"Adopting {name}"):
-        record = lake_table.adopt(adoption.table)
-    if output is OutputFormat.JSON:
-        out.json_record({**result, "done": True, "change": record.change, "run_id": record.run_id})
-    else:
-        _show_next_steps(lake_table, record, out)
-    return {**result, "done": True}
+
+    return Step(f"Adopt these files as the lake table {name}", adopt_files, result)
 
 
 def _plan(target: Target, lake_table: RegisteredTable, describe: Callable[[str], None]) -> Adoption:

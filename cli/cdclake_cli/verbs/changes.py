@@ -1,4 +1,4 @@
-"""`cdclake changes`: show the change log of a lake table. Reads the lake bucket only."""
+"""`cdclake changes`: show the change logs of lake tables. Reads the lake bucket only."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typer.core import TyperGroup
 
 from cdclake.commit.describe import clock_text, effect_text, entry_fields, raw_file_texts, state_text
 from cdclake.errors import ConfigurationError
+from cdclake.model.table.name import TableName
 from cdclake.model.times import display_utc, duration_text, iso_utc
 from cdclake_cli.known_table import known_log
-from cdclake_cli.options import TableArgument, with_target
+from cdclake_cli.options import TableArgument, TablesArgument, with_target
 from cdclake_cli.printing.change_columns import LIST_COLUMNS
 from cdclake_cli.printing.cost import cost_text, place_text
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake_cli.several import for_each, matching_names, one_table
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
@@ -49,20 +51,20 @@ class _ListByDefault(TyperGroup):
 app = typer.Typer(
     cls=_ListByDefault,
     no_args_is_help=True,
-    help="List the changes of a lake table, or show one in full.\n\nExample: cdclake changes shop.orders",
+    help="List the changes of lake tables, or show one in full.\n\nExample: cdclake changes shop.orders",
 )
 
 
 @app.command(_LIST)
 @with_target
 def list_changes(
-    table: TableArgument,
+    tables: TablesArgument,
     *,
-    last: Annotated[int, typer.Option(min=1, help="Number of newest changes to list.")] = _DEFAULT_LAST,
+    last: Annotated[int, typer.Option(min=1, help="Number of newest changes to list of each table.")] = _DEFAULT_LAST,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """List the changes of a table, newest last. You can omit the word list.
+    """List the changes of tables, newest last. You can omit the word list.
 
     The delay is the time from when DMS wrote the oldest change file until the change was visible.
     The note marks the current change, undone changes and changes that are no longer retained, and names the author and
@@ -72,10 +74,13 @@ def list_changes(
     """
     from cdclake.commit.report import newest_changes
 
-    log = known_log(target, table)
-    with progress(f"Reading the change log of {log.layout.name}"):
-        report = newest_changes(log, last)
-    _show_list(log, report, output_for(output))
+    def list_one(name: TableName) -> None:
+        log = known_log(target, name)
+        with progress(f"Reading the change log of {name}"):
+            report = newest_changes(log, last)
+        _show_list(log, report, output_for(output))
+
+    for_each(matching_names(target, tables), list_one)
 
 
 @app.command("show")
@@ -87,11 +92,12 @@ def show_change(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Show one change in full: books, files, author, the time of each phase, where it was computed, and its cost.
+    """Show one change of one table in full: books, files, author, time of each phase, place and cost.
 
     Example: cdclake changes show shop.orders 3
     """
-    log = known_log(target, table)
+    with one_table(table):
+        log = known_log(target, TableName.parse(table))
     head = log.head()
     if change > head:
         message = f"{log.layout.name} has no change {change}: the newest is {head or 'none'}"

@@ -1,17 +1,21 @@
-"""`cdclake clean-up`: delete objects of a lake table that the retention time does not need."""
+"""`cdclake clean-up`: delete objects of lake tables that the retention time does not need."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdclake.model.table.settings import MAX_RETENTION_DAYS
-from cdclake_cli.confirm import DRY_RUN, confirm, open_table, warn_if_running, warn_of_catalog_error
-from cdclake_cli.options import DryRunOption, TableArgument, YesOption, with_target
+from cdclake_cli.confirm import open_table, warn_if_running, warn_of_catalog_error
+from cdclake_cli.options import DryRunOption, TablesArgument, YesOption, with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake_cli.several import Step, change_each, matching_names
 from cdclake_cli.target import Target
+
+if TYPE_CHECKING:
+    from cdclake.model.table.name import TableName
 
 _COLUMNS = (OutputColumn("kind", "Kind"), OutputColumn("objects", "Objects", number=True))
 _KINDS = {
@@ -30,7 +34,7 @@ _KINDS = {
 
 @with_target
 def clean_up(
-    table: TableArgument,
+    tables: TablesArgument,
     *,
     retention_days: Annotated[
         int | None,
@@ -59,8 +63,18 @@ def clean_up(
 
     Example: cdclake clean-up shop.orders --retention-days 30 --dry-run
     """
-    lake_table = open_table(target, table)
-    name, out = lake_table.state.name, output_for(output)
+
+    def prepare(name: TableName) -> Step | None:
+        return _prepare(target, name, retention_days, keep_every_state, output)
+
+    change_each(matching_names(target, tables), prepare, output, yes=yes, dry_run=dry_run)
+
+
+def _prepare(
+    target: Target, name: TableName, retention_days: int | None, keep_every_state: int | None, output: OutputFormat
+) -> Step | None:
+    """Show what to delete of one table; None if there is nothing."""
+    lake_table, out = open_table(target, name), output_for(output)
     settings = lake_table.state.settings
     days = settings.retention_days if retention_days is None else retention_days
     every = settings.keep_every_state if keep_every_state is None else keep_every_state
@@ -73,15 +87,18 @@ def clean_up(
         records = [{"kind": text, "objects": result[count]} for count, text in _KINDS.items()]
         out.records(f"Clean-up of {name} (days retained: {days})", _COLUMNS, records)
         out.remark(f"Afterwards you can roll back to {plan.retained}.")
-    if dry_run or not plan.count:
+    if not plan.count:
         out.json_record(result)
-        out.remark(DRY_RUN if plan.count else "There is nothing to delete.")
-        return
-    confirm(f"Permanently delete these objects of {name} ({plan.count:,})?", yes=yes, output=output)
-    with progress(f"Cleaning up {name}"):
-        done = lake_table.clean_up(retention, keep_every)
-    if output is OutputFormat.JSON:
-        out.json_record({**result, **done.to_json(), "done": True})
-    else:
-        out.remark(f"Done. Objects deleted: {done.count:,}.")
-    warn_of_catalog_error(lake_table, out)
+        out.remark(f"{name}: there is nothing to delete.")
+        return None
+
+    def delete() -> None:
+        with progress(f"Cleaning up {name}"):
+            done = lake_table.clean_up(retention, keep_every)
+        if output is OutputFormat.JSON:
+            out.json_record({**result, **done.to_json(), "done": True})
+        else:
+            out.remark(f"Done. Objects of {name} deleted: {done.count:,}.")
+        warn_of_catalog_error(lake_table, out)
+
+    return Step(f"Permanently delete these objects of {name} ({plan.count:,})", delete, result)

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdclake.model.table.name import TableName
 from cdclake_cli.known_table import require_known
 from cdclake_cli.options import TableArgument, change_or_time, with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, exact_text, output_for, progress
+from cdclake_cli.several import one_table
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ def diff(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Show the rows that differ between two changes of a table.
+    """Show the rows that differ between two changes of one table.
 
     Shows inserted, updated (before and after) and deleted rows. Runs Spark on this machine, and reads only files that
     are not in both states.
@@ -47,7 +49,8 @@ def diff(
     with aws_environment(target), progress(f"Reading the change log of {table}") as bar:
         location = TableLocation.at(target.lake_bucket, table, target.lake_prefix)
         log = location.log()
-        require_known(target, table, log)
+        with one_table(table):
+            require_known(target, TableName.parse(table), log)
         sides = [table_as_of(log, *change_or_time(text)) for text in (before, after)]
         plan = plan_diff(*sides)
         bar.describe("Starting Spark on this machine")

@@ -1,4 +1,4 @@
-"""`cdclake doctor`: check a table's raw files."""
+"""`cdclake doctor`: check tables' raw files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake_cli.doctor.findings import agreeing, counted
 from cdclake_cli.errors import print_error
-from cdclake_cli.options import FromFileOption, TablePatternArgument, with_target
+from cdclake_cli.options import FromFileOption, TablesArgument, with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake_cli.settings import parse_settings, read_settings
 from cdclake_cli.several import for_each, matching_names
@@ -44,7 +44,7 @@ _SETTINGS = (
 
 @with_target
 def doctor(
-    table: TablePatternArgument,
+    tables: TablesArgument,
     *,
     primary_key: Annotated[
         str | None, typer.Option(help="Use these key columns, comma-separated, instead of the table's.")
@@ -71,7 +71,7 @@ def doctor(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Check raw files of a table, or of each that a pattern matches, for problems, and show how to fix them.
+    """Check raw files of tables for problems, and show how to fix them.
 
     Also infers the DMS settings. Reads listings, the oldest and newest files and some in between, and changes nothing.
     Works before a table is registered, too. Exit status 6 if there are errors.
@@ -90,9 +90,8 @@ def doctor(
     }
     summaries: list[dict[str, object]] = []
 
-    def check(table: str) -> None:
-        name = TableName.parse(table)
-        with aws_environment(target), progress(f"Checking {table}") as bar:
+    def check(name: TableName) -> None:
+        with aws_environment(target), progress(f"Checking {name}") as bar:
             registered = None if unregistered or folder else _registered(target, name)
             state = (registered or target.installation.new_state(name)).with_attributes(**attributes)
             task = state.settings.dms_task
@@ -104,19 +103,19 @@ def doctor(
             )
         show(report, output, show_values=show_values)
         severities = Counter(finding.kind.severity.value for finding in report.findings)
-        summaries.append({"table": table, "files": report.files, **severities})
+        summaries.append({"table": str(name), "files": report.files, **severities})
         if not (registered or unregistered or folder):
             out.remark("The table is not registered yet: cdclake run registers it.")
         if report.has_errors:
             errors = severities["error"]
             are = agreeing(errors, "is an error", "are errors")
             message = f"{errors:,} of {counted(len(report.findings), 'finding')} {are}"
-            raise AttentionError(message, remedy="Fix them as shown, then check again", table=table)
+            raise AttentionError(message, remedy="Fix them as shown, then check again", table=name)
 
     out = output_for(output)
-    names = [table] if folder else matching_names(target, table)
+    names = [TableName.parse(text) for text in tables] if folder else matching_names(target, tables)
     try:
-        for_each(names, check, out)
+        for_each(names, check)
     finally:
         if len(names) > 1 and output is OutputFormat.TABLE:
             out.records("Tables", _SUMMARY, summaries)

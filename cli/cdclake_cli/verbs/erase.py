@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdclake.errors import ConfigurationError
+from cdclake.model.table.name import TableName
 from cdclake_cli.confirm import DRY_RUN, author, confirm, open_table, warn_if_running, warn_of_catalog_error
 from cdclake_cli.options import DryRunOption, KeyOption, TableArgument, YesOption, with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake_cli.several import one_table
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def erase(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Permanently remove rows from a table, its history, and everything retained of it.
+    """Permanently remove rows from one table, its history, and everything retained of it.
 
     An erasure cannot be undone. Other rows keep their values, and their earlier states.
 
@@ -71,7 +73,8 @@ def erase(
 
     if not reason.strip():
         raise ConfigurationError("An erasure needs a reason", remedy="Name the request for it")
-    lake_table, out = open_table(target, table), output_for(output)
+    with one_table(table):
+        lake_table, out = open_table(target, TableName.parse(table)), output_for(output)
     name = lake_table.state.name
     warn_if_running(lake_table, out)
     with aws_environment(target):

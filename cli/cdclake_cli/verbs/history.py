@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from cdclake.model.table.name import TableName
 from cdclake_cli.known_table import require_known
 from cdclake_cli.options import KeyOption, TableArgument, with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, exact_text, output_for, progress
+from cdclake_cli.several import one_table
 from cdclake_cli.target import Target
 
 
 @with_target
 def history(table: TableArgument, *, key: KeyOption, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """Show every version of a row.
+    """Show every version of a row of one table.
 
     Each version has its values, the time they were valid, and the change that made them. The table must keep its
     history: cdclake tables set SCHEMA.TABLE --history
@@ -23,7 +25,8 @@ def history(table: TableArgument, *, key: KeyOption, output: OutputOption = Outp
 
     with aws_environment(target), progress(f"Reading the history of {table}"):
         location = TableLocation.at(target.lake_bucket, table, target.lake_prefix)
-        require_known(target, table, location.log())
+        with one_table(table):
+            require_known(target, TableName.parse(table), location.log())
         versions = find_versions(location, key)
     out = output_for(output)
     if output is OutputFormat.JSON:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from cdclake.errors import AttentionError, ConfigurationError, RetryableError
 from cdclake_cli.aws.untyped import untyped_columns
-from cdclake_cli.options import TablesOption, table_names, with_target
+from cdclake_cli.options import AnyTablesArgument, with_target
 from cdclake_cli.printing.cost import cents_text, function_cents, least_spark_cents
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for
+from cdclake_cli.several import limited_to
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
@@ -28,19 +29,19 @@ _COLUMNS = (
 
 
 @with_target
-def plan(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+def plan(tables: AnyTablesArgument = None, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
     """Show what a run would do now: work, reason and action needed for each table.
 
     Changes nothing. If the function for small changes is deployed, the place shows whether it or Spark does the work
     once a raw file starts it, why, and what that costs.
 
-    Example: cdclake plan --table shop.orders
+    Example: cdclake plan shop.orders
     """
     from cdclake.control import controller
     from cdclake_cli.aws.services import connect  # slow to import, and --help does not need it
 
     services = connect(target)
-    planned = controller.plan(services.plan_inputs, services.clock(), table_names(table))
+    planned = controller.plan(services.plan_inputs, services.clock(), limited_to(target, tables))
     untyped = untyped_columns(services.raw, [entry.state for entry in planned.tables])
     function, unknown = None, ""
     try:
@@ -62,10 +63,11 @@ def plan(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABL
         out.remark(finding)
     failed = [entry for entry in planned.tables if entry.error]
     if failed:
-        message = f"{len(failed)} of {len(records)} tables cannot be planned: {failed[0].error_text}"
+        reasons = "; ".join(f"{entry.state.name}: {entry.error_text}" for entry in failed)
+        message = f"{len(failed)} of {len(records)} tables cannot be planned: {reasons}"
         raise AttentionError(message)
     if planned.errors:
-        message = f"{len(planned.errors)} folders of the raw bucket cannot be read: {planned.errors[0]}"
+        message = f"{len(planned.errors)} folders of the raw bucket cannot be read: {'; '.join(planned.errors)}"
         raise RetryableError(message, remedy="Run again")
 
 

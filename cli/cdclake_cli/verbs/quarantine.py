@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.table.name import TableName
-from cdclake_cli.confirm import DRY_RUN, author, confirm, open_table, warn_of_catalog_error
-from cdclake_cli.options import DryRunOption, ReasonOption, TableArgument, YesOption, with_target
+from cdclake_cli.confirm import author, open_table, warn_of_catalog_error
+from cdclake_cli.options import AnyTablesArgument, DryRunOption, ReasonOption, TablesArgument, YesOption, with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake_cli.several import Step, change_each, for_each, matching_names, refuse_several
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from cdclake.commit.quarantine import QuarantinedFile
     from cdclake.control.admin.table_admin import RegisteredTable
+    from cdclake.model.table.name import TableName
     from cdclake_cli.aws.services import Services
 
 _DEFAULT_LIMIT = 50
@@ -52,7 +53,7 @@ FileOption = Annotated[
 @app.command("list")
 @with_target
 def list_files(
-    table: Annotated[str | None, typer.Argument(metavar="SCHEMA.TABLE", help="The table. Default: all tables.")] = None,
+    tables: AnyTablesArgument = None,
     *,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
@@ -66,12 +67,17 @@ def list_files(
     from cdclake_cli.aws.services import connect  # slow to import, and --help does not need it
 
     services, out = connect(target), output_for(output)
-    records = [
-        _file_record(name, file)
-        for name in _names(services, target, table)
-        for file in _quarantined_files(services, name)
-    ]
-    out.records("Quarantined rows", _FILE_COLUMNS, records)
+    records: list[dict[str, object]] = []
+
+    def read(name: TableName) -> None:
+        records.extend(_file_record(name, file) for file in _quarantined_files(services, name))
+
+    states = () if tables else services.state.all(target.installation.state_prefix)
+    names = matching_names(target, tables or ()) or sorted(state.name for state in states)
+    try:
+        for_each(names, read)
+    finally:
+        out.records("Quarantined rows", _FILE_COLUMNS, records)
     if not records:
         out.remark(_NONE)
 
@@ -79,11 +85,13 @@ def list_files(
 @app.command("show")
 @with_target
 def show_rows(
-    table: TableArgument,
+    tables: TablesArgument,
     *,
     file: FileOption = None,
-    change: Annotated[int | None, typer.Option(min=1, help="Only rows that this change quarantined.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Show at most this many rows.")] = _DEFAULT_LIMIT,
+    change: Annotated[
+        int | None, typer.Option(min=1, help="Only rows that this change of one table quarantined.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most this many rows of each table.")] = _DEFAULT_LIMIT,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
@@ -96,23 +104,30 @@ def show_rows(
     from cdclake_cli.aws.services import connect
 
     services, out = connect(target), output_for(output)
-    files = _of_files(_quarantined_files(services, TableName.parse(table), change), file)
-    records = [{"change": group.change, **row} for group in files for row in group.rows]
-    if output is OutputFormat.TABLE:
-        records = [
-            {**record, "row": _from_one(record["row"]), "content": _content(record["content"])} for record in records
-        ]
-    out.records(f"Quarantined rows of {table}", _ROW_COLUMNS, records[:limit])
-    if len(records) > limit:
-        out.remark(f"Rows not shown: {len(records) - limit:,}; --limit shows more")
-    if not records:
-        out.remark(_NONE)
+    names = matching_names(target, tables)
+    refuse_several(names, change=change)
+
+    def show(name: TableName) -> None:
+        files = _of_files(_quarantined_files(services, name, change), file)
+        records = [{"table": str(name), "change": group.change, **row} for group in files for row in group.rows]
+        if output is OutputFormat.TABLE:
+            records = [
+                {**record, "row": _from_one(record["row"]), "content": _content(record["content"])}
+                for record in records
+            ]
+        out.records(f"Quarantined rows of {name}", _ROW_COLUMNS, records[:limit])
+        if len(records) > limit:
+            out.remark(f"Rows of {name} not shown: {len(records) - limit:,}; --limit shows more")
+        if not records:
+            out.remark(_NONE)
+
+    for_each(names, show)
 
 
 @app.command("release")
 @with_target
 def release(
-    table: TableArgument,
+    tables: TablesArgument,
     *,
     file: FileOption = None,
     reason: ReasonOption = "",
@@ -121,40 +136,52 @@ def release(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Apply quarantined rows to the table.
+    """Apply quarantined rows to their tables.
 
     Reads them from their raw files again, with the current settings. Use it after you correct the settings or the raw
     files. Rows that are still bad are quarantined again.
 
     Example: cdclake quarantine release shop.orders --reason "prices are wider now"
     """
+
+    def prepare(name: TableName) -> Step | None:
+        return _prepare(target, name, file, reason, output)
+
+    change_each(matching_names(target, tables), prepare, output, yes=yes, dry_run=dry_run)
+
+
+def _prepare(target: Target, name: TableName, file: list[str] | None, reason: str, output: OutputFormat) -> Step | None:
+    """Show what to release of one table; None if there is nothing."""
     from cdclake.commit.quarantine import quarantined_files
     from cdclake_cli.aws.environment import aws_environment  # slow to import, and --help does not need it
 
-    lake_table, out = open_table(target, table), output_for(output)
-    name, log = lake_table.state.name, lake_table.log
+    lake_table, out = open_table(target, name), output_for(output)
+    log = lake_table.log
     files = _of_files(quarantined_files(log, log.head()), file)
     records = [_file_record(name, group) for group in files]
     if output is OutputFormat.TABLE:
         out.records(f"Quarantined rows of {name} to release", _FILE_COLUMNS, records)
     result: dict[str, Any] = {"table": str(name), "done": False, "files": records}
-    if dry_run or not records:
+    if not records:
         out.json_record(result)
-        out.remark(DRY_RUN if records else _NONE)
-        return
-    confirm(f"Release these rows to {name}?", yes=yes, output=output)
-    with aws_environment(target), progress(f"Releasing quarantined rows to {name}"):
-        summary = lake_table.change(lambda token: _release(target, lake_table, token, files, reason))
-    books = summary["books"]
-    if output is OutputFormat.JSON:
-        out.json_record({**result, "done": True, "change": summary["change"], "books": books})
-    else:
-        out.remark(
-            f"Done, as change {summary['change']}. Rows inserted: {books['inserted']:,}, updated: {books['updated']:,},"
-            f" deleted: {books['deleted']:,}, superseded by later changes: {books['superseded']:,},"
-            f" still bad: {books['quarantined']:,}."
-        )
-    warn_of_catalog_error(lake_table, out)
+        out.remark(_NONE)
+        return None
+
+    def apply() -> None:
+        with aws_environment(target), progress(f"Releasing quarantined rows to {name}"):
+            summary = lake_table.change(lambda token: _release(target, lake_table, token, files, reason))
+        books = summary["books"]
+        if output is OutputFormat.JSON:
+            out.json_record({**result, "done": True, "change": summary["change"], "books": books})
+        else:
+            out.remark(
+                f"Done, as change {summary['change']} of {name}. Rows inserted: {books['inserted']:,},"
+                f" updated: {books['updated']:,}, deleted: {books['deleted']:,},"
+                f" superseded by later changes: {books['superseded']:,}, still bad: {books['quarantined']:,}."
+            )
+        warn_of_catalog_error(lake_table, out)
+
+    return Step(f"Release these rows to {name}", apply, result)
 
 
 def _release(
@@ -178,12 +205,6 @@ def _release(
         clock=lake_table.clock,
     )
     return take(run, {group.raw_file for group in files}, reason, author(target))
-
-
-def _names(services: Services, target: Target, table: str | None) -> list[TableName]:
-    if table is not None:
-        return [TableName.parse(table)]
-    return sorted(state.name for state in services.state.all(target.installation.state_prefix))
 
 
 def _quarantined_files(services: Services, name: TableName, change: int | None = None) -> list[QuarantinedFile]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cdclake_cli.confirm import open_table
-from cdclake_cli.options import DryRunOption, ReasonOption, TableArgument, YesOption, with_target
+from cdclake_cli.options import DryRunOption, ReasonOption, TablesArgument, YesOption, with_target
 from cdclake_cli.printing.output import OutputFormat, OutputOption, progress
+from cdclake_cli.several import Step, change_each, matching_names
 from cdclake_cli.target import Target
-from cdclake_cli.undo import carry_out
+from cdclake_cli.undo import undo_step
+
+if TYPE_CHECKING:
+    from cdclake.model.table.name import TableName
 
 
 @with_target
 def reapply(
-    table: TableArgument,
+    tables: TablesArgument,
     *,
     reason: ReasonOption = "",
     yes: YesOption = False,
@@ -25,7 +31,11 @@ def reapply(
 
     Example: cdclake reapply shop.orders
     """
-    lake_table = open_table(target, table)
-    with progress(f"Planning the reapply of {lake_table.state.name}"):
-        plan = lake_table.plan_reapply()
-    carry_out(target, lake_table, plan, lambda one: one.reapply(reason, plan), output, yes=yes, dry_run=dry_run)
+
+    def prepare(name: TableName) -> Step:
+        lake_table = open_table(target, name)
+        with progress(f"Planning the reapply of {name}"):
+            plan = lake_table.plan_reapply()
+        return undo_step(target, lake_table, plan, lambda one: one.reapply(reason, plan), output)
+
+    change_each(matching_names(target, tables), prepare, output, yes=yes, dry_run=dry_run)

@@ -1,4 +1,4 @@
-"""`cdclake rollback`: undo changes of a lake table."""
+"""`cdclake rollback`: undo changes of lake tables."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdclake_cli.confirm import open_table
-from cdclake_cli.options import DryRunOption, ReasonOption, TableArgument, YesOption, with_target
+from cdclake_cli.options import DryRunOption, ReasonOption, TablesArgument, YesOption, with_target
 from cdclake_cli.printing.output import OutputFormat, OutputOption, progress
+from cdclake_cli.several import Step, change_each, matching_names, refuse_several
 from cdclake_cli.target import Target
-from cdclake_cli.undo import carry_out
+from cdclake_cli.undo import undo_step
 
 if TYPE_CHECKING:
     from cdclake.control.admin.table_admin import RegisteredTable
     from cdclake.model.change.record import ChangeRecord
+    from cdclake.model.table.name import TableName
 
 
 @with_target
 def rollback(
-    table: TableArgument,
+    tables: TablesArgument,
     *,
     to: Annotated[
         int | None,
         typer.Option(
             min=0,
             metavar="CHANGE",
-            help="Change to roll back to; 0 means before the first change. Default: undo the last.",
+            help="Change of one table to roll back to; 0 means before the first. Default: undo the last.",
         ),
     ] = None,
     leave_off: Annotated[
@@ -38,7 +40,7 @@ def rollback(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Undo the last change of a table, or roll back to an earlier one.
+    """Undo the last change of tables, or roll back one to an earlier change.
 
     Restores the same data files, byte for byte, and turns the table off.
 
@@ -47,11 +49,17 @@ def rollback(
 
     Example: cdclake rollback shop.orders --to 3
     """
-    lake_table = open_table(target, table)
-    with progress(f"Planning the rollback of {lake_table.state.name}"):
-        plan = lake_table.plan_rollback(to)
+    names = matching_names(target, tables)
+    refuse_several(names, to=to)
 
-    def commit(table: RegisteredTable) -> ChangeRecord:
-        return table.rollback(to, reason, plan, leave_off=leave_off)
+    def prepare(name: TableName) -> Step:
+        lake_table = open_table(target, name)
+        with progress(f"Planning the rollback of {name}"):
+            plan = lake_table.plan_rollback(to)
 
-    carry_out(target, lake_table, plan, commit, output, yes=yes, dry_run=dry_run)
+        def commit(table: RegisteredTable) -> ChangeRecord:
+            return table.rollback(to, reason, plan, leave_off=leave_off)
+
+        return undo_step(target, lake_table, plan, commit, output)
+
+    change_each(names, prepare, output, yes=yes, dry_run=dry_run)

@@ -9,9 +9,10 @@ from cdclake.commit.describe import MAX_LISTED, first_of
 from cdclake.control.jobs.entry import error_line
 from cdclake.model.change.record import PHASES
 from cdclake.model.names import DRIFT_SEPARATOR
-from cdclake_cli.options import TablesOption, table_names, with_target
+from cdclake_cli.options import AnyTablesArgument, with_target
 from cdclake_cli.printing.change_columns import STEP_COLUMNS, step_record
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake_cli.several import limited_to
 from cdclake_cli.signals import Interrupted, exiting_on_signals
 from cdclake_cli.target import Target
 
@@ -33,19 +34,19 @@ _COST_COLUMNS = (
 
 
 @with_target
-def run(*, table: TablesOption = None, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+def run(tables: AnyTablesArgument = None, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
     """Apply new raw files now and wait for the result.
 
     Does the same as the hourly workflow. The work is done by jobs in Glue: if this command is stopped, they go on. It
     then names them, and exits with 130 after Ctrl-C, 143 after SIGTERM and 129 after SIGHUP (a closed terminal).
 
-    Example: cdclake run --table shop.orders
+    Example: cdclake run shop.orders
     """
     from cdclake.control.controller import plan
     from cdclake_cli.aws.services import connect  # slow to import, and --help does not need it
     from cdclake_cli.pipeline import Pipeline
 
-    names = table_names(table)
+    names = limited_to(target, tables)
     with progress("Starting the Controller") as bar, exiting_on_signals():
         services = connect(target)
         pipeline = Pipeline(services, target, bar.describe, bar.note)

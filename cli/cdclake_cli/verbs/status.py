@@ -12,8 +12,9 @@ from cdclake.control.status import LATE_AFTER_MINUTES, Health, delay_text
 from cdclake.errors import AttentionError
 from cdclake.model.times import display_stored
 from cdclake_cli.aws.untyped import untyped_columns
-from cdclake_cli.options import LateAfterOption, TablesOption, table_names, with_target
+from cdclake_cli.options import AnyTablesArgument, LateAfterOption, with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for
+from cdclake_cli.several import limited_to
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ _COLUMNS = (
 
 @with_target
 def status(
+    tables: AnyTablesArgument = None,
     *,
-    table: TablesOption = None,
     late_after_minutes: LateAfterOption = LATE_AFTER_MINUTES,
     ignore_new: Annotated[bool, typer.Option("--ignore-new", help="Do not count new tables as action needed.")] = False,
     output: OutputOption = OutputFormat.TABLE,
@@ -60,7 +61,7 @@ def status(
 
     services = connect(target)
     now = services.clock()
-    planned = controller.plan(services.plan_inputs, now, table_names(table))
+    planned = controller.plan(services.plan_inputs, now, limited_to(target, tables))
     statuses = table_statuses(planned.tables, services.log, now, late_after_minutes)
     untyped = untyped_columns(services.raw, [entry.state for entry in planned.tables])
     out = output_for(output)
@@ -74,7 +75,7 @@ def status(
         out.remark(finding)
     urgent = [one for one in statuses if one.needs_action and not (ignore_new and one.health is Health.NEW)]
     if urgent or planned.errors or planned.findings:
-        raise AttentionError(_message(urgent, planned), remedy=_first_remedy(urgent, planned))
+        raise AttentionError(_message(urgent, planned), remedy=_remedies(urgent, planned))
 
 
 def show(statuses: list[TableStatus], out: Output, untyped: Mapping[str, Untyped], max_rows: int = MAX_ROWS) -> None:
@@ -126,7 +127,8 @@ def _names(tables: list[str]) -> str:
     return ", ".join([*tables[:MAX_NAMES], *(["..."] if len(tables) > MAX_NAMES else [])])
 
 
-def _first_remedy(urgent: list[TableStatus], planned: Plan) -> str:
+def _remedies(urgent: list[TableStatus], planned: Plan) -> str:
     if urgent:
-        return f"{urgent[0].table}: {urgent[0].to_do}"
+        more = f"; and {len(urgent) - MAX_NAMES:,} more tables, as shown" if len(urgent) > MAX_NAMES else ""
+        return "; ".join(f"{one.table}: {one.to_do}" for one in urgent[:MAX_NAMES]) + more
     return planned.findings[0] if planned.findings else "Run again"

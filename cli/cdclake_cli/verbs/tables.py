@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,27 +14,29 @@ from cdclake.errors import ConfigurationError
 from cdclake.model.layout import require_schema_folder
 from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import Attribute
-from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import COLUMN_ATTRIBUTES
-from cdclake_cli.confirm import DRY_RUN, confirm, open_table
+from cdclake_cli.confirm import open_table
 from cdclake_cli.options import (
+    AnyTablesArgument,
     DryRunOption,
     FromFileOption,
-    TableArgument,
-    TablePatternArgument,
+    TablesArgument,
     YesOption,
     with_target,
 )
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake_cli.settings import SETTABLE, parse_settings, read_settings
+from cdclake_cli.several import Step, change_each, for_each, gathering, limited_to, matching_names
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from cdclake.model.retained import Retained
     from cdclake.model.snapshot import Snapshot
+    from cdclake.model.table.name import TableName
     from cdclake.model.table.state import TableState
+    from cdclake_cli.printing.output import Output
 
 app = typer.Typer()
 
@@ -66,36 +69,46 @@ def tables(context: typer.Context, *, output: OutputOption = OutputFormat.TABLE,
 
 @app.command("list")
 @with_target
-def list_tables(*, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+def list_tables(tables: AnyTablesArgument = None, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
     """List the registered tables.
 
     Example: cdclake tables list --output json
     """
-    _list(target, output)
+    _list(target, output, tables or ())
 
 
 @app.command("show")
 @with_target
-def show_table(table: TableArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """Show one table in full: its settings, its state, and its lake table.
+def show_tables(
+    tables: TablesArgument,
+    *,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Show tables in full: their settings, their state, and their lake tables.
 
     Example: cdclake tables show shop.orders
     """
+    names = matching_names(target, tables)
+    for_each(names, lambda name: _show(target, name, output_for(output), output))
+
+
+def _show(target: Target, name: TableName, out: Output, output: OutputFormat) -> None:
+    """Show one table."""
     from cdclake_cli.aws.services import connect  # slow to import, and --help does not need it
 
     services = connect(target)
-    state = target.installation.find_table(services.state, TableName.parse(table))
+    state = target.installation.find_table(services.state, name)
     log = services.log(state.name)
     head = log.head()
     facts = _lake_facts(log.snapshot(head), log.retained() if head else None)
-    out = output_for(output)
     if output is OutputFormat.JSON:
         out.json_record({**_state_record(state), "lake": facts})
         return
     item = state.item
-    for title, names in (("settings", SETTABLE), ("state", sorted(item.keys() - set(SETTABLE)))):
-        records = [{"name": name, "value": item[name]} for name in names if name in item]
-        out.records(f"{state.name}: {title}", _PAIR, records)
+    for title, attributes in (("settings", SETTABLE), ("state", sorted(item.keys() - set(SETTABLE)))):
+        records = [{"name": attribute, "value": item[attribute]} for attribute in attributes if attribute in item]
+        out.records(f"{name}: {title}", _PAIR, records)
     columns = facts.pop("columns")
     out.records(
         f"Lake table, s3://{log.layout.bucket}/{log.layout.table_prefix}",
@@ -107,8 +120,8 @@ def show_table(table: TableArgument, *, output: OutputOption = OutputFormat.TABL
 
 @app.command("set")
 @with_target
-def set_table(
-    table: TablePatternArgument,
+def set_tables(
+    tables: TablesArgument,
     *,
     primary_key: Annotated[str | None, typer.Option(help="Key columns, comma-separated; null for none.")] = None,
     partition_key: Annotated[
@@ -125,7 +138,7 @@ def set_table(
     ] = None,
     from_file: FromFileOption = None,
     register: Annotated[
-        bool, typer.Option("--register", help="Register the table first, if it has no folder of raw files yet.")
+        bool, typer.Option("--register", help="Register tables first that have no folder of raw files yet.")
     ] = False,
     unchecked: Annotated[
         bool, typer.Option("--unchecked", help="Do not compare the columns named with the raw files.")
@@ -133,9 +146,10 @@ def set_table(
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Change settings of a table, or of each that a pattern matches. The other settings stay as they are.
+    """Change settings of tables: of all that are named, or of none if a setting is wrong for one.
 
-    Columns must be in the table's newest raw file, or in Schema if there is no file yet.
+    The other settings stay as they are.
+    Columns must be in a table's newest raw file, or in Schema if there is no file yet.
 
     Example: cdclake tables set shop.orders --primary-key id --set LateWindowHours=48
     """
@@ -152,124 +166,139 @@ def set_table(
     if not attributes:
         remedy = "Use --primary-key, --partition-key, --schema, --history, --readers, --set or --from"
         raise ConfigurationError("There is nothing to set", remedy=remedy)
-    _change(target, table, attributes, output, register=register, unchecked=unchecked)
+    names = matching_names(target, tables)
+    found: list[TableState] = []
+    with gathering(len(names), remedy="Nothing was changed") as failures:
+        for name in names:
+            with failures.of(name):
+                found.append(_checked(target, name, attributes, register=register, unchecked=unchecked))
+    _change(target, found, attributes, output, register=register)
 
 
 @app.command()
 @with_target
-def activate(table: TablePatternArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """Turn a table on, or each that a pattern matches, so that runs work on it.
+def activate(tables: TablesArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+    """Turn tables on, so that runs work on them.
 
     Example: cdclake tables activate shop.orders
     """
-    _change(target, table, {Attribute.ACTIVE_FLAG: Sentinel.ACTIVE}, output)
+    _switch(target, tables, Sentinel.ACTIVE, output)
 
 
 @app.command()
 @with_target
-def pause(table: TablePatternArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
-    """Turn a table off, or each that a pattern matches, so that runs skip it.
+def pause(tables: TablesArgument, *, output: OutputOption = OutputFormat.TABLE, target: Target) -> None:
+    """Turn tables off, so that runs skip them.
 
-    Its lake table stays, and activate continues from there. After a rollback, this leaves the table off on purpose: it
+    Their lake tables stay, and activate continues from there. After a rollback, this leaves a table off on purpose: it
     no longer needs action.
 
     Example: cdclake tables pause shop.orders
     """
-    _change(target, table, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE}, output)
+    _switch(target, tables, Sentinel.INACTIVE, output)
 
 
 @app.command()
 @with_target
 def acknowledge(
-    table: TableArgument,
+    tables: TablesArgument,
     *,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Acknowledge what a table lacks and what changed at its source, so that it is no longer incomplete.
+    """Acknowledge what tables lack and what changed at their sources, so that they are no longer incomplete.
 
-    This covers quarantined rows, files that arrived too late, and changed columns. If SchemaPolicy stopped the table,
+    This covers quarantined rows, files that arrived too late, and changed columns. If SchemaPolicy stopped a table,
     it also accepts the new columns, and the next run applies the file. Quarantined rows can still be released.
 
     Example: cdclake tables acknowledge shop.orders
     """
     out = output_for(output)
-    lake_table = open_table(target, table)
-    seen, name = lake_table.to_acknowledge(), lake_table.state.name
-    for finding in seen.findings:
-        out.remark(f"{name}: {finding}")
-    if seen.accepts:
-        out.remark(f"{name}: columns changed at the source, and the last run applied nothing: {seen.accepts}")
-    if not seen.findings and not seen.accepts:
-        out.remark(f"{name}: there is nothing to acknowledge.")
-    if dry_run:
-        out.remark(DRY_RUN)
-        return
-    confirm(f"Acknowledge this for {name}?", yes=yes, output=output)
-    after = lake_table.acknowledge(seen)
-    out.records("Tables", _COLUMNS, [_state_record(after)])
+
+    def prepare(name: TableName) -> Step:
+        lake_table = open_table(target, name)
+        seen = lake_table.to_acknowledge()
+        for finding in seen.findings:
+            out.remark(f"{name}: {finding}")
+        if seen.accepts:
+            out.remark(f"{name}: columns changed at the source, and the last run applied nothing: {seen.accepts}")
+        if not seen.findings and not seen.accepts:
+            out.remark(f"{name}: there is nothing to acknowledge.")
+        return Step(f"Acknowledge this for {name}", lambda: _state_record(lake_table.acknowledge(seen)))
+
+    names = matching_names(target, tables)
+    change_each(names, prepare, output, yes=yes, dry_run=dry_run, show=partial(out.records, "Tables", _COLUMNS))
 
 
 @app.command()
 @with_target
 def unfreeze(
-    table: TableArgument,
+    tables: TablesArgument,
     *,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Unfreeze a table without its missing change files.
+    """Unfreeze tables without their missing change files.
 
     The changes in these files are lost.
 
     Example: cdclake tables unfreeze shop.orders
     """
     out = output_for(output)
-    lake_table = open_table(target, table)
-    noted = PendingNote.of_item(lake_table.state.item)
-    if noted.files:
-        out.remark(f"Change files that were due when a run last looked: {noted.files}, the last is {noted.last}")
-        out.remark(f"Those that are missing: cdclake files {table} --fate {Fate.VANISHED.value}")
-    else:
-        out.remark(f"No run has noted due change files of {table}.")
-    if dry_run:
-        out.remark(DRY_RUN)
-        return
-    confirm(f"Unfreeze {table}, and lose the changes in the missing files?", yes=yes, output=output)
-    after = change_settings(lake_table.states, lake_table.state, {Attribute.LAST_PENDING: Sentinel.NONE})
-    out.records("Tables", _COLUMNS, [_state_record(after)])
+
+    def prepare(name: TableName) -> Step:
+        lake_table = open_table(target, name)
+        noted = PendingNote.of_item(lake_table.state.item)
+        if noted.files:
+            seen = f"{noted.files}, the last is {noted.last}"
+            out.remark(f"{name}: change files that were due when a run last looked: {seen}")
+            out.remark(f"Those that are missing: cdclake files {name.typed} --fate {Fate.VANISHED.value}")
+        else:
+            out.remark(f"No run has noted due change files of {name}.")
+
+        def forget() -> dict[str, object]:
+            cleared = {Attribute.LAST_PENDING: Sentinel.NONE}
+            return _state_record(change_settings(lake_table.states, lake_table.state, cleared))
+
+        return Step(f"Unfreeze {name}, and lose the changes in the missing files", forget)
+
+    names = matching_names(target, tables)
+    change_each(names, prepare, output, yes=yes, dry_run=dry_run, show=partial(out.records, "Tables", _COLUMNS))
 
 
 @app.command()
 @with_target
 def reset(
-    table: TableArgument,
+    tables: TablesArgument,
     *,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
-    """Forget a lake table that is lost, so that the next run loads it again from its raw files.
+    """Forget lake tables that are lost, so that the next run loads them again from their raw files.
 
-    Only if the lake has no file of the table. Its settings stay.
+    Only if the lake has no file of a table. Settings stay.
 
     Example: cdclake tables reset shop.orders
     """
     out = output_for(output)
-    lake_table = open_table(target, table)
-    lake_table.check_resettable()
-    name = lake_table.state.name
-    if dry_run:
-        out.remark(f"The state table would forget change {lake_table.state.last_change} of {name} and all before it.")
-        out.remark(DRY_RUN)
-        return
-    confirm(f"Forget all changes of {name}, of which the lake has none?", yes=yes, output=output)
-    out.records("Tables", _COLUMNS, [_state_record(lake_table.reset())])
+
+    def prepare(name: TableName) -> Step:
+        lake_table = open_table(target, name)
+        lake_table.check_resettable()
+        if dry_run:
+            last = lake_table.state.last_change
+            out.remark(f"The state table would forget change {last} of {name} and all before it.")
+        action = f"Forget all changes of {name}, of which the lake has none"
+        return Step(action, lambda: _state_record(lake_table.reset()))
+
+    names = matching_names(target, tables)
+    change_each(names, prepare, output, yes=yes, dry_run=dry_run, show=partial(out.records, "Tables", _COLUMNS))
 
 
 def _state_record(state: TableState) -> dict[str, object]:
@@ -326,50 +355,79 @@ def _set_value(item: Mapping[str, str], attribute: str) -> str | None:
     return None if value in (Sentinel.NONE, Sentinel.NEVER_LOADED) else value
 
 
-def _list(target: Target, output: OutputFormat) -> None:
+def _list(target: Target, output: OutputFormat, tables: Sequence[str] = ()) -> None:
     from cdclake_cli.aws.services import connect  # slow to import, and --help does not need it
 
-    states = sorted(connect(target).state.all(target.installation.state_prefix), key=lambda state: state.name)
-    out = output_for(output)
+    store, out = connect(target).state, output_for(output)
+    names = limited_to(target, tables)
+    if names:
+        read = partial(target.installation.find_table, store)
+        for_each(names, read, lambda found: out.records("Tables", _COLUMNS, [_state_record(state) for state in found]))
+        return
+    states = sorted(store.all(target.installation.state_prefix), key=lambda state: state.name)
     out.records("Tables", _COLUMNS, [_state_record(state) for state in states])
     if not states:
         prefix = target.installation.state_prefix
         out.remark(f"No tables of {prefix} are registered. cdclake run finds and registers tables.")
 
 
-def _change(
-    target: Target,
-    table: str,
-    attributes: dict[str, str],
-    output: OutputFormat,
-    *,
-    register: bool = False,
-    unchecked: bool = True,
-) -> None:
-    """Change settings of all tables that a name or pattern matches, or of none if a setting is wrong for one."""
+def _checked(
+    target: Target, name: TableName, attributes: Mapping[str, str], *, register: bool, unchecked: bool
+) -> TableState:
+    """The state of a table whose settings can be changed.
+
+    Raises:
+        ConfigurationError: A setting is wrong for it.
+        UnknownTableError: It is not registered, and is not to be.
+    """
     from cdclake_cli.aws.services import connect
 
     services = connect(target)
     if register:
-        new = target.installation.new_state(TableName.parse(table))
-        require_schema_folder(new.name)
-        found = [services.state.get(new.path) or new]
+        require_schema_folder(name)
+        new = target.installation.new_state(name)
+        before = services.state.get(new.path) or new
     else:
-        found = target.installation.find_tables(services.state, table)
-    for before in found:
-        lake = None
-        if attributes.keys() & COLUMN_ATTRIBUTES:
-            log = services.log(before.name)
-            lake = log.snapshot(log.head())
-        after = checked_settings(before, attributes, lake)
-        if lake and not unchecked:
-            _check_columns(target, after, attributes.keys(), lake, reloads=starts_reload(attributes))
-    states = []
-    for before in found:
+        before = target.installation.find_table(services.state, name)
+    lake = None
+    if attributes.keys() & COLUMN_ATTRIBUTES:
+        log = services.log(name)
+        lake = log.snapshot(log.head())
+    after = checked_settings(before, attributes, lake)
+    if lake and not unchecked:
+        _check_columns(target, after, attributes.keys(), lake, reloads=starts_reload(attributes))
+    return before
+
+
+def _switch(target: Target, tables: Sequence[str], flag: str, output: OutputFormat) -> None:
+    """Turn tables on or off."""
+    from cdclake_cli.aws.services import connect
+
+    store, names = connect(target).state, matching_names(target, tables)
+
+    def switch(name: TableName) -> TableState:
+        return change_settings(store, target.installation.find_table(store, name), {Attribute.ACTIVE_FLAG: flag})
+
+    out = output_for(output)
+    for_each(names, switch, lambda found: out.records("Tables", _COLUMNS, [_state_record(state) for state in found]))
+
+
+def _change(
+    target: Target, found: Sequence[TableState], attributes: Mapping[str, str], output: OutputFormat, *, register: bool
+) -> None:
+    """Change settings of tables."""
+    from cdclake_cli.aws.services import connect
+
+    store, out = connect(target).state, output_for(output)
+    states = {before.name: before for before in found}
+
+    def change(name: TableName) -> TableState:
         if register:
-            services.state.register(before)
-        states.append(change_settings(services.state, before, attributes))
-    output_for(output).records("Tables", _COLUMNS, [_state_record(after) for after in states])
+            store.register(states[name])
+        return change_settings(store, states[name], attributes)
+
+    show = partial(out.records, "Tables", _COLUMNS)
+    for_each(list(states), lambda name: _state_record(change(name)), show)
 
 
 def _check_columns(

@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.control.admin.installation import is_pattern
-from cdclake.errors import AttentionError, ConfigurationError
+from cdclake.errors import AttentionError, CdclakeError, ConfigurationError, gravest_kind
 from cdclake.model.table.name import TableName
 from cdclake_cli.known_table import require_known
 from cdclake_cli.options import with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
-from cdclake_cli.several import matching_names
+from cdclake_cli.several import for_each, gathering, is_pattern, matching_names
 from cdclake_cli.sources import options as source_database
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from cdclake.lake.read.as_of import TableLocation
     from cdclake_cli.sources.verify import TableVerification
 
@@ -80,28 +77,45 @@ def verify(
 
     Example: cdclake verify shop --user reader --host db.example.com
     """
-    from cdclake.lake.read.as_of import TableLocation
     from cdclake_cli.aws.environment import aws_environment  # slow to import, and --help does not need it
     from cdclake_cli.dms.settings import settings_from
-    from cdclake_cli.sources.verify import verify as compare_with
+    from cdclake_cli.sources.verify import verify as compare
 
     if (database is None) == (not expect):
         raise ConfigurationError("There is nothing to compare with", remedy="Name a database, or use --expect")
 
-    def location_of(name: TableName) -> TableLocation:
-        return TableLocation.at(target.lake_bucket, str(name), target.lake_prefix)
-
     results: list[TableVerification] = []
-    with aws_environment(target), progress("Comparing") as bar:
-        if database is None:
-            results = [_compare_count(target, location_of, text) for text in expect or ()]
-        else:
-            dms = settings_from(source_database.named_settings(settings or ()))
-            source = source_database.source(
-                engine, database, dms, user=user, host=host, port=port, socket=socket, option_file=option_file
-            )
-            only = [name for text in table or () for name in _matching(target, engine, database, text)]
-            results += compare_with(source, location_of, only, counts_only=count, report=bar.count)
+    problems: list[CdclakeError] = []
+    try:
+        with aws_environment(target), progress("Comparing") as bar:
+            if database is None:
+                expected = dict(map(_expectation, expect or ()))
+                for_each(list(expected), lambda name: results.append(_compare_count(target, name, expected[name])))
+            else:
+                dms = settings_from(source_database.named_settings(settings or ()))
+                source = source_database.source(
+                    engine, database, dms, user=user, host=host, port=port, socket=socket, option_file=option_file
+                )
+                only = [name for text in table or () for name in _matching(target, engine, database, text)]
+                with source.snapshot(only) as now, gathering(len(now.tables)) as failures:
+                    for one in now.tables:
+                        with failures.of(one.name):
+                            results.append(
+                                compare(now, one, _location(target, one.name), counts_only=count, report=bar.count)
+                            )
+    except CdclakeError as error:
+        problems.append(error)
+    if results or not problems:
+        problems += _show(results, output)
+    if len(problems) > 1:
+        message = "; ".join(problem.message for problem in problems)
+        raise gravest_kind(problems)(message, remedy=problems[-1].remedy)
+    if problems:
+        raise problems[0]
+
+
+def _show(results: list[TableVerification], output: OutputFormat) -> list[CdclakeError]:
+    """Print the results. Returns the error about those that differ, if there are any."""
     out = output_for(output)
     records = [{**asdict(one), "equal": one.equal, "difference": next(iter(one.differences), "")} for one in results]
     out.records("Lake and source", _COLUMNS, records)
@@ -110,9 +124,11 @@ def verify(
         for one in different:
             for difference in one.differences[1:]:
                 out.remark(f"{one.table}: {difference}")
-    if different:
-        message = f"{len(different)} of {len(results)} tables differ from their source"
-        raise AttentionError(message, remedy="Check that they have no lag (cdclake status), then check the named rows")
+    if not different:
+        return []
+    message = f"{len(different)} of {len(results)} tables differ from their source"
+    remedy = "Check that they have no lag (cdclake status), then check the named rows"
+    return [AttentionError(message, remedy=remedy)]
 
 
 def _matching(target: Target, engine: source_database.Engine, database: str, text: str) -> list[str]:
@@ -120,21 +136,33 @@ def _matching(target: Target, engine: source_database.Engine, database: str, tex
     if not is_pattern(text):
         return [text]
     if engine is source_database.Engine.MYSQL:
-        return [TableName.parse(name).table for name in matching_names(target, f"{database}/{text}")]
-    return matching_names(target, text if "." in text or "/" in text else f"*/{text}")
+        return [name.table for name in matching_names(target, [f"{database}/{text}"])]
+    pattern = text if "." in text or "/" in text else f"*/{text}"
+    return [str(name) for name in matching_names(target, [pattern])]
 
 
-def _compare_count(target: Target, location_of: Callable[[TableName], TableLocation], text: str) -> TableVerification:
-    from cdclake.lake.read.as_of import table_as_of
-    from cdclake_cli.sources.verify import TableVerification
+def _location(target: Target, name: TableName) -> TableLocation:
+    from cdclake.lake.read.as_of import TableLocation
 
+    return TableLocation.at(target.lake_bucket, str(name), target.lake_prefix)
+
+
+def _expectation(text: str) -> tuple[TableName, int]:
+    """A table and its expected number of rows."""
     name, equals, rows = text.rpartition("=")  # the name may contain one
     if not (equals and rows.isdecimal()):
         message = f"'{text}' is not an expected row count"
         raise ConfigurationError(message, remedy="Write --expect shop.orders=1000")
-    log = location_of(TableName.parse(name)).log()
+    return TableName.parse(name), int(rows)
+
+
+def _compare_count(target: Target, name: TableName, expected: int) -> TableVerification:
+    from cdclake.lake.read.as_of import table_as_of
+    from cdclake_cli.sources.verify import TableVerification
+
+    log = _location(target, name).log()
     require_known(target, name, log)
     lake = table_as_of(log)
-    lake_rows, expected = lake.snapshot.rows, int(rows)
+    lake_rows = lake.snapshot.rows
     differences = () if lake_rows == expected else (f"{lake_rows:,} rows in the lake, {expected:,} expected",)
-    return TableVerification(name, lake.change, lake_rows, expected, differences)
+    return TableVerification(str(name), lake.change, lake_rows, expected, differences)

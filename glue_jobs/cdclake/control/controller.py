@@ -111,7 +111,8 @@ def plan(inputs: PlanInputs, now: datetime, only: Collection[TableName] = ()) ->
     unknown = sorted(set(only) - {table.state.name for table in tables})
     if unknown and not discovered.errors:
         message = f"There is no table {', '.join(map(str, unknown))} in {bucket}/{prefix}"
-        similar = similar_names(str(unknown[0]), (str(state.name) for state in states.values()))
+        known = [str(state.name) for state in states.values()]
+        similar = "".join(similar_names(str(name), known) for name in unknown)
         remedy = f"{similar}Write it as schema.table, as the folders in the raw bucket are named"
         raise UnknownTableError(message, remedy=remedy)
     return Plan(tables, tuple(discovered.errors), () if only else tuple(discovered.findings), bool(only))

@@ -51,8 +51,9 @@ def compared(source: MariadbDatabase, table: TableOverTime, **options: Any) -> T
         assert str(name) == f"{source.schema}.orders"
         return TableLocation.at(table.location, TABLE)
 
-    (result,) = verify(source.source, location_of, ["orders"], **options)
-    return result
+    with source.source.snapshot(["orders"]) as now:
+        (one,) = now.tables
+        return verify(now, one, location_of(one.name), **options)
 
 
 def command(source: TestDatabase, table: TableOverTime, *more: str) -> Any:
@@ -110,7 +111,8 @@ def test_soft_deleted_rows_are_not_compared(orders: MariadbDatabase, table: Tabl
 def test_a_table_that_is_not_in_the_lake_is_reported(orders: MariadbDatabase, tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
     location = TableLocation.at((tmp_path / "nothing").as_uri(), TABLE)
-    (result,) = verify(orders.source, lambda _: location)
+    with orders.source.snapshot() as now:
+        (result,) = [verify(now, one, location) for one in now.tables]
     assert (result.change, result.source_rows, result.differences) == (None, 2, ("there is no lake table",))
 
 

@@ -34,7 +34,7 @@ def test_it_deletes_old_objects_and_leaves_the_table_as_it_is(cdclake, store):
     assert len(versions["Versions"]) == 2
     assert "no longer retained" in cdclake.refused("rollback", "shop.store", "--to", "2", "--yes")
     assert len(cdclake.records("changes", "shop.store")) == 3
-    assert "There is nothing to delete." in cdclake("clean-up", "shop.store", DAYS, "1", "--yes").stdout
+    assert "shop.store: there is nothing to delete." in cdclake("clean-up", "shop.store", DAYS, "1", "--yes").stdout
 
 
 def test_the_retention_days_of_the_table_are_the_default(cdclake, store):

@@ -56,6 +56,17 @@ def refused(cdclake: Any, table: TableOverTime) -> Callable[..., str]:
     return lambda *arguments: cdclake.refused("export", TABLE, "--lake-bucket", table.location, *arguments)
 
 
+def test_each_of_several_tables_gets_its_folder_and_an_error_stops_no_other(
+    table: TableOverTime, export: Callable[..., Any], tmp_path: Path
+) -> None:
+    fill(table)
+    result = export("shop.none", "--to", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert "1 of 2 tables failed: shop.none" in result.stderr
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["shop"]
+    assert list((tmp_path / "out" / "shop" / "orders").rglob("*.parquet"))
+
+
 def test_each_state_is_exported_byte_for_byte(table: TableOverTime, export: Callable[..., Any], tmp_path: Path) -> None:
     then = fill(table)
     now = table.hashes()

@@ -61,7 +61,7 @@ def test_each_file_has_a_fate_a_change_and_a_reason(table: TableOverTime, cdclak
         "part-0.csv": ("unread", None, None, None),
     }
     assert found[LATE]["reason"] == f"came after {APPLIED}, and is more than 72 hours older"
-    (gone,) = cdclake.records("files", TABLE, GONE)
+    (gone,) = cdclake.records("files", TABLE, "--file", GONE)
     assert (gone["fate"], gone["change"], gone["rows"]) == ("gone", 2, 1)
     text = cdclake("files", TABLE, "--fate", "late", "--fate", "gone").stdout
     assert LATE in text
@@ -85,7 +85,7 @@ def test_what_stops_a_table_is_why_its_files_wait(table: TableOverTime, cdclake:
 
 
 def test_an_unknown_file_is_named_and_the_last_files_are_shown(table: TableOverTime, cdclake: Any) -> None:
-    result = cdclake("files", TABLE, "20240305-999999999.csv")
+    result = cdclake("files", TABLE, "--file", "20240305-999999999.csv")
     assert result.exit_code == 2
     assert f"{TABLE} has no raw file 20240305-999999999.csv" in result.output
     result = cdclake("files", TABLE, "--limit", "1")

@@ -47,7 +47,7 @@ def test_plan_shows_the_action_needed_and_what_a_table_waits_for(cdclake, state)
 
 def test_plan_as_a_table_shows_the_reason(cdclake, state):
     put("shop/store/LOAD00000001.csv")
-    result = cdclake.ok("plan", "--table", "shop.store")
+    result = cdclake.ok("plan", "shop.store")
     assert "inactive" in result.stdout
     assert "ActiveFlag" in result.stdout
     assert "shop.product" not in result.stdout
@@ -116,6 +116,6 @@ def test_a_plan_does_not_need_to_know_the_function(cdclake, state, monkeypatch):
             return small_changes_function(client, name_prefix)
 
     monkeypatch.setattr(services, "small_changes_function", asked)
-    result = cdclake.ok("plan", "--table", "shop.store")
+    result = cdclake.ok("plan", "shop.store")
     assert "Whether the function for small changes is deployed is unknown" in result.output
     assert "lambda:GetFunctionConfiguration" in result.output

@@ -48,7 +48,7 @@ def test_a_session_lists_shows_fixes_and_releases(table: TableOverTime, cdclake:
     text = cdclake("quarantine", "show", TABLE, "--limit", "2")
     assert "id=2, price=2222.50" in text.stdout
     assert [line.split()[2] for line in text.stdout.splitlines() if LOAD in line] == ["2", "3"]  # JSON counts from 0
-    assert "Rows not shown: 1; --limit shows more" in text.output
+    assert f"Rows of {TABLE} not shown: 1; --limit shows more" in text.output
     assert "There are no quarantined rows." in cdclake("quarantine", "show", TABLE, "--change", "7").output
 
     wide = "id bigint, price decimal(10,2)"
@@ -58,7 +58,7 @@ def test_a_session_lists_shows_fixes_and_releases(table: TableOverTime, cdclake:
     assert table.log.head() == 1
     done = cdclake.at_terminal("quarantine", "release", TABLE, "--reason", "wider", answer="y")
     assert done.exit_code == 0, done.output
-    assert "Done, as change 2. Rows inserted: 2," in done.output
+    assert f"Done, as change 2 of {TABLE}. Rows inserted: 2," in done.output
     assert "still bad: 1." in done.output
     assert table.log.snapshot(2).rows == 3
     assert table.log.record(2).reason == "wider"

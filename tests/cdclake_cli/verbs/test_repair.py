@@ -40,7 +40,10 @@ def test_a_dry_run_names_the_files_and_changes_nothing(cdclake, disturbed):
 
 
 def test_repair_restores_missing_files_and_moves_foreign_ones(cdclake, disturbed, state):
-    assert "Done. Files restored: 1, retired: 0, moved: 1." in cdclake.ok("repair", "shop.store", "--yes").stdout
+    assert (
+        "Done. Files of shop.store restored: 1, retired: 0, moved: 1."
+        in cdclake.ok("repair", "shop.store", "--yes").stdout
+    )
     assert disturbed.contents() == {
         LIVE: b"rows of change 2" * 2,
         "000000000003-00001.parquet": b"rows of change 3" * 3,

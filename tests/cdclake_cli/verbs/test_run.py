@@ -72,7 +72,7 @@ def test_a_run_that_loses_its_connection_says_so_too(cdclake: Any, state: Any, m
 
 
 def test_a_run_that_starts_nothing_promises_nothing(cdclake: Any, state: Any) -> None:
-    error = cdclake.refused("run", "--table", "shop.nothing")
+    error = cdclake.refused("run", "shop.nothing")
     assert "go on without it" not in error
     assert "no job goes on" not in error
 

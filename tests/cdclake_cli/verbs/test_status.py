@@ -56,7 +56,7 @@ def test_a_failed_table_needs_action_and_shows_its_error(cdclake, lake):
     assert result.exit_code == 6
     assert "1 failed (shop.store)" in result.stderr
     assert "BadRowError: Op is X" in result.stderr
-    assert cdclake("status", "--table", "shop.product").exit_code == 0
+    assert cdclake("status", "shop.product").exit_code == 0
 
 
 def test_a_table_with_quarantined_rows_needs_action(cdclake, lake):

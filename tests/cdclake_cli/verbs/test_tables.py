@@ -210,7 +210,7 @@ def test_the_remedy_for_a_lost_lake_can_be_followed(cdclake, store, state):
     for version in lake.list_object_versions(Bucket="cdclake-lake")["Versions"]:
         lake.delete_object(Bucket="cdclake-lake", Key=version["Key"], VersionId=version["VersionId"])
     lake.put_object(Bucket="cdclake-raw", Key="shop/store/LOAD00000001.csv", Body=b"1\n")
-    error = " ".join(cdclake("status", "--table", "shop.store").stderr.split())
+    error = " ".join(cdclake("status", "shop.store").stderr.split())
     assert (
         "The state table has change 3 of shop.store (LastChangeId), but the newest change in the lake is none" in error
     )
@@ -220,7 +220,7 @@ def test_the_remedy_for_a_lost_lake_can_be_followed(cdclake, store, state):
     assert state.get(STORE).last_change == 3
     (record,) = cdclake.records(*command.split(), "--yes")
     assert (record["last_change"], record["last_full_load"]) == ("0", None)
-    status = cdclake("status", "--table", "shop.store", "--output", "json")
+    status = cdclake("status", "shop.store", "--output", "json")
     assert json.loads(status.stdout)["standing"] in ("behind", "waiting")
 
 
@@ -247,6 +247,24 @@ def test_a_pattern_that_is_wrong_for_one_table_changes_nothing(cdclake, store, s
     before = {table.path: dict(table.item) for table in state.all()}
     cdclake.refused("tables", "set", "shop.*", "--partition-key", "id", "--unchecked")  # shop.store is loaded
     assert {table.path: dict(table.item) for table in state.all()} == before
+
+
+def test_a_wrong_setting_names_every_table_that_it_is_wrong_for(cdclake, store, state):
+    state.set_attributes("cdclake-raw/shop/product/", {"LateWindowHours": "some"})
+    error = cdclake.refused("tables", "set", "*", "--partition-key", "id", "--unchecked")
+    assert "shop.product: ConfigurationError: LateWindowHours is 'some'" in error
+    assert "shop.store: ConfigurationError: The lake table was created with PrimaryKey" in error
+    assert "2 of 2 tables failed: shop.product, shop.store" in error
+    assert "Nothing was changed" in error
+
+
+def test_a_table_that_cannot_be_turned_on_stops_no_other(cdclake, store, state):
+    state.set_attributes("cdclake-raw/shop/product/", {"LateWindowHours": "some"})
+    state.set_attributes(STORE, {"ActiveFlag": "false"})
+    result = cdclake("tables", "activate", "*")
+    assert (result.exit_code, "1 of 2 tables failed: shop.product" in result.stderr) == (2, True)
+    assert "shop.store" in result.stdout
+    assert state.get(STORE).active
 
 
 def test_similar_names_are_suggested(cdclake, state):

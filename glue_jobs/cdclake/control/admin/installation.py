@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from cdclake.control.jobs.arguments import folder_prefix
 from cdclake.errors import UnknownTableError, similar_names
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import STATE_TABLE
-from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from cdclake.model.table.name import TableName
     from cdclake.ports import StateStore
 
 
@@ -67,26 +66,6 @@ class Installation:
         """The state of a newly registered table."""
         return TableState.new(self.raw_bucket, f"{self.raw_folder}{name.schema}/", f"{name.table}/")
 
-    def find_tables(self, states: StateStore, pattern: str) -> list[TableState]:
-        """Read the states of the tables that a name or a pattern such as `shop.*` matches, by name.
-
-        `*` matches any text, `?` any character, and `[ab]` one of them, as in a shell; each within schema or table.
-
-        Raises:
-            ConfigurationError: The text is not a table name.
-            UnknownTableError: No registered table matches.
-        """
-        name = TableName.parse(pattern)
-        if not is_pattern(pattern) or states.get(self.new_state(name).path):
-            return [self.find_table(states, name)]
-        matching = [state for state in states.all(self.state_prefix) if _matches(state.name, name)]
-        if not matching:
-            remedy = (
-                "cdclake tables lists the registered tables; quote the pattern, so that the shell does not expand it"
-            )
-            raise UnknownTableError("No registered table matches the pattern", remedy=remedy, pattern=pattern)
-        return sorted(matching, key=lambda state: state.name)
-
     def find_table(self, states: StateStore, name: TableName) -> TableState:
         """Read the state of a table.
 
@@ -100,15 +79,6 @@ class Installation:
             remedy = f"{similar}cdclake tables lists the tables; cdclake run registers new tables of the raw bucket"
             raise UnknownTableError("The table is not registered", remedy=remedy, table=name, path=path)
         return state
-
-
-def _matches(name: TableName, pattern: TableName) -> bool:
-    return fnmatchcase(name.schema, pattern.schema) and fnmatchcase(name.table, pattern.table)
-
-
-def is_pattern(text: str) -> bool:
-    """Whether a text may match several tables."""
-    return any(character in text for character in "*?[")
 
 
 def variable(name: str) -> str:
