@@ -34,6 +34,17 @@ def test_text_groups_digits_and_shows_nothing_for_null(capsys):
     assert "None" not in out
 
 
+def test_a_table_whose_values_may_be_broken_stays_one_in_100_columns():
+    columns = (OutputColumn("name", ""), OutputColumn("value", "", folds=True))
+    written = io.StringIO()
+    output = TextOutput(Console(file=written, width=100, force_terminal=True, color_system=None))
+    output.records("State", columns, [{"name": "LastSeen", "value": "x" * 300}, {"name": "LastRunId", "value": "jr_7"}])
+    lines = written.getvalue().splitlines()
+    assert max(map(len, lines)) <= 100
+    assert written.getvalue().count("x") == 300
+    assert [line.split() for line in lines if "LastRunId" in line] == [["LastRunId", "jr_7"]]
+
+
 def test_names_are_never_read_as_markup(capsys):
     TextOutput().records("Tables", COLUMNS, RECORDS)
     TextOutput().remark("[red]x[/red]")

@@ -58,6 +58,7 @@ class OutputColumn:
         number: Whether to align right and group digits.
         time: Whether to format the value as a time; see `display_stored`.
         duration: Whether it is a number of seconds to show as `3 min 5 s`.
+        folds: Whether a long word may be broken, so that the table stays one.
     """
 
     key: str
@@ -65,6 +66,7 @@ class OutputColumn:
     number: bool = False
     time: bool = False
     duration: bool = False
+    folds: bool = False
 
     def text(self, record: Record) -> str:
         """The text of a record's cell."""
@@ -125,7 +127,7 @@ class TextOutput:
         table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         rows = [[printable(column.text(record)) for column in columns] for record in records]
         for i, column in enumerate(columns):
-            one_word = not any(" " in row[i] for row in rows)  # other columns can wrap between words
+            one_word = not column.folds and not any(" " in row[i] for row in rows)  # others can wrap between words
             table.add_column(
                 Text(printable(column.header, _LINES)),
                 justify="right" if column.number else "left",
@@ -135,7 +137,7 @@ class TextOutput:
         for row in rows:
             table.add_row(*map(Text, row))
         unbroken = self._console.measure(table, options=self._console.options.update(width=_UNLIMITED_WIDTH)).minimum
-        if unbroken <= self._console.width:
+        if unbroken <= self._console.width or any(column.folds for column in columns):
             self._console.print(table)
         else:  # the table would break numbers and names
             self._paragraphs(title, columns, records)

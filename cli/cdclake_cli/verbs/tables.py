@@ -15,7 +15,7 @@ from cdclake.model.layout import require_schema_folder
 from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import COLUMN_ATTRIBUTES
-from cdclake_cli.confirm import open_table
+from cdclake_cli.confirm import DRY_RUN, open_table
 from cdclake_cli.options import (
     AnyTablesArgument,
     DryRunOption,
@@ -25,7 +25,7 @@ from cdclake_cli.options import (
     with_target,
 )
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for
-from cdclake_cli.settings import SETTABLE, parse_settings, read_settings
+from cdclake_cli.settings import SETTABLE, changed_values, parse_settings, read_settings
 from cdclake_cli.several import Step, change_each, for_each, gathering, limited_to, matching_names
 from cdclake_cli.target import Target
 
@@ -52,6 +52,14 @@ _COLUMNS = (
 )
 
 _PAIR = (OutputColumn("name", ""), OutputColumn("value", ""))
+
+_SETTINGS = (
+    OutputColumn("table", "Table"),
+    OutputColumn("setting", "Setting"),
+    OutputColumn("before", "Before", folds=True),
+    OutputColumn("after", "After", folds=True),
+    OutputColumn("effect", "Effect"),
+)
 
 
 @app.callback(invoke_without_command=True)
@@ -143,12 +151,13 @@ def set_tables(
     unchecked: Annotated[
         bool, typer.Option("--unchecked", help="Do not compare the columns named with the raw files.")
     ] = False,
+    dry_run: DryRunOption = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
     """Change settings of tables: of all that are named, or of none if a setting is wrong for one.
 
-    The other settings stay as they are.
+    The other settings stay as they are. Shows what each was before, and when it takes effect.
     Columns must be in a table's newest raw file, or in Schema if there is no file yet.
 
     Example: cdclake tables set shop.orders --primary-key id --set LateWindowHours=48
@@ -172,7 +181,7 @@ def set_tables(
         for name in names:
             with failures.of(name):
                 found.append(_checked(target, name, attributes, register=register, unchecked=unchecked))
-    _change(target, found, attributes, output, register=register)
+    _change(target, found, attributes, output, register=register, dry_run=dry_run)
 
 
 @app.command()
@@ -413,21 +422,49 @@ def _switch(target: Target, tables: Sequence[str], flag: str, output: OutputForm
 
 
 def _change(
-    target: Target, found: Sequence[TableState], attributes: Mapping[str, str], output: OutputFormat, *, register: bool
+    target: Target,
+    found: Sequence[TableState],
+    attributes: Mapping[str, str],
+    output: OutputFormat,
+    *,
+    register: bool,
+    dry_run: bool,
 ) -> None:
-    """Change settings of tables."""
+    """Change settings of tables, and show each before and after."""
     from cdclake_cli.aws.services import connect
 
-    store, out = connect(target).state, output_for(output)
-    states = {before.name: before for before in found}
+    store = connect(target).state
+    changed: list[tuple[TableState, TableState]] = []
+    try:
+        with gathering(len(found)) as failures:
+            for before in found:
+                with failures.of(before.name):
+                    if register and not dry_run:
+                        store.register(before)
+                    planned = before.with_attributes(**attributes)
+                    changed.append((before, planned if dry_run else change_settings(store, before, attributes)))
+    finally:
+        if changed:
+            _show_changed(changed, attributes, output, dry_run=dry_run)
 
-    def change(name: TableName) -> TableState:
-        if register:
-            store.register(states[name])
-        return change_settings(store, states[name], attributes)
 
-    show = partial(out.records, "Tables", _COLUMNS)
-    for_each(list(states), lambda name: _state_record(change(name)), show)
+def _show_changed(
+    changed: Sequence[tuple[TableState, TableState]],
+    attributes: Mapping[str, str],
+    output: OutputFormat,
+    *,
+    dry_run: bool,
+) -> None:
+    """Show settings before and after: a line for each, or a JSON object for each table."""
+    out, records = output_for(output), []
+    for before, after in changed:
+        values = changed_values(before, after, attributes)
+        out.json_record({**_state_record(after), "done": not dry_run, "set": values})
+        records += [{"table": str(after.name), **value} for value in values]
+    if output is OutputFormat.TABLE:
+        out.records("Settings", _SETTINGS, records)
+    if dry_run:
+        out.remark(DRY_RUN)
 
 
 def _check_columns(

@@ -249,6 +249,34 @@ def test_a_pattern_that_is_wrong_for_one_table_changes_nothing(cdclake, store, s
     assert {table.path: dict(table.item) for table in state.all()} == before
 
 
+def test_set_shows_before_and_after_and_the_effect(cdclake, store, state):
+    reload = "LastFullLoadDate=1900-01-01 00:00:00"
+    dry = ("tables", "set", "*", "--set", "LateWindowHours=5", "--set", "ActiveFlag=true", "--dry-run")
+    before = {table.path: dict(table.item) for table in state.all()}
+    product, store_ = cdclake.records(*dry)
+    assert (product["table"], product["done"], product["set"]) == (
+        "shop.product",
+        False,
+        [
+            {"setting": "LateWindowHours", "before": "72 (default)", "after": "5", "effect": "from the first load on"},
+            {"setting": "ActiveFlag", "before": "false", "after": "true", "effect": "runs work on the table"},
+        ],
+    )
+    assert [one["effect"] for one in store_["set"]] == ["from the next run on", "none: it was so"]
+    assert "Dry run: nothing was changed." in cdclake.ok(*dry).stdout
+    assert {table.path: dict(table.item) for table in state.all()} == before
+    shown = cdclake.ok("tables", "set", "shop.store", "--set", "LateWindowHours=5", "--set", reload).stdout
+    lines = [line.split() for line in shown.splitlines()]
+    values = ["shop.store", "LateWindowHours", "72", "(default)", "5", "the", "next", "run", "loads"]
+    assert values in [line[:9] for line in lines]
+    assert state.get(STORE).item["LateWindowHours"] == "5"
+
+
+def test_a_dry_run_of_set_registers_nothing(cdclake, state):
+    cdclake.ok("tables", "set", "shop.voucher", "--register", "--set", "CdcPath=cdc", "--dry-run")
+    assert state.get("cdclake-raw/shop/voucher/") is None
+
+
 def test_a_wrong_setting_names_every_table_that_it_is_wrong_for(cdclake, store, state):
     state.set_attributes("cdclake-raw/shop/product/", {"LateWindowHours": "some"})
     error = cdclake.refused("tables", "set", "*", "--partition-key", "id", "--unchecked")
