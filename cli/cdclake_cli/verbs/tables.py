@@ -51,7 +51,27 @@ _COLUMNS = (
     OutputColumn("last_run", "Last run"),
 )
 
-_PAIR = (OutputColumn("name", ""), OutputColumn("value", ""))
+_PAIR = (OutputColumn("name", ""), OutputColumn("value", "", folds=True))
+
+_STATE_SHOWN = frozenset(
+    {
+        Attribute.PATH,
+        Attribute.ACCEPTED_DRIFT,
+        Attribute.ACKNOWLEDGED_CHANGE,
+        Attribute.LAST_RUN_STATE,
+        Attribute.LAST_RUN_ID,
+        Attribute.LAST_RUN_UTC,
+        Attribute.LAST_ERROR,
+        Attribute.LAST_DRIFT,
+        Attribute.LAST_OFF_BY_ROLLBACK,
+        Attribute.LAST_CHANGE_ID,
+        Attribute.LAST_CATALOG_TABLE,
+        Attribute.LAST_CATALOG_ERROR,
+        Attribute.LEASE_HOLDER,
+        Attribute.LEASE_EXPIRES_UTC,
+    }
+)
+"""What the jobs write for people, too. The rest of their state is for themselves."""
 
 _SETTINGS = (
     OutputColumn("table", "Table"),
@@ -90,6 +110,7 @@ def list_tables(tables: AnyTablesArgument = None, *, output: OutputOption = Outp
 def show_tables(
     tables: TablesArgument,
     *,
+    show_all: Annotated[bool, typer.Option("--all", help="Also show internal state, which the jobs keep.")] = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
@@ -98,10 +119,10 @@ def show_tables(
     Example: cdclake tables show shop.orders
     """
     names = matching_names(target, tables)
-    for_each(names, lambda name: _show(target, name, output_for(output), output))
+    for_each(names, lambda name: _show(target, name, output_for(output), output, show_all=show_all))
 
 
-def _show(target: Target, name: TableName, out: Output, output: OutputFormat) -> None:
+def _show(target: Target, name: TableName, out: Output, output: OutputFormat, *, show_all: bool) -> None:
     """Show one table."""
     from cdclake_cli.aws.services import connect  # slow to import, and --help does not need it
 
@@ -114,9 +135,13 @@ def _show(target: Target, name: TableName, out: Output, output: OutputFormat) ->
         out.json_record({**_state_record(state), "lake": facts})
         return
     item = state.item
-    for title, attributes in (("settings", SETTABLE), ("state", sorted(item.keys() - set(SETTABLE)))):
+    rest = sorted(item.keys() - set(SETTABLE))
+    shown = [attribute for attribute in rest if show_all or attribute in _STATE_SHOWN]
+    for title, attributes in (("settings", SETTABLE), ("state", shown)):
         records = [{"name": attribute, "value": item[attribute]} for attribute in attributes if attribute in item]
         out.records(f"{name}: {title}", _PAIR, records)
+    if len(shown) < len(rest):
+        out.remark(f"Attributes of internal state not shown: {len(rest) - len(shown):,}; --all shows them")
     columns = facts.pop("columns")
     out.records(
         f"Lake table, s3://{log.layout.bucket}/{log.layout.table_prefix}",

@@ -295,6 +295,22 @@ def test_a_table_that_cannot_be_turned_on_stops_no_other(cdclake, store, state):
     assert state.get(STORE).active
 
 
+def test_show_hides_internal_state_unless_all_is_asked_for(cdclake, store, state):
+    long = {"LastSeen": "x" * 300, "LastError": "Error: " + "y" * 150, "LastRunId": "jr_7"}
+    state.record_run(STORE, long)
+    shown = cdclake.ok("tables", "show", "shop.store").stdout
+    assert "LastSeen" not in shown
+    assert "FencingToken" not in shown
+    assert "jr_7" in shown
+    assert "Attributes of internal state not shown: " in shown
+    everything = cdclake.ok("tables", "show", "shop.store", "--all").stdout
+    assert everything.count("x") >= 300
+    assert "not shown" not in everything
+    (line,) = [line for line in shown.splitlines() if "LastRunId" in line]
+    assert line.split() == ["LastRunId", "jr_7"]
+    assert cdclake.record("tables", "show", "shop.store")["item"]["LastSeen"] == long["LastSeen"]
+
+
 def test_similar_names_are_suggested(cdclake, state):
     assert "Did you mean shop.store?" in cdclake("tables", "show", "shop.stroe").stderr
     assert "Did you mean LateWindowHours?" in cdclake("tables", "set", "shop.store", "--set", "LateWindowHour=1").stderr
