@@ -23,6 +23,7 @@ from cdclake.errors import (
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
+from cdclake_cli.aws.services import connect
 from cdclake_cli.printing.output import OutputFormat
 from cdclake_cli.several import Step, change_each, for_each, limited_to, matching_names
 from cdclake_cli.target import Target
@@ -243,3 +244,10 @@ def test_reading_verbs_show_each_table(cdclake: Any, store: Any, product: Any):
 def test_verify_has_its_own_tables(cdclake: Any, state: Any):
     error = cdclake.refused("verify", "shop", "--table", "x*")
     assert "No registered table matches the pattern" in error
+
+
+def test_a_command_connects_once_for_all_its_tables(cdclake: Any):
+    target = Target()
+    assert connect(target).lake is connect(target).lake
+    assert connect(Target()) is not connect(target)  # another command may have other credentials
+    assert Target() == target

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from cdclake.model.table.name import TableName
     from cdclake_cli.target import Target
 
+_CONNECTION = "_services"
+"""Where a target keeps its services. It is no field: it does not count when targets are compared."""
+
 
 class Services:
     """The adapters of a target, created on first use.
@@ -116,12 +119,18 @@ class Services:
 def connect(target: Target) -> Services:
     """The services of a target, with the credentials that the AWS CLI uses.
 
+    A target is connected once: the clients of a second connection would cost each of many tables 0.2 s.
+
     Raises:
         botocore.exceptions.BotoCoreError: The profile does not exist.
     """
-    server_clock.report = _warn
-    create = partial(session_of(target).client, endpoint_url=endpoint_of(target), config=CLIENT_CONFIG)
-    return Services(target, lambda service: server_clock.watch(create(service)))
+    connected = vars(target)
+    if _CONNECTION not in connected:
+        server_clock.report = _warn
+        create = partial(session_of(target).client, endpoint_url=endpoint_of(target), config=CLIENT_CONFIG)
+        connected[_CONNECTION] = Services(target, lambda service: server_clock.watch(create(service)))
+    services: Services = connected[_CONNECTION]
+    return services
 
 
 def _warn(text: str) -> None:
