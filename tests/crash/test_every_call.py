@@ -1,7 +1,7 @@
 """After a fault at any call of any run, the next run loses nothing, does nothing twice, and leaves nothing behind.
 
 `make crash` tries every call on a folder, and other calls each time on the slower buckets; of Iceberg tables, with
-fewer faults and fewer calls on buckets. CI tries three calls on a folder with each fault, and some on buckets, of runs
+fewer faults and fewer calls on buckets. CI tries two calls on a folder with each fault, and some on buckets, of runs
 that publish, retire and restore; `make test` only some of an Iceberg table.
 """
 
@@ -49,7 +49,7 @@ if EVERYTHING:
     }
 else:
     SAMPLES = {(store, readers): 1 for store in (FOLDER, BUCKET, VERSIONED) for readers in (PLAIN, ICEBERG, BOTH)}
-    SAMPLES[FOLDER, PLAIN] = 3
+    SAMPLES[FOLDER, PLAIN] = 2
 LEFT_OUT: dict[str, set[str]] = {PLAIN: {"clean-up-expired"}, ICEBERG: set(), BOTH: set()}
 """Runs that such a table does not have: in a folder nothing expires."""
 SCENARIOS_OF = {readers: [name for name in SCENARIOS if name not in left_out] for readers, left_out in LEFT_OUT.items()}

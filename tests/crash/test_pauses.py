@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Command = Callable[[Runner], object]
 
-PAUSES = {Tier.QUICK: 1, Tier.TEST: 2, Tier.ALL: 6, Tier.THOROUGH: 10_000}[TIER]
+PAUSES = {Tier.QUICK: 1, Tier.TEST: 2, Tier.ALL: 3, Tier.THOROUGH: 10_000}[TIER]
 """Number of calls that are tried of each run, spread over it."""
 PAUSED = (
     *("run", "ProcessTable", "LoadIncremental", "rollback", "rollback-to", "reapply", "direct-delete", "erase"),

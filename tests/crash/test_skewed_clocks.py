@@ -132,7 +132,7 @@ def check_times(view: View, shown: dict[str, datetime]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.sampled(test=3, ci=12)
+@pytest.mark.sampled(test=3, ci=8)
 @pytest.mark.parametrize("clocks", CLOCKS)
 @pytest.mark.parametrize("name", PAUSED)
 def test_machines_whose_clocks_are_minutes_and_hours_apart_do_no_harm(
@@ -215,7 +215,7 @@ class Machines:
 @pytest.mark.slow
 @pytest.mark.aws
 @pytest.mark.timeout(600)
-@pytest.mark.sampled(test=1, ci=5)
+@pytest.mark.sampled(test=1, ci=3)
 @pytest.mark.parametrize("lease_expires", [True, False], ids=["expired lease", "live lease"])
 @pytest.mark.parametrize("skew", [-HOURS, -MINUTES, MINUTES, HOURS], ids=lambda skew: f"{skew.total_seconds():.0f} s")
 @pytest.mark.parametrize("name", ["run", "rollback-to", "reapply"])

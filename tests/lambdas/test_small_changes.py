@@ -310,7 +310,7 @@ def dies_and_is_called_again(account: Account, at: int, *, carried_out: bool) ->
     return died
 
 
-@pytest.mark.sampled(test=2, ci=8)
+@pytest.mark.sampled(test=2, ci=6)
 @pytest.mark.parametrize("carried_out", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("at", range(1, REQUESTS))
 def test_a_function_that_dies_at_a_request_is_called_again_and_loses_and_repeats_nothing(
@@ -319,7 +319,7 @@ def test_a_function_that_dies_at_a_request_is_called_again_and_loses_and_repeats
     assert dies_and_is_called_again(account, at, carried_out=carried_out)
 
 
-@pytest.mark.sampled(test=1, ci=4)
+@pytest.mark.sampled(test=1, ci=3)
 @pytest.mark.parametrize("at", range(1, REQUESTS))
 def test_a_function_whose_time_runs_out_at_a_request_commits_or_leaves_the_change_to_spark(
     account: Account, at: int

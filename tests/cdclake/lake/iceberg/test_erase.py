@@ -133,7 +133,7 @@ def same(rows: Rows, expected: Rows) -> bool:
     return [dict(sorted(one.items())) for one in rows] == [dict(sorted(one.items())) for one in expected]
 
 
-@pytest.mark.sampled(test=2)
+@pytest.mark.sampled(test=2, ci=3)
 def test_an_erasure_leaves_no_value_and_changes_nothing_else(
     table: ErasableTable, readers: str, request: pytest.FixtureRequest
 ) -> None:
@@ -396,7 +396,7 @@ def test_manifests_of_which_another_program_deleted_some_are_given_up(table: Era
     assert same(seen(table), without(states[1], SECRET_ID))
 
 
-@pytest.mark.sampled(test=2)
+@pytest.mark.sampled(test=2, ci=3)
 def test_files_stay_while_the_catalog_names_them(table: ErasableTable) -> None:
     table.load([row(1), secret()])
     table.apply(("U", row(1, "Rom")))
@@ -421,7 +421,7 @@ def test_files_stay_while_the_catalog_names_them(table: ErasableTable) -> None:
     assert table.log.store.get(table.layout.erasure_key(head))
 
 
-@pytest.mark.sampled(test=2)
+@pytest.mark.sampled(test=2, ci=3)
 def test_files_of_other_programs_are_reported(table: ErasableTable) -> None:
     table.load([row(1), secret()])
     foreign = table.layout.iceberg_metadata_folder + "00001-another-engine.metadata.json"
@@ -435,7 +435,7 @@ def test_files_of_other_programs_are_reported(table: ErasableTable) -> None:
     assert table.log.store.get(foreign) == b"{}"
 
 
-@pytest.mark.sampled(test=2)
+@pytest.mark.sampled(test=2, ci=3)
 def test_a_dead_run_that_wrote_only_data_files_leaves_none(table: ErasableTable) -> None:
     table.load([row(1), secret()])
     log = table.log
@@ -446,7 +446,7 @@ def test_a_dead_run_that_wrote_only_data_files_leaves_none(table: ErasableTable)
     assert [record.kind.value for record in log.records(2, log.head())] == ["takeover", "erasure"]
 
 
-@pytest.mark.sampled(test=2)
+@pytest.mark.sampled(test=2, ci=3)
 def test_all_rows_may_be_erased(table: ErasableTable) -> None:
     table.load([secret(HOME)])
     table.erase(KEY)

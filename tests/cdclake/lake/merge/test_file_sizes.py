@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.cdclake.lake.table import Table
+from tests.tiers import TIER, Tier
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.slow
 
 COLUMNS = pa.schema([("id", pa.int64()), ("text", pa.string())])
 TARGET_BYTES = 60_000
+RUNS = 500 if TIER is Tier.THOROUGH else 200
 
 
 def row(rng: random.Random, number: int) -> dict[str, Any]:
@@ -56,7 +58,7 @@ class Source:
 @pytest.mark.parametrize(
     ("runs", "rows", "inserted", "updated", "deleted", "newest"),
     [
-        pytest.param(500, 2000, 9, 3, 1, 0.1, id="a table that grows at its end"),
+        pytest.param(RUNS, 2000, 9, 3, 1, 0.1, id="a table that grows at its end"),
         pytest.param(150, 5000, 3, 6, 27, 1.0, id="a table that shrinks everywhere"),
     ],
 )
