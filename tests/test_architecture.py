@@ -87,6 +87,8 @@ ONLY_IN = {
     "flask": ("cdclake_cli.console", "cdclake_devkit.local"),
     "werkzeug": ("cdclake_cli.console", "cdclake_devkit.local"),
     "faker": ("cdclake_devkit.feed",),
+    "pydantic": ("cdclake_cli.config",),
+    "yaml": ("cdclake_cli.config",),
 }
 """Who alone may import these."""
 STARTS_SPARK = ("cdclake.lake.spark", "cdclake.lake.read", "cdclake.lake_table")

@@ -39,6 +39,7 @@ class Declaration:
         of_lake: Whether it rests on what the lake contains; if the lake is gone, it becomes empty: nothing is known.
         adopted_from: Whether it determines a table that is adopted from other jobs.
         any_type: Whether it may have another type than text, because the next run replaces it, whatever it is.
+        once: Whether it holds for one change of one table, so that it is no part of a table's configuration.
         more: The section below `docs` that explains it.
     """
 
@@ -52,12 +53,18 @@ class Declaration:
     of_lake: bool = False
     adopted_from: bool = False
     any_type: bool = False
+    once: bool = False
     more: str = ""
 
     @property
     def settable(self) -> bool:
         """Whether operators may set it; resetting another one makes the jobs repeat work."""
         return self.set_by is SetBy.OPERATOR or self.resettable
+
+    @property
+    def configures(self) -> bool:
+        """Whether it belongs into a file of tables: it means the same whenever it is set."""
+        return self.set_by is SetBy.OPERATOR and not self.once
 
 
 ATTRIBUTES: dict[str, Declaration] = {}
@@ -76,6 +83,7 @@ def _by_operator(
     for_new_tables: bool = False,
     names_columns: bool = False,
     adopted_from: bool = False,
+    once: bool = False,
     more: str = "",
 ) -> str:
     ATTRIBUTES[name] = Declaration(
@@ -85,6 +93,7 @@ def _by_operator(
         for_new_tables=for_new_tables,
         names_columns=names_columns,
         adopted_from=adopted_from,
+        once=once,
         more=more,
     )
     return name
@@ -235,7 +244,9 @@ class Attribute:
     of the same files. Takes effect with the next change."""
     ACCEPTED_DRIFT = _by_jobs("AcceptedDrift", more="schema-changes.md#what-else-should-happen")
     """Column changes that an operator accepted with `cdclake tables acknowledge` while `SchemaPolicy` is `freeze`."""
-    ACCEPT_LOST_CHANGES = _by_operator("AcceptLostChanges", default="0", more="configuration.md#reload-a-table")
+    ACCEPT_LOST_CHANGES = _by_operator(
+        "AcceptLostChanges", default="0", once=True, more="configuration.md#reload-a-table"
+    )
     """Number of the table's newest change: the next one may be a reload from old `LOAD` files without changes whose
     files are gone. Taken only as in the error of the refused reload."""
     ACKNOWLEDGED_CHANGE = _by_jobs("AcknowledgedChange", more="schema-changes.md#acknowledge")

@@ -18,19 +18,20 @@ Reader = Callable[[Mapping[str, str], str], T]
 
 ATTRIBUTE = "attribute"
 """Key of a field's metadata: the attribute that it holds."""
-_READ = "read"
+READ = "read"
+"""Key of a field's metadata: reads its value in an item."""
 
 
 def setting(attribute: str, read: Reader[T]) -> T:
     """A field of a dataclass, with the value of an attribute."""
     return field(
-        default=read({}, attribute), metadata={ATTRIBUTE: attribute, _READ: lambda item: read(item, attribute)}
+        default=read({}, attribute), metadata={ATTRIBUTE: attribute, READ: lambda item: read(item, attribute)}
     )
 
 
 def settings(read: Callable[[Mapping[str, str]], T]) -> T:
     """A field of a dataclass, with the values of several attributes."""
-    return field(default=read({}), metadata={_READ: read})
+    return field(default=read({}), metadata={READ: read})
 
 
 def read_fields(kind: type, item: Mapping[str, str]) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def read_fields(kind: type, item: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         ConfigurationError: A value is invalid.
     """
-    return {one.name: one.metadata[_READ](item) for one in fields(kind)}
+    return {one.name: one.metadata[READ](item) for one in fields(kind)}
 
 
 def whole_number(least: int = 0, most: int | None = None) -> Reader[int]:

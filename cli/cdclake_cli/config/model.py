@@ -1,0 +1,61 @@
+"""What a file of tables says: settings of all its tables, and of those that a name or pattern matches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cached_property
+
+from cdclake.model.table.name import TableName
+
+Settings = Mapping[str, str]
+"""Attributes and their values, as in the state table."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """A file of tables.
+
+    Attributes:
+        defaults: Settings of each table that a name or pattern matches.
+        tables: Settings by the name of a table, or by a pattern such as `shop.*`, in the order of the file.
+    """
+
+    defaults: Settings = field(default_factory=dict)
+    tables: Mapping[str, Settings] = field(default_factory=dict)
+
+    def settings_of(self, name: TableName) -> dict[str, str] | None:
+        """The settings of a table; None if neither a name nor a pattern matches it.
+
+        Of several values of an attribute, the one below the table's own name counts, else that of the last pattern in
+        the file that matches the table, else the default.
+        """
+        found = [settings for pattern, settings in self._patterns if _matches(name, pattern)]
+        if name in self.named:
+            found.append(self.named[name])
+        if not found:
+            return None
+        merged = dict(self.defaults)
+        for settings in found:
+            merged.update(settings)
+        return merged
+
+    @cached_property
+    def named(self) -> dict[TableName, Settings]:
+        """The settings by names that may be a table's own."""
+        return {TableName.parse(key): settings for key, settings in self.tables.items()}
+
+    @cached_property
+    def _patterns(self) -> list[tuple[TableName, Settings]]:
+        return [(TableName.parse(key), settings) for key, settings in self.tables.items() if is_pattern(key)]
+
+
+def is_pattern(key: str) -> bool:
+    """Whether a key of the file may match several tables: `*` any text, `?` any character, `[ab]` one of them."""
+    return any(character in key for character in "*?[")
+
+
+def _matches(name: TableName, pattern: TableName) -> bool:
+    """Whether a pattern matches a name: schema with schema, and table with table."""
+    return fnmatchcase(name.schema, pattern.schema) and fnmatchcase(name.table, pattern.table)
