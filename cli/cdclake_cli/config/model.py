@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from cdclake.model.table.name import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Settings = Mapping[str, str]
 """Attributes and their values, as in the state table."""
@@ -40,6 +44,16 @@ class Config:
         for settings in found:
             merged.update(settings)
         return merged
+
+    def unused(self, names: Iterable[TableName]) -> tuple[str, ...]:
+        """The patterns that match none of these tables."""
+        known = set(names)
+        patterns = {key: TableName.parse(key) for key in self.tables if is_pattern(key)}
+        return tuple(
+            key
+            for key, pattern in patterns.items()
+            if pattern not in known and not any(_matches(name, pattern) for name in known)
+        )
 
     @cached_property
     def named(self) -> dict[TableName, Settings]:

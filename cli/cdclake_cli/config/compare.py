@@ -1,0 +1,206 @@
+"""Compares a file of tables with the tables as they are, and tells what each difference means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cdclake.control.admin.change_settings import checked_settings
+from cdclake.errors import ConfigurationError
+from cdclake.model.names import Sentinel
+from cdclake.model.snapshot import LakeKeys, check_declared_types
+from cdclake.model.table.attributes import Attribute
+from cdclake.model.table.settings import COLUMN_ATTRIBUTES, TableSettings
+from cdclake_cli.config.model import is_pattern
+from cdclake_cli.config.vocabulary import READERS, same_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from cdclake.model.snapshot import Snapshot
+    from cdclake.model.table.name import TableName
+    from cdclake.model.table.state import TableState
+    from cdclake_cli.config.model import Config, Settings
+
+
+_FIXED = (Attribute.PRIMARY_KEY, Attribute.PARTITION_KEY, Attribute.ORDER_COLUMN)
+"""The attributes of `LakeKeys`."""
+_REWRITES: Mapping[str, Callable[[Any, Any], bool]] = {
+    Attribute.HISTORY: lambda _, now: bool(now),
+    Attribute.DELETE_MODE: lambda was, now: bool(was and not now),
+    Attribute.READERS: lambda was, now: was is not now,
+}
+"""From which value to which the next change reads or writes all rows or files of a table."""
+
+
+class Effect(Enum):
+    """What happens when a setting is changed."""
+
+    SWITCHES_ON = "runs work on the table"
+    SWITCHES_OFF = "runs skip the table"
+    FIRST_LOAD = "from the first load on"
+    NEXT_RUN = "from the next run on"
+    REWRITE = "the next change works through the whole table"
+    RELOAD = "the next run loads the table again"
+
+
+class Difference(NamedTuple):
+    """A setting that a table should have.
+
+    Attributes:
+        before: Its value as it is; None if it is not set.
+        after: Its value in the file.
+    """
+
+    setting: str
+    before: str | None
+    after: str
+    effect: Effect
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """A table that is not as the file says.
+
+    Attributes:
+        before: Its state; the state of a newly registered table if it is new.
+        settings: What is to be set.
+        differences: The same, with its meaning; none before `checked`.
+    """
+
+    before: TableState
+    settings: Settings
+    is_new: bool = False
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def name(self) -> TableName:
+        """The table's name."""
+        return self.before.name
+
+    @property
+    def names_columns(self) -> bool:
+        """Whether it changes what the lake table or the raw files must agree with."""
+        return bool(COLUMN_ATTRIBUTES & self.settings.keys())
+
+    @property
+    def reloads(self) -> bool:
+        """Whether the table must be loaded again."""
+        return any(one.effect is Effect.RELOAD for one in self.differences)
+
+    @property
+    def after(self) -> TableState:
+        """The table's state with the settings."""
+        return self.before.with_attributes(**self.settings)
+
+    def checked(self, lake: Snapshot | None) -> TableChange:
+        """The change with the meaning of its differences, and with what lets a table be loaded again that must be.
+
+        Args:
+            lake: The lake table, if the change names columns.
+
+        Raises:
+            ConfigurationError: The settings are invalid.
+        """
+        differences = tuple(
+            Difference(name, self.before.item.get(name), after, _effect(self, name, lake))
+            for name, after in self.settings.items()
+        )
+        change = replace(self, differences=differences)
+        if change.reloads:
+            reload = {Attribute.LAST_FULL_LOAD_DATE: Sentinel.NEVER_LOADED}
+            change = replace(change, settings={**self.settings, **reload})
+        checked_settings(self.before, change.settings, lake)
+        return change
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A file beside the tables.
+
+    Attributes:
+        changes: The tables that are not as the file says, by name.
+        equal: Number of tables that are.
+        unmatched: Registered tables that no name or pattern of the file matches.
+        unregistered: Tables that the file names and that are not registered.
+        unused: Patterns of the file that match no table.
+        rolled_back: Tables that the file turns on, and a rollback turned off.
+    """
+
+    changes: tuple[TableChange, ...]
+    equal: int
+    unmatched: tuple[TableName, ...]
+    unregistered: tuple[TableName, ...]
+    unused: tuple[str, ...]
+    rolled_back: tuple[TableName, ...]
+
+
+def compare(
+    config: Config, states: Iterable[TableState], new_state: Callable[[TableName], TableState] | None = None
+) -> Comparison:
+    """Compare a file with the registered tables. What the file does not set of a table may be anything.
+
+    Args:
+        new_state: The state of a newly registered table; None: tables that are not registered stay so.
+    """
+    registered = {state.name: state for state in states}
+    missing = tuple(name for name in config.named if name not in registered and not is_pattern(str(name)))
+    new = {name: new_state(name) for name in missing} if new_state else {}
+    changes, unmatched, rolled_back = [], [], []
+    for name, state in sorted({**registered, **new}.items()):
+        wanted = config.settings_of(name)
+        if wanted is None:
+            unmatched.append(name)
+            continue
+        if state.off_by_rollback and _turns_on(wanted):
+            rolled_back.append(name)
+            del wanted[Attribute.ACTIVE_FLAG]
+        after = {**state.item, **wanted}
+        settings = {one: text for one, text in wanted.items() if not same_value(one, state.item, after)}
+        if settings or name in new:
+            changes.append(TableChange(state, settings, is_new=name in new))
+    return Comparison(
+        tuple(changes),
+        len(registered) + len(new) - len(changes) - len(unmatched),
+        tuple(unmatched),
+        () if new_state else missing,
+        config.unused({**registered, **new}),
+        tuple(rolled_back),
+    )
+
+
+def _turns_on(wanted: Settings) -> bool:
+    return bool(_value(Attribute.ACTIVE_FLAG, wanted))
+
+
+def _effect(change: TableChange, name: str, lake: Snapshot | None) -> Effect:
+    if name == Attribute.ACTIVE_FLAG:
+        return Effect.SWITCHES_ON if _turns_on(change.settings) else Effect.SWITCHES_OFF
+    if not (lake.exists if lake else change.before.last_change):
+        return Effect.FIRST_LOAD
+    if lake and _needs_reload(change.after, name, lake):
+        return Effect.RELOAD
+    was, now = (_value(name, state.item) for state in (change.before, change.after))
+    return Effect.REWRITE if name in _REWRITES and _REWRITES[name](was, now) else Effect.NEXT_RUN
+
+
+def _needs_reload(after: TableState, name: str, lake: Snapshot) -> bool:
+    """Whether the lake table cannot take a new value of an attribute."""
+    try:
+        if name == Attribute.SCHEMA:
+            check_declared_types(lake, after.settings, after.name)
+        elif name in _FIXED and (keys := LakeKeys.of(lake)):
+            fixed = dict(zip(_FIXED, keys))
+            keys.check(TableSettings.from_item({**fixed, name: after.item[name]}), after.name)
+    except ConfigurationError:
+        return True
+    return False
+
+
+def _value(name: str, item: Settings) -> Any:  # noqa: ANN401 - of any attribute
+    """The value of an attribute; None if it is invalid."""
+    try:
+        return READERS[name](item)
+    except ConfigurationError:
+        return None
