@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from docs_build import attributes, command, proofs
+from docs_build import attributes, command, file_schema, proofs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 PAGES: dict[str, Callable[[], str]] = {
     "attributes.md": attributes.page,
+    "cdclake.schema.json": file_schema.page,
     "command.md": command.page,
     "proofs.md": proofs.page,
 }

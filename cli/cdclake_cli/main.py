@@ -15,6 +15,7 @@ from cdclake_cli.printing.stdout import lost_output_reported
 from cdclake_cli.signals import stopping_in_order
 from cdclake_cli.verbs import (
     adopt,
+    apply,
     changes,
     clean_up,
     console,
@@ -23,6 +24,7 @@ from cdclake_cli.verbs import (
     doctor,
     erase,
     export,
+    export_config,
     files,
     history,
     plan,
@@ -69,6 +71,8 @@ def _options(
 
 
 app.add_typer(dms.app, name="dms", rich_help_panel=_SET_UP)
+app.command(rich_help_panel=_SET_UP)(apply.apply)
+app.command("export-config", rich_help_panel=_SET_UP)(export_config.export_config)
 
 app.command(rich_help_panel=_DAILY)(run.run)
 app.command(rich_help_panel=_DAILY)(plan.plan)

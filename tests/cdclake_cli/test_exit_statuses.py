@@ -57,6 +57,8 @@ TABLE_VERBS: dict[str, tuple[str, ...]] = {
 ONE_TABLE_VERBS = {"history", "diff", "erase", "changes show"}
 """Verbs that take no patterns. `verify` has a database, or a table in each `--expect`."""
 OTHER_VERBS = {
+    "apply",
+    "export-config",
     "dms settings",
     "console",
     "demo",

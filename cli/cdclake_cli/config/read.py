@@ -115,7 +115,7 @@ class _Nodes:
 
     def _replacement(self, found: re.Match[str], line: int) -> str:
         dollar, name = found.groups()
-        if name in self._environment:
+        if name and name in self._environment:
             return self._environment[name]
         if name:
             self.mistakes.append(_Mistake(line, f"The environment variable {name} is not set", "Set it"))

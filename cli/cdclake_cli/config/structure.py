@@ -51,16 +51,18 @@ def _field(attribute: str) -> tuple[Any, Any]:
     return kind, Field(None, title=attribute, json_schema_extra=_without_default)
 
 
+def _part(default: object, description: str) -> Any:  # noqa: ANN401 - pydantic's own type for a field
+    return Field(default, description=description, json_schema_extra=_without_default)
+
+
 def _file() -> type[BaseModel]:
     fields: dict[str, Any] = {name: _field(name) for name in CONFIGURABLE}
     settings: Any = create_model("Settings", __config__=_STRICT, **fields)
     section: Any = Annotated[settings, BeforeValidator(_section)]
+    tables: Any = Annotated[dict[str, section], BeforeValidator(_section)]
     parts: dict[str, Any] = {
-        "defaults": (section, Field(settings(), description="Settings of each table that a name or pattern matches.")),
-        "tables": (
-            Annotated[dict[str, section], BeforeValidator(_section)],
-            Field({}, description="Settings by the name of a table (schema.table), or by a pattern such as shop.*."),
-        ),
+        "defaults": (section, _part(settings(), "Settings of each table that a name or pattern matches.")),
+        "tables": (tables, _part({}, "Settings by the name of a table, schema.table, or by a pattern such as shop.*.")),
     }
     return create_model("File", __config__=_STRICT, **parts)
 

@@ -1,0 +1,253 @@
+"""`cdclake apply`: make the tables as a file says."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdclake.control.jobs.entry import error_line
+from cdclake.errors import AttentionError, CommitConflictError, ConfigurationError, gravest_kind, similar_names
+from cdclake.model.table.attributes import ATTRIBUTES
+from cdclake.printable import printable
+from cdclake_cli.confirm import DRY_RUN, confirm
+from cdclake_cli.options import DryRunOption, YesOption, with_target
+from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake_cli.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from cdclake.errors import CdclakeError
+    from cdclake.model.snapshot import Snapshot
+    from cdclake.model.table.name import TableName
+    from cdclake_cli.aws.services import Services
+    from cdclake_cli.config.carry_out import Checks
+    from cdclake_cli.config.compare import Comparison, TableChange
+    from cdclake_cli.config.model import Config
+    from cdclake_cli.printing.output import Output
+
+_MOST_ROWS = 200
+_MOST_NAMES = 3
+_SETTING = (
+    OutputColumn("setting", "Setting"),
+    OutputColumn("before", "Before"),
+    OutputColumn("after", "After"),
+    OutputColumn("effect", "Effect"),
+)
+_COLUMNS = (OutputColumn("table", "Table"), *_SETTING)
+_GROUPS = (OutputColumn("count", "Tables", number=True), OutputColumn("names", "Such as"), *_SETTING)
+
+
+@with_target
+def apply(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The file of tables.")
+    ] = Path("cdclake.yml"),
+    *,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only show the differences; exit status 6 if there are any.")
+    ] = False,
+    register: Annotated[
+        bool, typer.Option("--register", help="Register the tables that the file names and that are not registered.")
+    ] = False,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Also change what needs tables to be loaded again, such as their keys.")
+    ] = False,
+    unchecked: Annotated[
+        bool, typer.Option("--unchecked", help="Do not compare the columns named with the raw files.")
+    ] = False,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Make the settings of tables as a file says: cdclake.yml, or another one.
+
+    Shows each difference and what it means, asks, and changes the tables. What the file does not set stays as it is,
+    and so do tables that it does not match. If a setting is wrong for one table, nothing is changed.
+
+    Example: cdclake apply cdclake.yml --dry-run
+    """
+    from cdclake_cli.aws.services import connect  # slow to import, and --help does not need it
+    from cdclake_cli.config.carry_out import carry_out, checked
+    from cdclake_cli.config.read import read_config
+
+    services, out = connect(target), output_for(output)
+    config = read_config(file, os.environ)
+    with progress("Comparing the file with the tables") as bar:
+        found = _compare(config, services, register=register)
+        bar.describe("Checking the differences")
+        with _checks(target, services, unchecked=unchecked) as checks:
+            changes, errors = checked(found.changes, checks)
+    if output is OutputFormat.TABLE:
+        _show(changes, out)
+    _remark(found, out)
+    _raise(errors, len(found.changes), "Nothing was changed")
+    if check or dry_run:
+        _print_json(changes, found, out, done=False)
+    if check:
+        if changes or found.unregistered:
+            raise _differs(changes, found)
+    elif dry_run:
+        out.remark(DRY_RUN)
+    elif changes:
+        _require_consent(changes, reload=reload)
+        confirm(_question(changes), yes=yes, output=output)
+        if not yes and _agreed(_compare(config, services, register=register)) != _agreed(found):
+            message = "Settings of tables changed after the differences were shown. Nothing was done"
+            raise CommitConflictError(message, remedy="Run the same command again and check them")
+        with progress(f"Changing {len(changes):,} tables"):
+            done, errors = carry_out(services.state, changes)
+        _print_json(done, found, out, done=True)
+        out.remark(f"Changed: {_tables(len(done))}.")
+        _raise(errors, len(changes), "Run the same command again")
+
+
+def _compare(config: Config, services: Services, *, register: bool) -> Comparison:
+    from cdclake_cli.config.compare import compare
+
+    place = services.installation
+    states = services.state.all(place.state_prefix)
+    return compare(config, states, place.new_state if register else None)
+
+
+@contextmanager
+def _checks(target: Target, services: Services, *, unchecked: bool) -> Iterator[Checks]:
+    from cdclake.adapters.filesystem import lake_filesystem
+    from cdclake_cli.aws.environment import aws_environment
+    from cdclake_cli.config.carry_out import Checks
+    from cdclake_cli.doctor.check_settings import RawReader, check_columns
+
+    raw = RawReader(services.raw, cache(lambda: lake_filesystem(target.raw_bucket).open()))
+
+    def lake_table(name: TableName) -> Snapshot:
+        log = services.log(name)
+        return log.snapshot(log.head())
+
+    def columns(change: TableChange, lake: Snapshot) -> None:
+        if not unchecked:
+            check_columns(raw, change.after, change.settings, services.clock(), lake, reloads=change.reloads)
+
+    with aws_environment(target):
+        yield Checks(lake_table, columns)
+
+
+def _show(changes: Sequence[TableChange], out: Output) -> None:
+    """Print a line for each difference; of many, one for all tables that differ in the same way."""
+    rows = [{"table": str(change.name), **one} for change in changes for one in _lines(change)]
+    if len(rows) <= _MOST_ROWS:
+        if rows:
+            out.records("Differences", _COLUMNS, rows)
+        return
+    groups = defaultdict[tuple[object, ...], list[str]](list)
+    for row in rows:
+        groups[tuple(row[column.key] for column in _SETTING)].append(str(row["table"]))
+    records = [
+        {"count": len(names), "names": _names(names), **dict(zip((column.key for column in _SETTING), group))}
+        for group, names in groups.items()
+    ]
+    out.records("Differences", _GROUPS, records)
+
+
+def _lines(change: TableChange) -> list[dict[str, object]]:
+    """The differences of a table for people: instead of no value they see the default."""
+    new: dict[str, object] = {"setting": "", "before": "not registered", "after": "registered", "effect": "is new"}
+    lines = [
+        {**one._asdict(), "before": one.before or _default(one.setting), "effect": one.effect.value}
+        for one in change.differences
+    ]
+    return [new, *lines] if change.is_new else lines
+
+
+def _default(setting: str) -> str:
+    default = ATTRIBUTES[setting].default
+    return f"{default} (default)" if default else ""
+
+
+def _print_json(changes: Sequence[TableChange], found: Comparison, out: Output, *, done: bool) -> None:
+    for change in changes:
+        differences = [{**one._asdict(), "effect": one.effect.value} for one in change.differences]
+        out.json_record(
+            {
+                "table": str(change.name),
+                "registered": done or not change.is_new,
+                "reloads": change.reloads,
+                "done": done,
+                "differences": differences,
+            }
+        )
+    for name in found.unregistered:
+        out.json_record({"table": str(name), "registered": False, "reloads": False, "done": False, "differences": []})
+
+
+def _remark(found: Comparison, out: Output) -> None:
+    """Print what the differences do not tell."""
+    known = [str(change.name) for change in found.changes] + [str(name) for name in found.unmatched]
+    for name in found.unregistered:
+        near = similar_names(str(name), known)
+        out.remark(f"{name} is not registered. {near}cdclake run registers it with its raw files, --register now.")
+    for pattern in found.unused:
+        out.remark(f"'{pattern}' matches no registered table.")
+    for name in found.rolled_back:
+        out.remark(f"{name} stays off, because of a rollback. To turn it on: cdclake tables activate {name.typed}")
+    out.remark(
+        f"Tables that differ from the file: {len(found.changes):,}; as in the file: {found.equal:,};"
+        f" not in the file and left alone: {len(found.unmatched):,}."
+    )
+
+
+def _raise(errors: Mapping[TableName, CdclakeError], tables: int, remedy: str) -> None:
+    """Print the errors of tables, and raise the gravest.
+
+    Raises:
+        CdclakeError: There is an error; the error itself if there is one table.
+    """
+    if not errors:
+        return
+    if tables == 1:
+        raise next(iter(errors.values()))
+    for name, error in sorted(errors.items()):
+        typer.echo(f"{printable(str(name))}: {error_line(error)}", err=True)
+    message = f"{len(errors)} of {tables} tables failed: {_names([str(name) for name in sorted(errors)])}"
+    raise gravest_kind(errors.values())(message, remedy=remedy)
+
+
+def _require_consent(changes: Sequence[TableChange], *, reload: bool) -> None:
+    reloading = [str(change.name) for change in changes if change.reloads]
+    if reloading and not reload:
+        message = f"{_tables(len(reloading))} must be loaded again for this: {_names(reloading)}. Nothing was changed"
+        raise ConfigurationError(message, remedy="Add --reload, or correct the file")
+
+
+def _differs(changes: Sequence[TableChange], found: Comparison) -> AttentionError:
+    names = [*(str(change.name) for change in changes), *map(str, found.unregistered)]
+    message = f"{_tables(len(names))} not as the file says: {_names(names)}"
+    return AttentionError(message, remedy="cdclake apply makes them so; cdclake export-config writes them to a file")
+
+
+def _agreed(found: Comparison) -> list[object]:
+    """What the user saw of the differences."""
+    return [
+        (change.name, change.settings, [change.before.item.get(name) for name in change.settings])
+        for change in found.changes
+    ]
+
+
+def _question(changes: Sequence[TableChange]) -> str:
+    reloading = sum(change.reloads for change in changes)
+    again = f", and let {_tables(reloading)} be loaded again" if reloading else ""
+    return f"Change {_tables(len(changes))}{again}?"
+
+
+def _tables(count: int) -> str:
+    return f"{count:,} {'table' if count == 1 else 'tables'}"
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join([*names[:_MOST_NAMES], *(["..."] if len(names) > _MOST_NAMES else [])])

@@ -1,0 +1,138 @@
+"""One short file configures 1,000 tables within seconds, with one write for each table that changes.
+
+`make test-fleet` prints counts and seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Callable
+
+import boto3
+import pytest
+from typer.testing import CliRunner
+
+from cdclake.adapters.dynamodb import DynamoState, create_state_table
+from cdclake.model.names import STATE_TABLE
+from cdclake.model.table.state import TableState
+from cdclake_cli.main import app
+from cdclake_devkit.local import EmbeddedAws
+from tests.moto_buckets import s3_backend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    WSGIApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+SCHEMAS, TABLES_OF_A_SCHEMA, COLUMNS = 10, 100, b"Op,id,region,amount,created\n"
+TABLES = SCHEMAS * TABLES_OF_A_SCHEMA
+MOST_SECONDS = 30
+"""For each command."""
+FILE = """\
+defaults:
+  PrimaryKey: id
+  AddColumnName: true
+  CsvDelimiter: ","
+  LateWindowHours: 48
+  RetentionDays: 14
+  KeepEveryState: 2
+  FullLoadQuietMinutes: 5
+  MaxDelayMinutes: 30
+  SchemaPolicy: warn
+  UniqueChecks: immediate
+  CdcPath: ${STAGE}/cdc
+tables:
+  s0.*:
+    PartitionKey: region
+    ActiveFlag: true
+  s1.*:
+    PrimaryKey: [id, region]
+  s2.*:
+    History: true
+    HistoryTimeColumn: created
+  s3.*:
+    DeleteMode: soft
+  s4.*:
+    Readers: both
+  s5.*:
+  s[6-9].*:
+    OrderColumn: created
+  "*.t99":
+    CleanUp: manual
+  s0.t7:
+    MaxQuarantinedRows: 10
+    TargetFileBytes: 1000000
+  s9.t7:
+    ActiveFlag: true
+"""
+
+
+class Writes:
+    """Counts the requests to DynamoDB."""
+
+    def __init__(self) -> None:
+        self.count = Counter[str]()
+
+    def watch(self, application: WSGIApplication) -> WSGIApplication:
+        def watched(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+            service, _, operation = environ.get("HTTP_X_AMZ_TARGET", "").partition(".")
+            if service.startswith("DynamoDB"):
+                self.count[operation] += 1
+            return application(environ, start)
+
+        return watched
+
+
+def register(aws: EmbeddedAws) -> None:
+    """Register the tables, each with a raw file."""
+    create_state_table(aws.client("dynamodb"), STATE_TABLE)
+    names = [(f"s{schema}/", f"t{table}/") for schema in range(SCHEMAS) for table in range(TABLES_OF_A_SCHEMA)]
+    with boto3.resource("dynamodb").Table(STATE_TABLE).batch_writer() as batch:
+        for schema, table in names:
+            batch.put_item(Item=dict(TableState.new("cdclake-raw", schema, table).item))
+    for bucket in ("cdclake-raw", "cdclake-lake"):
+        aws.client("s3").create_bucket(Bucket=bucket)
+    for schema, table in names:
+        s3_backend().put_object("cdclake-raw", f"{schema}{table}20240305-100000000.csv", COLUMNS)
+
+
+@pytest.mark.aws
+@pytest.mark.thorough
+def test_a_short_file_configures_1000_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    writes, file = Writes(), tmp_path / "cdclake.yml"
+    with EmbeddedAws(region="us-east-1", middleware=writes.watch) as aws:
+        for name, value in aws.environment().items():
+            monkeypatch.setenv(name, value)
+        register(aws)
+
+        def cdclake(text: str, *arguments: str) -> Counter[str]:
+            """Run the command with the file, print how long it takes, and return the requests to DynamoDB."""
+            if text:
+                file.write_text(text, encoding="utf-8")
+            writes.count.clear()
+            begin, begin_cpu = time.perf_counter(), time.process_time()
+            done = CliRunner().invoke(app, arguments, env={"STAGE": "test"})
+            seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - begin_cpu
+            assert done.exit_code == 0, done.output
+            with capsys.disabled():
+                took = f"{seconds:.1f} s, {cpu_seconds:.1f} s of CPU for command and AWS"
+                print(f"\ncdclake {' '.join(arguments)}: {took}; {dict(writes.count)}", end="")
+            assert cpu_seconds < MOST_SECONDS  # of an idle machine, which answers one request at a time
+            return Counter(writes.count)
+
+        path = str(file)
+        assert len(FILE.splitlines()) <= 40
+        assert cdclake(FILE, "apply", path, "--yes", "--unchecked")["UpdateItem"] == TABLES
+        assert "UpdateItem" not in cdclake(FILE, "apply", path, "--check")
+        changed = FILE.replace("TimeColumn: created", "TimeColumn: amount").replace("Rows: 10", "Rows: 20")
+        assert cdclake(changed, "apply", path, "--yes")["UpdateItem"] == TABLES_OF_A_SCHEMA + 1
+        cdclake("", "export-config", "--force", "--to", path)
+        assert "UpdateItem" not in cdclake("", "apply", path, "--check")
+        assert len(file.read_text(encoding="utf-8").splitlines()) < 4 * TABLES
+        states = DynamoState(aws.client("dynamodb"), STATE_TABLE)
+        tables = {state.name: state.item for state in states.all()}
+        assert sum(item["ActiveFlag"] == "true" for item in tables.values()) == TABLES_OF_A_SCHEMA + 1
