@@ -17,6 +17,7 @@ from cdclake_cli.config.structure import File
 from cdclake_cli.config.vocabulary import CONFIGURABLE, READERS, same_value
 from cdclake_cli.config.write import Comments, config_text, scalar
 from cdclake_cli.settings import SETTABLE
+from tests import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -222,3 +223,18 @@ def test_editors_get_the_names_and_choices():
     assert settings["additionalProperties"] is False
     assert settings["properties"]["MissingColumns"]["anyOf"][0] == {"enum": ["keep", None]}
     assert settings["properties"]["RetentionDays"]["anyOf"][0] == {"type": "integer", "minimum": 0}
+
+
+def test_the_example_in_the_documents_is_a_file_of_tables(read: Read):
+    text = (ROOT / "docs" / "tables-as-code.md").read_text(encoding="utf-8")
+    config = read(text.partition("```yaml\n")[2].partition("```")[0], STAGE="test")
+    assert config.settings_of(ORDERS) == {
+        "Readers": "both",
+        "RetentionDays": "14",
+        "CdcPath": "test/cdc",
+        "ActiveFlag": "true",
+        "MaxDelayMinutes": "30",
+        "PrimaryKey": "id",
+        "PartitionKey": "country, orderdate",
+        "History": "true",
+    }

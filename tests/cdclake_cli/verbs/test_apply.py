@@ -143,6 +143,18 @@ def test_a_table_that_was_rolled_back_stays_off(cdclake: Any, state: DynamoState
     assert [settings(state, one, "ActiveFlag") for one in (STORE, PRODUCT)] == [["false"], ["true"]]
 
 
+def test_many_differences_are_printed_in_groups(cdclake: Any, state: DynamoState, file: File):
+    for number in range(40):
+        state.register(TableState.new("cdclake-raw", "many/", f"t{number:02}/"))
+    numbers = ("LateWindowHours", "RetentionDays", "KeepEveryState", "MaxDelayMinutes", "MaxQuarantinedRows")
+    path = file(f"defaults: {{{', '.join(f'{name}: 9' for name in numbers)}}}\ntables: {{'*.*': }}")
+    lines = cdclake.ok("apply", path, "--dry-run").stdout.splitlines()
+    assert [" ".join(line.split()) for line in lines if "LateWindow" in line] == [
+        "42 many.t00, many.t01, many.t02, ... LateWindowHours 72 (default) 9 from the first load on"
+    ]
+    assert len(cdclake.records("apply", path, "--dry-run")) == 42
+
+
 def test_what_is_exported_is_what_is_there(cdclake: Any, state: DynamoState, tmp_path: Path):
     state.register(TableState.new("cdclake-raw", "crm/", "log/").with_attributes(Readers="wrong", DmsTask="$x: #"))
     for path in (STORE, PRODUCT):

@@ -24,9 +24,7 @@ READ = "read"
 
 def setting(attribute: str, read: Reader[T]) -> T:
     """A field of a dataclass, with the value of an attribute."""
-    return field(
-        default=read({}, attribute), metadata={ATTRIBUTE: attribute, READ: lambda item: read(item, attribute)}
-    )
+    return field(default=read({}, attribute), metadata={ATTRIBUTE: attribute, READ: lambda item: read(item, attribute)})
 
 
 def settings(read: Callable[[Mapping[str, str]], T]) -> T:
