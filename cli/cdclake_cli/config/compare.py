@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cdclake.control.admin.change_settings import checked_settings
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Sentinel
-from cdclake.model.snapshot import LakeKeys, check_declared_types
 from cdclake.model.table.attributes import Attribute
-from cdclake.model.table.settings import COLUMN_ATTRIBUTES, TableSettings
+from cdclake.model.table.settings import COLUMN_ATTRIBUTES
 from cdclake_cli.config.model import is_pattern
 from cdclake_cli.config.vocabulary import READERS, same_value
 
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from cdclake_cli.config.model import Config, Settings
 
 
-_FIXED = (Attribute.PRIMARY_KEY, Attribute.PARTITION_KEY, Attribute.ORDER_COLUMN)
-"""The attributes of `LakeKeys`."""
+_RELOAD = {Attribute.LAST_FULL_LOAD_DATE: Sentinel.NEVER_LOADED}
 _REWRITES: Mapping[str, Callable[[Any, Any], bool]] = {
     Attribute.HISTORY: lambda _, now: bool(now),
     Attribute.DELETE_MODE: lambda was, now: bool(was and not now),
@@ -67,12 +65,14 @@ class TableChange:
         before: Its state; the state of a newly registered table if it is new.
         settings: What is to be set.
         differences: The same, with its meaning; none before `checked`.
+        reloads: Whether the table must be loaded again, and `settings` let it; not known before `checked`.
     """
 
     before: TableState
     settings: Settings
     is_new: bool = False
     differences: tuple[Difference, ...] = ()
+    reloads: bool = False
 
     @property
     def name(self) -> TableName:
@@ -83,11 +83,6 @@ class TableChange:
     def names_columns(self) -> bool:
         """Whether it changes what the lake table or the raw files must agree with."""
         return bool(COLUMN_ATTRIBUTES & self.settings.keys())
-
-    @property
-    def reloads(self) -> bool:
-        """Whether the table must be loaded again."""
-        return any(one.effect is Effect.RELOAD for one in self.differences)
 
     @property
     def after(self) -> TableState:
@@ -103,16 +98,14 @@ class TableChange:
         Raises:
             ConfigurationError: The settings are invalid.
         """
+        reloads = lake is not None and _needs_reload(self.before, self.settings, lake)
+        settings = {**self.settings, **_RELOAD} if reloads else self.settings
+        checked_settings(self.before, settings, lake)
         differences = tuple(
             Difference(name, self.before.item.get(name), after, _effect(self, name, lake))
             for name, after in self.settings.items()
         )
-        change = replace(self, differences=differences)
-        if change.reloads:
-            reload = {Attribute.LAST_FULL_LOAD_DATE: Sentinel.NEVER_LOADED}
-            change = replace(change, settings={**self.settings, **reload})
-        checked_settings(self.before, change.settings, lake)
-        return change
+        return replace(self, settings=settings, differences=differences, reloads=reloads)
 
 
 @dataclass(frozen=True)
@@ -179,23 +172,23 @@ def _effect(change: TableChange, name: str, lake: Snapshot | None) -> Effect:
         return Effect.SWITCHES_ON if _turns_on(change.settings) else Effect.SWITCHES_OFF
     if not (lake.exists if lake else change.before.last_change):
         return Effect.FIRST_LOAD
-    if lake and _needs_reload(change.after, name, lake):
+    if lake and name in COLUMN_ATTRIBUTES and _needs_reload(change.before, {name: change.settings[name]}, lake):
         return Effect.RELOAD
     was, now = (_value(name, state.item) for state in (change.before, change.after))
     return Effect.REWRITE if name in _REWRITES and _REWRITES[name](was, now) else Effect.NEXT_RUN
 
 
-def _needs_reload(after: TableState, name: str, lake: Snapshot) -> bool:
-    """Whether the lake table cannot take a new value of an attribute."""
+def _needs_reload(before: TableState, settings: Settings, lake: Snapshot) -> bool:
+    """Whether a lake table takes settings only if it is loaded again."""
+    return not _takes(before, settings, lake) and _takes(before, {**settings, **_RELOAD}, lake)
+
+
+def _takes(before: TableState, settings: Settings, lake: Snapshot) -> bool:
     try:
-        if name == Attribute.SCHEMA:
-            check_declared_types(lake, after.settings, after.name)
-        elif name in _FIXED and (keys := LakeKeys.of(lake)):
-            fixed = dict(zip(_FIXED, keys))
-            keys.check(TableSettings.from_item({**fixed, name: after.item[name]}), after.name)
+        checked_settings(before, settings, lake)
     except ConfigurationError:
-        return True
-    return False
+        return False
+    return True
 
 
 def _value(name: str, item: Settings) -> Any:  # noqa: ANN401 - of any attribute
