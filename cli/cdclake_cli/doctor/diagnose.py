@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.adapters.s3 import S3Store
+from cdclake.adapters.stores import open_store
 from cdclake.control.plan.lost_files import PendingNote
 from cdclake.errors import InputError, UnknownTableError
 from cdclake.model.raw.files import TRANSACTIONS_NAME, file_order, is_transactions_key
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from cdclake.model.table.state import TableState
     from cdclake.ports import ObjectReader
     from cdclake_cli.doctor.csv.dialect import CsvGuess
+    from cdclake_cli.doctor.types.proposal import Proposal
 
 DEFAULT_MAX_FILES = 30
 _MAX_FOLDERS = 100
@@ -58,6 +62,28 @@ class RawBucket(NamedTuple):
     fs: FileSystem
     versioned: bool | None = None
     task: DmsTask | None = None
+
+    @classmethod
+    def at(cls, location: str) -> RawBucket:
+        """The raw bucket with a name, or a folder by its URI."""
+        reader = open_store(location)
+        versioned = reader.keeps_versions() if isinstance(reader, S3Store) else None
+        return cls(reader, lake_filesystem(location).open(), versioned)
+
+
+class Examination(NamedTuple):
+    """What a table's raw files show, before any judgement.
+
+    Attributes:
+        guess: The CSV dialect by the first rows; None if there are no CSV files.
+        proposal: Types for CSV columns that have none; None if there are none.
+        types: Statistics of the values of columns.
+    """
+
+    evidence: Evidence
+    guess: CsvGuess | None
+    proposal: Proposal | None
+    types: TypeStatistics
 
 
 @dataclass(frozen=True)
@@ -98,7 +124,42 @@ def diagnose(
     max_files: int = DEFAULT_MAX_FILES,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
-    """Diagnose a table. Changes nothing.
+    """Examine a table, and judge what there is; see `examine`. Changes nothing."""
+    examination = examine(raw, state, now, registered=registered, lake=lake, max_files=max_files, progress=progress)
+    evidence = examination.evidence
+    return Diagnosis(
+        table=str(state.name),
+        registered=registered,
+        files=len(evidence.listing.loads) + evidence.listing.change_count,
+        files_opened=len(evidence.files),
+        rows=sum(file.rows for file in evidence.statistics.files.values()),
+        inferred=infer_settings(evidence),
+        findings=find(examination),
+    )
+
+
+def find(examination: Examination) -> list[Finding]:
+    """What is wrong or unsafe, the worst first."""
+    evidence, guess, proposal, _ = examination
+    checks = (check_files, check_dms, check_keys, check_order, check_columns)
+    findings = [finding for check in checks for finding in check(evidence)]
+    known = Attribute.CSV_DELIMITER in evidence.state.item or guess is None or guess.sure
+    newest = evidence.files[-1].columns
+    findings += check_types(proposal, evidence.settings, evidence.name, guess, newest, delimiters_known=known)
+    return worst_first(findings)
+
+
+def examine(
+    raw: RawBucket,
+    state: TableState,
+    now: datetime,
+    *,
+    registered: bool = True,
+    lake: Schema | None = None,
+    max_files: int = DEFAULT_MAX_FILES,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Examination:
+    """Read a sample of a table's raw files. Changes nothing.
 
     Args:
         state: The table's item. For an unregistered table: the item that registration would create.
@@ -153,19 +214,7 @@ def diagnose(
         likely = replace(guess, null_text=proposal.csv.null_value)
     unread = "" if listing.change_count or settings.cdc_path else _transaction_file(raw.store, state.raw_prefix)
     evidence = Evidence(state, settings, listing, facts, statistics, likely, raw.versioned, now, unread, raw.task)
-    checks = (check_files, check_dms, check_keys, check_order, check_columns)
-    findings = [finding for check in checks for finding in check(evidence)]
-    known = Attribute.CSV_DELIMITER in state.item or guess is None or guess.sure
-    findings += check_types(proposal, settings, state.name, guess, facts[-1].columns, delimiters_known=known)
-    return Diagnosis(
-        table=str(state.name),
-        registered=registered,
-        files=len(listing.loads) + listing.change_count,
-        files_opened=len(files),
-        rows=sum(file.rows for file in statistics.files.values()),
-        inferred=infer_settings(evidence),
-        findings=worst_first(findings),
-    )
+    return Examination(evidence, guess, proposal, types)
 
 
 def _transaction_file(store: ObjectReader, raw_prefix: str) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cdclake.adapters.dms import DmsTask
     from cdclake.model.schema import Schema
     from cdclake.model.table.state import TableState
-    from cdclake_cli.doctor.diagnose import Diagnosis, RawBucket
+    from cdclake_cli.doctor.diagnose import Diagnosis
     from cdclake_cli.doctor.findings import Finding
 
 _DEFAULT_FILES = 30
@@ -80,7 +80,7 @@ def doctor(
     """
     from cdclake.adapters.aws import server_clock  # slow to import, and --help does not need it
     from cdclake_cli.aws.environment import aws_environment
-    from cdclake_cli.doctor.diagnose import diagnose
+    from cdclake_cli.doctor.diagnose import RawBucket, diagnose
 
     attributes = {**read_settings(from_file), **parse_settings(settings or [])}
     attributes |= {
@@ -95,7 +95,8 @@ def doctor(
             registered = None if unregistered or folder else _registered(target, name)
             state = (registered or target.installation.new_state(name)).with_attributes(**attributes)
             task = state.settings.dms_task
-            raw = _raw(target, folder)._replace(task=_task(target, task) if task and not folder else None)
+            raw = RawBucket.at(folder.resolve().as_uri() if folder else target.raw_bucket)
+            raw = raw._replace(task=_task(target, task) if task and not folder else None)
             known = registered is not None
             lake = _lake_columns(target, registered) if registered else None
             report = diagnose(
@@ -140,18 +141,6 @@ def _lake_columns(target: Target, state: TableState) -> Schema | None:
         print_error(error)
         return None
     return lake.schema if lake.exists else None
-
-
-def _raw(target: Target, folder: Path | None) -> RawBucket:
-    from cdclake.adapters.filesystem import lake_filesystem
-    from cdclake.adapters.s3 import S3Store
-    from cdclake.adapters.stores import open_store
-    from cdclake_cli.doctor.diagnose import RawBucket
-
-    location = folder.resolve().as_uri() if folder else target.raw_bucket
-    reader = open_store(location)
-    versioned = reader.keeps_versions() if isinstance(reader, S3Store) else None
-    return RawBucket(reader, lake_filesystem(location).open(), versioned)
 
 
 def _task(target: Target, arn: str) -> DmsTask | None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cdclake.model.table.name import TableName
     from cdclake.model.table.settings import CsvDialect, TableSettings
     from cdclake_cli.doctor.csv.dialect import CsvGuess
+    from cdclake_cli.doctor.types.keys import KeyCandidate
     from cdclake_cli.doctor.types.proposal import Proposal, ProposedColumn
 
 _MAX_NULL_TEXTS = 3
@@ -43,11 +44,7 @@ def check_types(
     )
     details = [_column(column) for column in proposal.columns]
     details += _null_texts(proposal, settings.csv.null_value)
-    load_rows = counted(proposal.load_rows, "LOAD row")
-    details += [
-        f"key {', '.join(names)}: {counted(count, 'distinct value')} in {load_rows}, no nulls"
-        for names, count in proposal.keys
-    ]
+    details += [f"key {', '.join(key.names)}: {key_text(key)}" for key in proposal.keys]
     if not proposal.schema:
         fix = "Check again when there are rows, and without the other findings: cdclake read none with these types"
         yield Finding(Code.UNTYPED, text, fix, details=tuple(details))
@@ -96,10 +93,15 @@ def _arguments(proposal: Proposal, settings: TableSettings, guess: CsvGuess | No
     has_header = proposal.csv.add_column_name
     if has_header is not None and settings.csv.add_column_name is None:
         arguments += ["--set", f"{Attribute.ADD_COLUMN_NAME}={str(has_header).lower()}"]
-    unique = [names for names, count in proposal.keys if count == proposal.load_rows]
+    unique = [key.names for key in proposal.keys if key.is_unique]
     if unique and not settings.primary_key:
         arguments += ["--primary-key", ",".join(unique[0])]
     return arguments
+
+
+def key_text(key: KeyCandidate) -> str:
+    """The evidence for a key."""
+    return f"{counted(key.distinct, 'distinct value')} in {counted(key.rows, 'LOAD row')}, no nulls"
 
 
 def _column(column: ProposedColumn) -> str:

@@ -13,6 +13,7 @@ from cdclake.errors import ConfigurationError, InputError
 from cdclake.lake.raw.cast import cast_column
 from cdclake.lake.raw.reader import inspect_raw_file, read_raw
 from cdclake.model.schema import ADDED_PREFIXES, OP_COLUMN, Column, Schema
+from cdclake_cli.doctor.types.keys import likeliest
 from cdclake_cli.doctor.types.known_types import candidates
 
 if TYPE_CHECKING:
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from cdclake.model.raw.files import RawFile
     from cdclake.model.table.name import TableName
     from cdclake.model.table.settings import CsvDialect, TableSettings
+    from cdclake_cli.doctor.types.keys import KeyCandidate
     from cdclake_cli.doctor.types.known_types import KnownType
     from cdclake_cli.doctor.types.shapes import ColumnShapes, TypeStatistics
 
 MAX_ROWS_PER_FILE = 200_000
 _WHOLE_ROW = ""
 _KEY_TYPES = ("bigint", "string")
-MAX_KEYS = 3
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,8 @@ class Proposal:
         columns: The columns without a declared type.
         schema: All columns; empty if the files cannot be read with it, or have no rows.
         csv: How the files were read, with the text to take for null.
-        keys: Candidates for the key, the likeliest first, with their number of distinct values in the full load.
+        keys: Candidates for the key, the likeliest first.
         rows: Number of rows that suggested the types.
-        load_rows: Number of rows in which the keys were counted.
         verified_rows: Number of rows whose values cdclake parsed as the proposed types.
         bad_values: Number of their values that it refused, in columns without a declared type.
         bad_rows: Number of rows with another number of fields.
@@ -72,9 +72,8 @@ class Proposal:
     columns: tuple[ProposedColumn, ...]
     schema: Schema
     csv: CsvDialect
-    keys: tuple[tuple[tuple[str, ...], int], ...]
+    keys: tuple[KeyCandidate, ...]
     rows: int
-    load_rows: int
     verified_rows: int
     bad_values: int
     bad_rows: int
@@ -141,16 +140,14 @@ def propose_types(
         ProposedColumn(name, types[name][0], likely[name], first_refused[name], _source(known, name), shapes)
         for name, shapes in statistics.columns.items()
     )
-    order = list(statistics.columns)
     keys = statistics.keys(Schema(tuple(column for column in tried if not nulls[column.name])))
-    ranked = sorted(keys, key=lambda key: _rank(key, statistics.load_rows, likely, order))
+    simple = [name for name, kind in likely.items() if kind in _KEY_TYPES]
     return Proposal(
         columns,
         tried if verified else Schema(),
         csv,
-        tuple(ranked[:MAX_KEYS]),
+        tuple(likeliest(keys, simple, list(statistics.columns))),
         statistics.rows,
-        statistics.load_rows,
         verified,
         sum(refused[name] for name in types),
         refused[_WHOLE_ROW],
@@ -237,17 +234,3 @@ def _sent(values: pa.Array, unsent: str | None) -> pa.Array:
     if unsent is None:
         return values
     return pc.if_else(pc.equal(values, unsent.encode()), pa.scalar(None, values.type), values)
-
-
-def _rank(
-    key: tuple[tuple[str, ...], int], rows: int, likely: dict[str, str], order: list[str]
-) -> tuple[bool, int, bool, bool, int]:
-    """Unique keys first, of few columns, of numbers or text, called like one, as early in the file as possible."""
-    names, distinct = key
-    return (
-        distinct < rows,
-        len(names),
-        not all(likely.get(name) in _KEY_TYPES for name in names),
-        not any(name.lower().rstrip("s").endswith(("id", "key", "code", "no")) for name in names),
-        min(order.index(name) for name in names),
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,19 +13,15 @@ from cdclake.lake.raw.bad_values import NULL_TEXTS, OTHER_NUMBERS, OTHER_TIMES
 from cdclake.lake.raw.cast import cast_column
 from cdclake.model.raw.files import RawKind
 from cdclake.model.schema import ADDED_PREFIXES, MAX_DECIMAL_PRECISION, OP_COLUMN
+from cdclake_cli.doctor.types.keys import KeyStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cdclake.model.raw.files import RawFile
     from cdclake.model.schema import Schema
+    from cdclake_cli.doctor.types.keys import KeyCandidate
 
-MAX_SEEN = 1_000_000
-"""A column's values are compared with each other up to so many rows."""
-_MAX_KEY_BYTES = 256
-"""Longer texts are no keys, and are not kept."""
-_TRIED = 6
-"""Columns of which pairs are tried as keys."""
 _NUMBER = r"(?:0|[1-9]\d*)"
 """Without leading zeros: 02134 is a code, and would lose a digit as a number."""
 _DAY = r"\d{4}-\d\d-\d\d"
@@ -124,20 +119,27 @@ class TypeStatistics:
 
     Attributes:
         rows: Number of rows looked at.
-        load_rows: Number of rows of full loads among them.
         columns: By name, in the order of the files.
+        typed_keys: Values of the full load in files that have types.
+        types: Types of the columns in these files.
     """
 
     def __init__(self, declared: Schema | None = None, *, loads_only: bool = True) -> None:
         self._declared, self._loads_only = declared, loads_only
-        self.rows = self.load_rows = 0
+        self.rows = 0
         self.columns: dict[str, ColumnShapes] = {}
+        self.typed_keys = KeyStatistics()
+        self.types: dict[str, pa.DataType] = {}
         self._in_loads: set[str] = set()
-        self._loaded: dict[str, list[pa.Array]] | None = None
+        self._keys = KeyStatistics()
 
     def add(self, file: RawFile, rows: pa.RecordBatch) -> None:
         """Add rows of a file as they are read, see `RawRows.columns`; files of full loads first."""
         is_load = file.kind is RawKind.FULL_LOAD
+        if is_load and not file.format.is_text:
+            typed = {name: rows.column(name) for name in rows.schema.names if is_of_source(name)}
+            self.types |= {name: values.type for name, values in typed.items()}
+            self.typed_keys.add(typed, rows.num_rows)
         if not file.format.is_text or file.transactions:
             return
         chosen = {name: rows.column(name) for name in untyped_names(rows.schema.names, self._declared)}
@@ -149,60 +151,31 @@ class TypeStatistics:
         for name, values in chosen.items():
             known = next((one for one in self.columns if one.lower() == name.lower()), name)
             self.columns.setdefault(known, ColumnShapes()).add(values)
-        if is_load and rows.num_rows and self.load_rows < MAX_SEEN:
-            self._add_loaded(rows, chosen)
+        if is_load:
+            self._keys.add(chosen, rows.num_rows)
 
-    def _add_loaded(self, rows: pa.RecordBatch, chosen: dict[str, pa.Array]) -> None:
-        self.load_rows += rows.num_rows
-        before = {name: [] for name in chosen} if self._loaded is None else self._loaded
-        self._loaded = {
-            name: [*parts, chosen[name]]
-            for name, parts in before.items()
-            if name in chosen and "," not in name and name == name.strip() and _may_be_key(chosen[name])
-        }
-
-    def keys(self, schema: Schema) -> list[tuple[tuple[str, ...], int]]:
-        """Columns without nulls and their number of distinct values in the full load: unique ones, else the nearest.
-
-        If no column is unique, pairs of columns are tried, and the columns are also given.
+    def keys(self, schema: Schema) -> list[KeyCandidate]:
+        """Candidates for the key among the columns without types, in the full load.
 
         Args:
-            schema: Columns without nulls, in change files too, with their types: 1.0 and 1.00 are one decimal.
+            schema: Columns without nulls, in change files too, with their types.
         """
-        columns: dict[str, pa.Array] = {}
-        for name, parts in (self._loaded or {}).items():
-            texts = pa.chunked_array(parts).combine_chunks()
+
+        def typed(name: str, texts: pa.ChunkedArray) -> pa.Array | None:
             column = schema.find(name)
-            values = cast_column(texts, column.type)[0] if column else None
-            if values is not None and not values.null_count:
-                columns[name] = values
-        distinct = {name: len(values.unique()) for name, values in columns.items()}
-        unique = [name for name, count in distinct.items() if count == self.load_rows]
-        if unique:
-            return [((name,), self.load_rows) for name in unique]
-        nearest = sorted(distinct, key=lambda name: -distinct[name])[:_TRIED]
-        rows = pa.table({name: columns[name].dictionary_encode().indices for name in nearest})
-        pairs: list[tuple[tuple[str, ...], int]] = [
-            ((first, second), self.load_rows)
-            for first, second in combinations([name for name in columns if name in nearest], 2)
-            if distinct[first] * distinct[second] >= self.load_rows
-            and rows.group_by([first, second]).aggregate([]).num_rows == self.load_rows
-        ]
-        return [*pairs, *(((name,), distinct[name]) for name in nearest[:1])]
+            return cast_column(texts.combine_chunks(), column.type)[0] if column else None
+
+        return self._keys.candidates(typed)
 
 
 def untyped_names(names: Sequence[str], declared: Schema | None) -> list[str]:
     """Columns of a CSV file that become text because nothing declares their types."""
-    return [
-        name
-        for name in names
-        if name != OP_COLUMN and not name.startswith(ADDED_PREFIXES) and not (declared and declared.find(name))
-    ]
+    return [name for name in names if is_of_source(name) and not (declared and declared.find(name))]
 
 
-def _may_be_key(values: pa.Array) -> bool:
-    lengths = pc.min_max(pc.binary_length(values)).as_py()
-    return not values.null_count and lengths["min"] > 0 and lengths["max"] <= _MAX_KEY_BYTES
+def is_of_source(name: str) -> bool:
+    """Whether a column is none that DMS adds to the source's."""
+    return name != OP_COLUMN and not name.startswith(ADDED_PREFIXES)
 
 
 def _texts(values: pa.Array) -> pa.Array:
