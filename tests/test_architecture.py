@@ -84,6 +84,7 @@ ONLY_IN = {
     "pymysqlreplication": ("cdclake_devkit.replicate.mysql",),
     "psycopg2": ("cdclake_cli.sources.postgres", "cdclake_devkit"),
     "pyarrow": ("cdclake.lake", "cdclake.adapters.filesystem", "cdclake_devkit", "cdclake_cli"),
+    "sqlalchemy": ("cdclake_cli.sources.inspected",),
     "flask": ("cdclake_cli.console", "cdclake_devkit.local"),
     "werkzeug": ("cdclake_cli.console", "cdclake_devkit.local"),
     "faker": ("cdclake_devkit.feed",),

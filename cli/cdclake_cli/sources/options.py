@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cdclake_cli.dms.settings import DmsSettings
-    from cdclake_cli.sources.source import Source
+    from cdclake_cli.sources.mysql.source import MysqlSource
+    from cdclake_cli.sources.postgres.source import PostgresSource
 
 PASSWORD_VARIABLE = "CDCLAKE_SOURCE_PASSWORD"
 _SOURCE = "Source"
@@ -70,7 +71,7 @@ def source(
     port: int | None,
     socket: str,
     option_file: Path | None,
-) -> Source:
+) -> MysqlSource | PostgresSource:
     """The database that these options describe, with the password from the environment.
 
     Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cdclake_cli.sources.mysql.catalog import MysqlCatalog
 from cdclake_cli.sources.mysql.snapshot import snapshot
 
 if TYPE_CHECKING:
@@ -25,3 +26,8 @@ class MysqlSource:
     def snapshot(self, only: Sequence[str] = ()) -> AbstractContextManager[MysqlSnapshot]:
         """Open a snapshot of the database's tables."""
         return snapshot(self.options, self.database, only)
+
+    @property
+    def catalog(self) -> MysqlCatalog:
+        """What the server's catalog says about the tables."""
+        return MysqlCatalog(self.options, self.database)

@@ -19,16 +19,19 @@ from cdclake_cli.sources.mysql.types import (
 from cdclake_cli.sources.tables import SourceTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-_COLUMNS = """
-    select table_name as tbl, column_name as name, data_type as kind, column_type as whole,
-        numeric_precision as digits, numeric_scale as scale, character_maximum_length as length,
-        datetime_precision as fraction, character_set_name as charset
-    from information_schema.columns
+COLUMN_FACTS = """
+    table_name as tbl, column_name as name, data_type as kind, column_type as whole,
+    numeric_precision as digits, numeric_scale as scale, character_maximum_length as length,
+    datetime_precision as fraction, character_set_name as charset
+"""
+"""What `column_of` needs of `information_schema.columns`."""
+_COLUMNS = f"""
+    select {COLUMN_FACTS} from information_schema.columns
     where table_schema = %s order by table_name, ordinal_position
 """
-_VERSIONED = "SYSTEM VERSIONED"
+VERSIONED = "SYSTEM VERSIONED"
 """MariaDB's type of a table that keeps old row versions. In a binlog they look like any other rows."""
 _TABLES = """
     select table_name, table_type from information_schema.tables
@@ -59,7 +62,7 @@ def source_tables(connection: pymysql.Connection, schema: str, only: Sequence[st
         cursor.execute(_COLUMNS, (schema,))
         columns: dict[str, list[MysqlColumn]] = {}
         for row in cursor.fetchall():
-            columns.setdefault(str(row["tbl"]), []).append(_column(row))
+            columns.setdefault(str(row["tbl"]), []).append(column_of(row))
     with connection.cursor() as cursor:
         cursor.execute(_TABLES, (schema,))
         present = {str(name): str(kind) for name, kind in cursor.fetchall()}
@@ -76,7 +79,7 @@ def source_tables(connection: pymysql.Connection, schema: str, only: Sequence[st
 
 
 def _table(name: TableName, kind: str, columns: list[MysqlColumn], key: list[str]) -> SourceTable:
-    if kind == _VERSIONED:
+    if kind == VERSIONED:
         message = "A table of the source is system-versioned: its binlog mixes old row versions with current rows"
         raise ConfigurationError(message, remedy="Leave it out, or drop its system versioning", table=name)
     check_table(name, columns)
@@ -86,7 +89,8 @@ def _table(name: TableName, kind: str, columns: list[MysqlColumn], key: list[str
     return SourceTable(name, tuple(columns), tuple(key), quoted_name, query)
 
 
-def _column(row: dict[str, Any]) -> MysqlColumn:
+def column_of(row: Mapping[str, Any]) -> MysqlColumn:
+    """The column that a row with `COLUMN_FACTS` describes."""
     kind, whole = str(row["kind"]).lower(), str(row["whole"])
     if kind not in _WITH_MEMBERS and _COMPRESSED.search(whole):
         kind = f"{kind} compressed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cdclake_cli.sources.postgres.catalog import PostgresCatalog
 from cdclake_cli.sources.postgres.snapshot import snapshot
 from cdclake_cli.sources.postgres.types import DEFAULT_MAPPING, TypeMapping
 
@@ -27,3 +28,8 @@ class PostgresSource:
     def snapshot(self, only: Sequence[str] = ()) -> AbstractContextManager[PostgresSnapshot]:
         """Open a snapshot of the database's tables."""
         return snapshot(self.options, self.database, only, self.mapping)
+
+    @property
+    def catalog(self) -> PostgresCatalog:
+        """What the database's catalog says about the tables."""
+        return PostgresCatalog(self.options, self.database, self.mapping)
