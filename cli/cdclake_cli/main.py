@@ -27,6 +27,7 @@ from cdclake_cli.verbs import (
     export_config,
     files,
     history,
+    import_tables,
     plan,
     quarantine,
     reapply,
@@ -71,6 +72,7 @@ def _options(
 
 
 app.add_typer(dms.app, name="dms", rich_help_panel=_SET_UP)
+app.command("import", rich_help_panel=_SET_UP)(import_tables.import_tables)
 app.command(rich_help_panel=_SET_UP)(apply.apply)
 app.command("export-config", rich_help_panel=_SET_UP)(export_config.export_config)
 

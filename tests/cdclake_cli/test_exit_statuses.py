@@ -60,6 +60,7 @@ OTHER_VERBS = {
     "apply",
     "export-config",
     "dms settings",
+    "import",
     "console",
     "demo",
     "local serve",

@@ -6,6 +6,7 @@ is missing here, or that a setting of the endpoint changes, nothing is claimed.
 
 from __future__ import annotations
 
+import warnings
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from cdclake_cli.sources.catalog import CatalogColumn, CatalogTable, UniqueIndex
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from sqlalchemy.engine import Connection
+    from sqlalchemy.engine import Dialect
     from sqlalchemy.engine.reflection import Inspector
 
 _TEXTS = ("CHAR", "VARCHAR", "NCHAR", "NVARCHAR", "TEXT", "CLOB", "NCLOB")
@@ -90,8 +91,9 @@ class InspectedCatalog:
         try:
             url = sqlalchemy.engine.make_url(self.url)
             engine = sqlalchemy.create_engine(url.set(password=self.password) if self.password else url)
-            with closing(engine.connect()) as connection:
-                return tuple(sorted(_tables(connection, patterns), key=lambda table: table.name))
+            with warnings.catch_warnings(), closing(engine.connect()) as connection:
+                warnings.simplefilter("ignore", sqlalchemy.exc.SAWarning)  # of what it skips, which has no type here
+                return read_tables(sqlalchemy.inspect(connection), patterns)
         except (ImportError, sqlalchemy.exc.NoSuchModuleError) as error:
             message = f"The driver for this kind of source is missing: {error}"
             raise ConfigurationError(message, remedy=f"Run {_DRIVERS}") from error
@@ -106,11 +108,13 @@ class InspectedCatalog:
         )
 
 
-def _tables(connection: Connection, patterns: Sequence[str]) -> Iterator[CatalogTable]:
-    import sqlalchemy
+def read_tables(inspector: Inspector, patterns: Sequence[str]) -> tuple[CatalogTable, ...]:
+    """The tables that patterns select, by name; see `InspectedCatalog.tables`."""
+    return tuple(sorted(_tables(inspector, patterns), key=lambda table: table.name))
 
-    inspector = sqlalchemy.inspect(connection)
-    stored = _as_stored(connection)
+
+def _tables(inspector: Inspector, patterns: Sequence[str]) -> Iterator[CatalogTable]:
+    stored = _as_stored(inspector.dialect)
     default = str(inspector.default_schema_name or "")
     for schema in inspector.get_schema_names() if patterns else [default]:
         if patterns and not any(is_chosen(TableName(stored(schema), "?"), [_any_table(one)]) for one in patterns):
@@ -121,24 +125,24 @@ def _tables(connection: Connection, patterns: Sequence[str]) -> Iterator[Catalog
             if is_chosen(TableName(stored(schema), stored(name)), patterns)
         ]
         if names:
-            yield from _read(inspector, connection.dialect.name, schema, names, stored)
+            yield from _read(inspector, schema, names, stored)
 
 
 def _any_table(pattern: str) -> str:
     return f"{TableName.parse(pattern).schema}/*"
 
 
-def _as_stored(connection: Connection) -> Callable[[str], str]:
+def _as_stored(dialect: Dialect) -> Callable[[str], str]:
     """How the database itself spells a name; SQLAlchemy writes Oracle's upper-case names in lower case."""
-    dialect = connection.dialect
     if not getattr(dialect, "requires_name_normalize", False):
         return str
     return lambda name: str(dialect.denormalize_name(name))
 
 
 def _read(
-    inspector: Inspector, dialect: str, schema: str, names: Sequence[str], stored: Callable[[str], str]
+    inspector: Inspector, schema: str, names: Sequence[str], stored: Callable[[str], str]
 ) -> Iterator[CatalogTable]:
+    dialect = inspector.dialect.name
     chosen: dict[str, Any] = {"schema": schema, "filter_names": names}
     columns, keys = inspector.get_multi_columns(**chosen), inspector.get_multi_pk_constraint(**chosen)
     indexes = inspector.get_multi_indexes(**chosen)
@@ -176,7 +180,9 @@ def _read_of(read: Mapping[Any, Any], table: object) -> Mapping[str, Any]:
 
 def _covers_all_rows(index: Mapping[str, Any]) -> bool:
     conditions = [
-        name for name, value in (index.get("dialect_options") or {}).items() if name.endswith("_where") and value
+        name
+        for name, value in (index.get("dialect_options") or {}).items()
+        if name.endswith("_where") and value is not None
     ]
     return not conditions and None not in index["column_names"] and not index.get("expressions")
 

@@ -46,12 +46,14 @@ class DmsTask(NamedTuple):
         source_arn: Its source endpoint.
         target_arn: Its target endpoint.
         endpoints: The endpoints by ARN, as far as they were read.
+        mappings: Its table mappings.
     """
 
     sections: Mapping[str, Any]
     source_arn: str = ""
     target_arn: str = ""
     endpoints: Mapping[str, DmsEndpoint] = MappingProxyType({})
+    mappings: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def source(self) -> DmsEndpoint | None:
@@ -104,7 +106,9 @@ class DmsStatistics:
             raise ConfigurationError("The DMS task does not exist", remedy=missing, task=task)
         found = tasks[0]
         sections: dict[str, Any] = json.loads(found.get("ReplicationTaskSettings") or "{}")
-        return DmsTask(sections, found.get("SourceEndpointArn", ""), found.get("TargetEndpointArn", ""))
+        mappings = json.loads(found.get("TableMappings") or "{}")
+        source, target = found.get("SourceEndpointArn", ""), found.get("TargetEndpointArn", "")
+        return DmsTask(sections, source, target, mappings=mappings)
 
     def with_endpoints(self, task: DmsTask) -> DmsTask:
         """The task with its endpoints.

@@ -1,0 +1,70 @@
+"""Settings that the catalog of the source proves, or suggests. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdclake.model.table.attributes import Attribute
+from cdclake_cli.importing.proposal import ProposedSetting, TableProposal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cdclake_cli.sources.catalog import CatalogTable
+
+_NO_KEY = (
+    "The source has no key for it: set PrimaryKey to columns that identify a row, or updates and deletes are ignored"
+)
+
+
+def from_catalog(table: CatalogTable) -> TableProposal:
+    """What the catalog says about a table's key, and about the changes that its log has."""
+    keys = tuple(_keys(table))
+    checks = ProposedSetting(Attribute.UNIQUE_CHECKS, table.unique_checks, "how the source checks keys")
+    return TableProposal(
+        table.name,
+        (*keys, *((checks,) if table.unique_checks else ()), *_unsent(table)),
+        (*filter(None, (table.comment,)), *table.notes, *(() if keys else (_NO_KEY,)), *_unsent_notes(table)),
+    )
+
+
+def _keys(table: CatalogTable) -> Iterator[ProposedSetting]:
+    """The key, or candidates for it."""
+    if table.key:
+        yield _key(table.key, "primary key of the source")
+        return
+    usable = table.usable_indexes
+    named = [index for index in usable if index.identifies]
+    proven = named or (usable if len(usable) == 1 else ())
+    for index in proven:
+        reason = "by which the log identifies rows" if named else "which has no nulls"
+        yield _key(index.columns, f"no primary key; unique index {index.name}, {reason}")
+    for index in () if proven else table.unique:
+        nullable = [one.name for one in table.columns if one.nullable and one.name in index.columns]
+        doubt = f"{', '.join(nullable)} may be null" if nullable else "there are others"
+        yield _key(index.columns, f"no primary key; unique index {index.name}").doubted(doubt)
+
+
+def _key(columns: tuple[str, ...], evidence: str) -> ProposedSetting:
+    key = ProposedSetting(Attribute.PRIMARY_KEY, ",".join(columns), evidence)
+    unwritable = [name for name in columns if "," in name]
+    return (
+        key.doubted("a name with a comma cannot be written: rename it with a DMS mapping rule") if unwritable else key
+    )
+
+
+def _unsent(table: CatalogTable) -> Iterator[ProposedSetting]:
+    """Columns that are never null at the source: their null in an update can only mean that the value was not sent."""
+    names = [one.name for one in table.columns if one.may_be_unsent and not one.nullable and one.name not in table.key]
+    if names:
+        evidence = "never null at the source, whose log lacks long values that an update does not change"
+        yield ProposedSetting(Attribute.NULL_MEANS_UNSENT, ",".join(names), evidence)
+
+
+def _unsent_notes(table: CatalogTable) -> Iterator[str]:
+    names = [one.name for one in table.columns if one.may_be_unsent and one.nullable]
+    if names:
+        yield (
+            f"Long values of {', '.join(names)} that an update does not change arrive as null, like real nulls:"
+            " alter table ... replica identity full"
+        )

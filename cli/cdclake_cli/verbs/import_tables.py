@@ -1,0 +1,198 @@
+"""`cdclake import`: propose the configuration of tables."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from cdclake.errors import ConfigurationError
+from cdclake.model.table.attributes import Attribute
+from cdclake.model.table.name import TableName
+from cdclake.printable import printable, shell_word
+from cdclake_cli.json_file import json_object
+from cdclake_cli.options import with_target
+from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake_cli.sources import options as source_database
+from cdclake_cli.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cdclake_cli.dms.settings import DmsSettings
+    from cdclake_cli.importing.mappings import Rule
+    from cdclake_cli.importing.proposal import TableProposal
+    from cdclake_cli.importing.propose import Import, RawFiles
+    from cdclake_cli.sources.catalog import CatalogTable
+
+_DEFAULT_FILES = 4
+_COLUMNS = (
+    OutputColumn("table", "Table"),
+    OutputColumn("primary_key", "Primary key"),
+    OutputColumn("sure", "Settings", number=True),
+    OutputColumn("unsure", "To judge", number=True),
+    OutputColumn("notes", "Notes", number=True),
+)
+
+
+@with_target
+def import_tables(
+    patterns: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PATTERN", help="Only these tables, such as shop.orders or 'shop.*'."),
+    ] = None,
+    *,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            rich_help_panel="Source",
+            help="Database, such as mysql://reader@db.example.com/shop or postgresql://reader@db.example.com/shop;"
+            " others as SQLAlchemy writes them. Without a password.",
+        ),
+    ] = None,
+    socket: source_database.SocketOption = "",
+    option_file: source_database.OptionFileOption = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ARN",
+            rich_help_panel="DMS",
+            help="DMS task: its table mappings, and the settings of its endpoints.",
+        ),
+    ] = None,
+    mappings: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, rich_help_panel="DMS", help="JSON file of the task's table mappings."
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            rich_help_panel="DMS",
+            help="Setting of the DMS endpoint, such as DataFormat=csv; others have DMS's defaults. Repeatable.",
+        ),
+    ] = None,
+    files: Annotated[
+        int, typer.Option(min=0, help="Open at most this many LOAD files of a table, and as many change files; 0: all.")
+    ] = _DEFAULT_FILES,
+    no_files: Annotated[bool, typer.Option("--no-files", help="Do not read the raw bucket.")] = False,
+    to: Annotated[Path, typer.Option(dir_okay=False, help="File to write.")] = Path("cdclake.yml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    output: OutputOption = OutputFormat.TABLE,
+    target: Target,
+) -> None:
+    """Propose the configuration of tables, in a file to review.
+
+    Reads the catalog of the source, the settings of DMS, and some raw files of each table, as far as they are named.
+    Writes what they prove, with the evidence; what they only suggest is a comment. Changes nothing else.
+
+    Example: cdclake import --source mysql://reader@db.example.com/shop 'shop.*'
+    """
+    from cdclake_cli.aws.environment import aws_environment  # slow to import, and --help does not need it
+    from cdclake_cli.importing.document import document
+    from cdclake_cli.importing.mappings import sent_tables
+    from cdclake_cli.importing.propose import propose
+    from cdclake_cli.sources.url import open_catalog
+
+    if to.exists() and not force:
+        raise ConfigurationError("The file exists", remedy="Name another one with --to, or use --force", file=to)
+    if no_files and not source:
+        raise ConfigurationError("There is nothing to read", remedy="Use --source, or leave --no-files out")
+    chosen, out = patterns or [], output_for(output)
+    for pattern in chosen:
+        TableName.parse(pattern)  # raises before anything is read
+    with aws_environment(target), progress("Reading the settings of DMS") as bar:
+        dms = _read_dms(target, task, mappings, settings or [])
+        catalog = None
+        if source:
+            bar.describe("Reading the catalog of the source")
+            opened = open_catalog(source, dms.endpoint, socket=socket, option_file=option_file)
+            catalog = sent_tables(opened.tables(chosen), dms.rules)
+        raw = None if no_files else _raw_files(target, chosen, catalog, files)
+        found = propose(catalog, raw, dms.endpoint, bar.describe)
+    if not found.tables:
+        raise _nothing(found)
+    to.write_text(document(found, task or ""), encoding="utf-8")
+    out.records(f"Proposed in {to}", _COLUMNS, [_record(table) for table in found.tables])
+    if found.without_files:
+        out.remark(f"Left out, because they have no raw files: {', '.join(map(str, found.without_files))}")
+    out.remark(f"Review {to}, then: cdclake apply {shell_word(str(to))} --register")
+
+
+class _Dms(NamedTuple):
+    """What is known of DMS.
+
+    Attributes:
+        rules: Its table mappings; empty if they are unknown.
+        endpoint: Settings of its endpoints; None if they are unknown.
+    """
+
+    rules: tuple[Rule, ...]
+    endpoint: DmsSettings | None
+
+
+def _read_dms(target: Target, arn: str | None, mappings: Path | None, settings: list[str]) -> _Dms:
+    from cdclake_cli.aws.services import connect
+    from cdclake_cli.dms.settings import settings_from
+    from cdclake_cli.importing.mappings import read_rules
+    from cdclake_cli.importing.task import endpoint_settings
+
+    endpoint = settings_from(source_database.named_settings(settings)) if settings else None
+    rules: object = json_object(mappings) if mappings else None
+    if arn:
+        statistics = connect(target).statistics
+        task = statistics.with_endpoints(statistics.settings(arn))
+        endpoint, rules = endpoint or endpoint_settings(task), rules or dict(task.mappings)
+    return _Dms(read_rules(rules) if rules else (), endpoint)
+
+
+def _raw_files(target: Target, patterns: list[str], catalog: Sequence[CatalogTable] | None, max_files: int) -> RawFiles:
+    """The tables of the raw bucket that are in the catalog, and those that patterns match.
+
+    Without patterns, those in a schema of the catalog: other schemas are of other sources.
+    """
+    from cdclake.adapters.aws import server_clock
+    from cdclake.control.plan.discovery import discover_tables
+    from cdclake_cli.doctor.diagnose import RawBucket
+    from cdclake_cli.importing.propose import RawFiles
+    from cdclake_cli.sources.catalog import is_chosen
+
+    bucket = RawBucket.at(target.raw_bucket)
+    found = discover_tables(bucket.store, target.raw_bucket, target.installation.raw_folder)
+    for error in (*found.errors, *found.findings):
+        typer.echo(printable(error), err=True)
+    names = {table.name for table in catalog or ()}
+    schemas = {name.schema for name in names}
+
+    def belongs(name: TableName) -> bool:
+        if name in names or patterns or catalog is None:
+            return name in names or is_chosen(name, patterns)
+        return name.schema in schemas
+
+    return RawFiles(bucket, [one for one in found.tables if belongs(one.name)], server_clock(), max_files)
+
+
+def _nothing(found: Import) -> ConfigurationError:
+    if not found.without_files:
+        remedy = "Check the patterns, and what the user may see at the source"
+        return ConfigurationError("There is no such table", remedy=remedy)
+    message = f"No raw files: {', '.join(map(str, found.without_files))}"
+    return ConfigurationError(message, remedy="Check --raw-bucket and --raw-prefix, or use --no-files")
+
+
+def _record(table: TableProposal) -> dict[str, object]:
+    return {
+        "table": str(table.name),
+        "primary_key": table.attributes.get(Attribute.PRIMARY_KEY),
+        "sure": len(table.attributes),
+        "unsure": len({one.attribute for one in table.settings if not one.sure}),
+        "notes": len(table.notes),
+        "settings": [asdict(one) for one in table.settings],
+        "remarks": list(table.notes),
+    }

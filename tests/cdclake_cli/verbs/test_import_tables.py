@@ -1,0 +1,124 @@
+"""`cdclake import` writes a file to review, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+
+from cdclake.model.table.name import TableName
+from cdclake_cli.config.read import read_config
+from tests.cdclake_cli.doctor.feed import GOOD, RawFolder, row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Cdclake = Any
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> RawFolder:
+    raw = RawFolder(tmp_path / "raw", {**GOOD, "DataFormat": "csv", "AddColumnName": True})
+    raw.load([row(number) for number in range(3)])
+    return raw
+
+
+def test_a_file_is_written_and_not_replaced_without_force(cdclake: Cdclake, raw: RawFolder, tmp_path: Path) -> None:
+    file = tmp_path / "cdclake.yml"
+    command = ("import", "shop.*", "--raw-bucket", raw.root.as_uri(), "--to", str(file))
+    record = cdclake.record(*command)
+    assert (record["table"], record["primary_key"], record["unsure"]) == ("shop.orders", None, 2)
+    assert read_config(file, {}).settings_of(TableName("shop", "orders")) == {}
+    file.write_text("mine")
+    assert "The file exists" in cdclake.refused(*command)
+    assert file.read_text() == "mine"
+    assert "shop.orders" in cdclake.ok(*command, "--force").stdout
+    assert "# PrimaryKey: id" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("hr.*",), "There is no such table"),
+        (("--no-files",), "nothing to read"),
+        (("--source", "mysql://reader:secret@db/shop"), "CDCLAKE_SOURCE_PASSWORD"),
+        (("--set", "DataFormats=csv"), "DataFormats"),
+        (("shop",), "not a table name"),
+    ],
+)
+def test_what_cannot_be_proposed_is_refused(
+    cdclake: Cdclake, raw: RawFolder, tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    file = tmp_path / "cdclake.yml"
+    message = cdclake.refused("import", *arguments, "--raw-bucket", raw.root.as_uri(), "--to", str(file))
+    assert words in message
+    assert "secret" not in message
+    assert not file.exists()
+
+
+def sqlite(folder: Path, *tables: str) -> str:
+    """The URL of a database with tables whose key is `id`, in the schema `main`."""
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    url = f"sqlite:///{folder / 'shop.db'}"
+    with sqlalchemy.create_engine(url).begin() as connection:
+        for table in tables:
+            connection.exec_driver_sql(f"create table {table} (id bigint primary key)")
+    return url
+
+
+def test_raw_files_of_other_sources_are_left_alone(cdclake: Cdclake, raw: RawFolder, tmp_path: Path) -> None:
+    place = ("--raw-bucket", raw.root.as_uri(), "--to", str(tmp_path / "cdclake.yml"))
+    command = ("import", "--source", sqlite(tmp_path, "orders"), *place)
+    assert "No raw files: main.orders" in cdclake.refused(*command)
+    record = cdclake.record(*command, "*.orders")
+    assert (record["table"], record["remarks"]) == ("shop.orders", ["The source's catalog has no such table"])
+
+
+@pytest.mark.aws
+def test_a_dms_task_tells_its_mappings_and_endpoint(
+    cdclake: Cdclake, moto: Any, raw: RawFolder, tmp_path: Path
+) -> None:
+    client: Any = boto3.client("dms")
+    arns = [
+        client.create_endpoint(EndpointIdentifier=kind, EndpointType=kind, EngineName=engine, **more)["Endpoint"][
+            "EndpointArn"
+        ]
+        for kind, engine, more in (
+            ("source", "oracle", {}),
+            ("target", "s3", {"S3Settings": {"CsvDelimiter": ";", "TimestampColumnName": "ts"}}),
+        )
+    ]
+    rules = [
+        {"rule-type": "selection", "rule-action": action, "object-locator": {"schema-name": "%", "table-name": name}}
+        for action, name in (("include", "%"), ("exclude", "tags"))
+    ]
+    task = client.create_replication_task(
+        ReplicationTaskIdentifier="shop",
+        SourceEndpointArn=arns[0],
+        TargetEndpointArn=arns[1],
+        ReplicationInstanceArn="arn:aws:dms:eu-central-1:123456789012:rep:INSTANCE",
+        MigrationType="full-load-and-cdc",
+        TableMappings=json.dumps({"rules": rules}),
+    )["ReplicationTask"]["ReplicationTaskArn"]
+    file = tmp_path / "cdclake.yml"
+    command = (
+        "import",
+        "--source",
+        sqlite(tmp_path, "orders", "tags"),
+        "--no-files",
+        "--task",
+        task,
+        "--to",
+        str(file),
+    )
+    assert [record["table"] for record in cdclake.records(*command)] == ["main.orders"]
+    settings = read_config(file, {}).settings_of(TableName("main", "orders"))
+    assert settings == {
+        "PrimaryKey": "id",
+        "CsvDelimiter": ";",
+        "AddColumnName": "false",
+        "Schema": "ts string, id bigint",
+    }
+    assert f"DmsTask: {task}" in file.read_text()
