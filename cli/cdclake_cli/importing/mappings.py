@@ -166,10 +166,10 @@ def _renamed(table: CatalogTable, new: Mapping[str, str]) -> CatalogTable:
 
 
 def _before_images(table: CatalogTable, rule: Rule) -> Iterator[str]:
-    """Names of the columns; of `non-lob`, all are taken, because the catalog does not tell which are LOBs."""
+    """Names of the columns, in the table's order; of `non-lob`, all: the catalog does not tell which are LOBs."""
     definition = rule["before-image-def"]
     only_key = definition.get("column-filter") == "pk-only"
-    for name in table.key if only_key else [column.name for column in table.columns]:
+    for name in (column.name for column in table.columns if not only_key or column.name in table.key):
         yield f"{definition.get('column-prefix', '')}{name}{definition.get('column-suffix', '')}"
 
 

@@ -98,8 +98,9 @@ def test_other_rules_define_keys_and_types_and_add_columns() -> None:
 
 
 def test_the_recommended_mappings_add_what_headerless_files_end_with() -> None:
-    (one,) = sent_tables([table()], read_rules(table_mappings("shop")))
+    one, two = sent_tables([table(), table("shop.two", key=("name", "id"))], read_rules(table_mappings("shop")))
     assert one.added == ("AR_H_CHANGE_SEQ", "BI_id")
+    assert two.added == ("AR_H_CHANGE_SEQ", "BI_id", "BI_name")
 
 
 @pytest.mark.parametrize("mappings", [None, {}, {"rules": {}}, {"rules": [{}]}, {"rules": ["x"]}])
