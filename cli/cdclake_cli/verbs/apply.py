@@ -83,7 +83,7 @@ def apply(
     with progress("Comparing the file with the tables") as bar:
         found = _compare(config, services, register=register)
         bar.describe("Checking the differences")
-        with _checks(target, services, unchecked=unchecked) as checks:
+        with _checks(target, services, found.changes, unchecked=unchecked) as checks:
             changes, errors = checked(found.changes, checks)
     if output is OutputFormat.TABLE:
         _show(changes, out)
@@ -118,13 +118,17 @@ def _compare(config: Config, services: Services, *, register: bool) -> Compariso
 
 
 @contextmanager
-def _checks(target: Target, services: Services, *, unchecked: bool) -> Iterator[Checks]:
+def _checks(target: Target, services: Services, changes: Sequence[TableChange], *, unchecked: bool) -> Iterator[Checks]:
     from cdclake.adapters.filesystem import lake_filesystem
+    from cdclake.control.plan.shared_listings import SharedListings
     from cdclake_cli.aws.environment import aws_environment
     from cdclake_cli.config.carry_out import Checks
     from cdclake_cli.doctor.check_settings import RawReader, check_columns
 
-    raw = RawReader(services.raw, cache(lambda: lake_filesystem(target.raw_bucket).open()))
+    named = [change.after for change in changes if change.names_columns]
+    now = services.clock()
+    files = SharedListings.of_tables(services.raw, named, now)
+    raw = RawReader(files, cache(lambda: lake_filesystem(target.raw_bucket).open()))
 
     def lake_table(name: TableName) -> Snapshot:
         log = services.log(name)
@@ -132,7 +136,7 @@ def _checks(target: Target, services: Services, *, unchecked: bool) -> Iterator[
 
     def columns(change: TableChange, lake: Snapshot) -> None:
         if not unchecked:
-            check_columns(raw, change.after, change.settings, services.clock(), lake, reloads=change.reloads)
+            check_columns(raw, change.after, change.settings, now, lake, reloads=change.reloads)
 
     with aws_environment(target):
         yield Checks(lake_table, columns)

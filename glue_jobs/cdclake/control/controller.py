@@ -17,18 +17,18 @@ from cdclake.control.plan.full_load_gate import dms_table_state
 from cdclake.control.plan.packing import DueWork, PackLimits, pack_tables
 from cdclake.control.plan.plan_table import plan_table, to_activate
 from cdclake.control.plan.planned_table import Action, PlannedTable
-from cdclake.control.plan.raw_scan import RawScan, scan_all, scan_raw, transactions_begin
+from cdclake.control.plan.raw_scan import RawScan, scan_all, scan_raw
 from cdclake.control.plan.shared_listings import SharedListings
 from cdclake.control.plan.summary import NOT_STARTED, Summary, TableResult
 from cdclake.control.run.trigger import trigger_tables
-from cdclake.errors import ConfigurationError, NoRoomError, RawFilesLostError, UnknownTableError, similar_names
+from cdclake.errors import NoRoomError, RawFilesLostError, UnknownTableError, similar_names
 from cdclake.model.layout import require_schema_folder
 from cdclake.model.names import RunState
 from cdclake.model.raw.files import RawFiles
 from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
     from cdclake.control.run.trigger import TriggerResult
@@ -105,7 +105,8 @@ def plan(inputs: PlanInputs, now: datetime, only: Collection[TableName] = ()) ->
     states = {**{state.path: state for state in discovered.tables}, **registered}
     selected = [state for _, state in sorted(states.items()) if not only or state.name in only]
     new = states.keys() - registered.keys()
-    shared = replace(inputs, raw=SharedListings(inputs.raw, _transaction_begins(registered.values(), now)))
+    active = (state for state in registered.values() if state.active)
+    shared = replace(inputs, raw=SharedListings.of_tables(inputs.raw, active, now))
     planned = in_parallel(partial(_plan_one, shared, now, new), selected, inputs.raw.calls_at_once)
     tables = tuple(table for table in planned if table)
     unknown = sorted(set(only) - {table.state.name for table in tables})
@@ -116,20 +117,6 @@ def plan(inputs: PlanInputs, now: datetime, only: Collection[TableName] = ()) ->
         remedy = f"{similar}Write it as schema.table, as the folders in the raw bucket are named"
         raise UnknownTableError(message, remedy=remedy)
     return Plan(tables, tuple(discovered.errors), () if only else tuple(discovered.findings), bool(only))
-
-
-def _transaction_begins(states: Iterable[TableState], now: datetime) -> dict[str, str]:
-    """For each prefix of transaction files, the smallest key after which a table lists them."""
-    begins: dict[str, str] = {}
-    for state in states:
-        if state.active and state.transactions_prefix:
-            try:
-                begin = transactions_begin(state, now)
-            except ConfigurationError:
-                continue  # the plan of this table reports it
-            known = begins.get(state.transactions_prefix, begin)
-            begins[state.transactions_prefix] = min(known, begin)
-    return begins
 
 
 def _plan_one(inputs: PlanInputs, now: datetime, new: Collection[str], state: TableState) -> PlannedTable | None:

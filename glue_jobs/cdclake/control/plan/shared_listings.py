@@ -5,12 +5,16 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from cdclake.control.plan.raw_scan import transactions_begin
+from cdclake.errors import ConfigurationError
 from cdclake.model.raw.files import TRANSACTIONS_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import datetime
 
     from cdclake.model.raw.files import ListedObject
+    from cdclake.model.table.state import TableState
     from cdclake.ports import ObjectReader
 
 
@@ -29,6 +33,19 @@ class SharedListings:
         self._begins = begins or {}
         self._cached: dict[str, list[ListedObject]] = {}
         self._lock = Lock()
+
+    @classmethod
+    def of_tables(cls, raw: ObjectReader, states: Iterable[TableState], now: datetime) -> SharedListings:
+        """For scans of these tables at a time."""
+        begins: dict[str, str] = {}
+        for state in states:
+            if state.transactions_prefix:
+                try:
+                    begin = transactions_begin(state, now)
+                except ConfigurationError:
+                    continue  # what works on this table reports it
+                begins[state.transactions_prefix] = min(begins.get(state.transactions_prefix, begin), begin)
+        return cls(raw, begins)
 
     @property
     def calls_at_once(self) -> int:

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from cdclake.control.plan.raw_scan import transactions_begin
 from cdclake.control.plan.shared_listings import SharedListings
 from cdclake.model.table.settings import TableSettings
+from cdclake.model.table.state import TableState
 from cdclake.raw_listing import list_raw_files
+from cdclake_devkit.memory import MemoryStore
 from tests.cdclake.control.world import RawBucket
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cdclake.model.raw.files import ListedObject
     from cdclake_devkit.memory import ManualClock
 
 
@@ -37,3 +43,25 @@ def test_other_listings_are_not_cached(clock: ManualClock):
     after = list(shared.list("cdc/CDC_TXN-", "cdc/CDC_TXN-20240305000000000.csv"))
     assert after == []
     assert list(shared.list_folders("")) == ["cdc/", "shop/"]
+
+
+def test_tables_of_one_folder_list_it_from_where_the_first_of_them_begins(clock: ManualClock):
+    class Recording(MemoryStore):
+        begun: ClassVar[list[str]] = []
+
+        def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
+            self.begun.append(start_after)
+            return super().list(prefix, start_after)
+
+    raw, now = Recording(clock), clock()
+    new = TableState.new("raw", "shop/", "t/").with_attributes(CdcPath="cdc")
+    early, late = (
+        new.with_attributes(LastIncrementalFile=f"raw/cdc/CDC_TXN-{day}000000000.csv")
+        for day in ("20240305", "20240309")
+    )
+    invalid = new.with_attributes(LastIncrementalFile="raw/shop/t/nonsense")
+    first = transactions_begin(early, now)
+    list(SharedListings.of_tables(raw, [late, early, invalid], now).list("cdc/CDC_TXN-", first))
+    list(SharedListings.of_tables(raw, [late, new], now).list("cdc/CDC_TXN-", first))
+    assert first > "cdc/CDC_TXN-2024"
+    assert raw.begun == [first, ""]
