@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from cdclake.control.admin.change_settings import starts_reload
 from cdclake.errors import ConfigurationError, similar_names
-from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import ATTRIBUTES, Attribute, attributes_that
+from cdclake_cli.config.compare import Effect, effect_of
 from cdclake_cli.json_file import json_object
 
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from cdclake.model.table.state import TableState
 
-_EFFECTS = {
-    Attribute.ACTIVE_FLAG: {Sentinel.ACTIVE: "runs work on the table", Sentinel.INACTIVE: "runs skip the table"}
-}
 SETTABLE = attributes_that(lambda declared: declared.settable)
 
 
@@ -60,15 +57,16 @@ def changed_values(before: TableState, after: TableState, attributes: Mapping[st
     return [
         {
             "setting": name,
-            "before": before.item.get(name) or _default(name),
-            "after": after.item.get(name) or _default(name),
+            "before": before.item.get(name) or default_text(name),
+            "after": after.item.get(name) or default_text(name),
             "effect": _effect(name, before, attributes),
         }
         for name in attributes
     ]
 
 
-def _default(name: str) -> str:
+def default_text(name: str) -> str:
+    """What people see as the value of an attribute that is not set."""
     default = ATTRIBUTES[name].default
     return f"{default} (default)" if default else ""
 
@@ -78,8 +76,6 @@ def _effect(name: str, before: TableState, attributes: Mapping[str, str]) -> str
     value = attributes[name]
     if value == before.item.get(name):
         return "none: it was so"
-    if name in _EFFECTS:
-        return _EFFECTS[name].get(value.strip().lower(), "")
-    if starts_reload(attributes):
-        return "the next run loads the table again"
-    return "from the next run on" if before.last_change else "from the first load on"
+    if name != Attribute.ACTIVE_FLAG and starts_reload(attributes):
+        return Effect.RELOAD.value
+    return effect_of(before, {name: value}).value

@@ -39,6 +39,20 @@ def is_pattern(text: str) -> bool:
     return any(character in text for character in "*?[")
 
 
+def parse_pattern(text: str) -> TableName:
+    """The name or pattern that a text is; `*` alone is that of all tables.
+
+    Raises:
+        ConfigurationError: The text is neither.
+    """
+    return TableName.parse("*.*" if text == EVERY else text)
+
+
+def matches(name: TableName, pattern: TableName) -> bool:
+    """Whether a pattern matches a name: schema with schema, and table with table."""
+    return fnmatchcase(name.schema, pattern.schema) and fnmatchcase(name.table, pattern.table)
+
+
 def matching_names(target: Target, texts: Iterable[str]) -> list[TableName]:
     """The tables that arguments name: names as they are, and the registered tables that patterns match, by name.
 
@@ -51,7 +65,7 @@ def matching_names(target: Target, texts: Iterable[str]) -> list[TableName]:
     """
     from cdclake_cli.aws.services import connect  # slow to import, and --help does not need it
 
-    parsed = {text: TableName.parse("*.*" if text == EVERY else text) for text in texts}
+    parsed = {text: parse_pattern(text) for text in texts}
     registered: list[TableName] = []
     if any(map(is_pattern, parsed)):
         states = connect(target).state.all(target.installation.state_prefix)
@@ -250,9 +264,7 @@ def _matching(pattern: TableName, names: Sequence[TableName]) -> list[TableName]
     """The names that a pattern matches; only the one that is written so, if there is one."""
     if pattern in names:
         return [pattern]
-    return [
-        name for name in names if fnmatchcase(name.schema, pattern.schema) and fnmatchcase(name.table, pattern.table)
-    ]
+    return [name for name in names if matches(name, pattern)]
 
 
 def _similar(pattern: TableName, names: Sequence[TableName]) -> str:

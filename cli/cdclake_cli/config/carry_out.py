@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from cdclake.concurrency import CALLS_AT_ONCE, in_parallel
 from cdclake.control.admin.change_settings import change_settings
-from cdclake.errors import CdclakeError, CommitConflictError
+from cdclake.errors import CommitConflictError
 from cdclake.model.layout import require_schema_folder
 from cdclake.model.snapshot import Snapshot
+from cdclake_cli.several import gathering
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from cdclake.model.table.name import TableName
     from cdclake.ports import StateStore
     from cdclake_cli.config.compare import TableChange
-
-Result = TypeVar("Result")
-Errors = dict["TableName", CdclakeError]
+    from cdclake_cli.several import Failures
 
 
 class Checks(NamedTuple):
@@ -33,8 +32,12 @@ class Checks(NamedTuple):
     columns: Callable[[TableChange, Snapshot], None]
 
 
-def checked(changes: Iterable[TableChange], checks: Checks) -> tuple[list[TableChange], Errors]:
-    """The changes with the meaning of their differences, and the errors of those that are not possible."""
+def checked(changes: Sequence[TableChange], checks: Checks) -> list[TableChange]:
+    """The changes with the meaning of their differences.
+
+    Raises:
+        CdclakeError: As `cdclake_cli.several.gathering`: some are not possible.
+    """
 
     def check(change: TableChange) -> TableChange:
         if change.is_new:
@@ -47,11 +50,21 @@ def checked(changes: Iterable[TableChange], checks: Checks) -> tuple[list[TableC
         checks.columns(found, lake)
         return found
 
-    return _each(check, changes)
+    found: list[TableChange] = []
+    with gathering(len(changes), "Nothing was changed") as failures:
+        _each(check, changes, failures, found)
+    return sorted(found, key=lambda change: change.name)
 
 
-def carry_out(states: StateStore, changes: Iterable[TableChange]) -> tuple[list[TableChange], Errors]:
-    """Write each table's settings, in one request. Returns the changes that were made, and the errors of the others."""
+def carry_out(states: StateStore, changes: Sequence[TableChange], done: list[TableChange]) -> None:
+    """Write each table's settings, in one request.
+
+    Args:
+        done: Gets the changes that were made.
+
+    Raises:
+        CdclakeError: As `cdclake_cli.several.gathering`: some were not made.
+    """
 
     def write(change: TableChange) -> TableChange:
         if not change.is_new:
@@ -61,20 +74,18 @@ def carry_out(states: StateStore, changes: Iterable[TableChange]) -> tuple[list[
             raise CommitConflictError(message, remedy="Run the same command again", table=change.name)
         return change
 
-    return _each(write, changes)
+    with gathering(len(changes), "Run the same command again for these") as failures:
+        _each(write, changes, failures, done)
 
 
 def _each(
-    work: Callable[[TableChange], TableChange], changes: Iterable[TableChange]
-) -> tuple[list[TableChange], Errors]:
-    errors: Errors = {}
+    work: Callable[[TableChange], TableChange],
+    changes: Sequence[TableChange],
+    failures: Failures,
+    done: list[TableChange],
+) -> None:
+    def attempt(change: TableChange) -> None:
+        with failures.of(change.name):
+            done.append(work(change))
 
-    def attempt(change: TableChange) -> TableChange | None:
-        try:
-            return work(change)
-        except CdclakeError as error:
-            errors[change.name] = error
-            return None
-
-    done = in_parallel(attempt, changes, CALLS_AT_ONCE)
-    return [change for change in done if change], errors
+    in_parallel(attempt, changes, CALLS_AT_ONCE)

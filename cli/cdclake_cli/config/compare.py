@@ -11,8 +11,8 @@ from cdclake.errors import ConfigurationError
 from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import COLUMN_ATTRIBUTES
-from cdclake_cli.config.model import is_pattern
 from cdclake_cli.config.vocabulary import READERS, same_value
+from cdclake_cli.several import is_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -102,7 +102,7 @@ class TableChange:
         settings = {**self.settings, **_RELOAD} if reloads else self.settings
         checked_settings(self.before, settings, lake)
         differences = tuple(
-            Difference(name, self.before.item.get(name), after, _effect(self, name, lake))
+            Difference(name, self.before.item.get(name), after, effect_of(self.before, {name: after}, lake))
             for name, after in self.settings.items()
         )
         return replace(self, settings=settings, differences=differences, reloads=reloads)
@@ -167,15 +167,21 @@ def _turns_on(wanted: Settings) -> bool:
     return bool(_value(Attribute.ACTIVE_FLAG, wanted))
 
 
-def _effect(change: TableChange, name: str, lake: Snapshot | None) -> Effect:
+def effect_of(before: TableState, setting: Settings, lake: Snapshot | None = None) -> Effect:
+    """What happens when one attribute of a table is set.
+
+    Args:
+        lake: The lake table; None: it is not known whether a reload is needed.
+    """
+    ((name, text),) = setting.items()
     if name == Attribute.ACTIVE_FLAG:
-        return Effect.SWITCHES_ON if _turns_on(change.settings) else Effect.SWITCHES_OFF
-    if not (lake.exists if lake else change.before.last_change):
+        return Effect.SWITCHES_ON if _turns_on(setting) else Effect.SWITCHES_OFF
+    if not (lake.exists if lake else before.last_change):
         return Effect.FIRST_LOAD
-    if lake and name in COLUMN_ATTRIBUTES and _needs_reload(change.before, {name: change.settings[name]}, lake):
+    if lake and name in COLUMN_ATTRIBUTES and _needs_reload(before, setting, lake):
         return Effect.RELOAD
-    was, now = (_value(name, state.item) for state in (change.before, change.after))
-    return Effect.REWRITE if name in _REWRITES and _REWRITES[name](was, now) else Effect.NEXT_RUN
+    rewrites = name in _REWRITES and _REWRITES[name](_value(name, before.item), _value(name, {name: text}))
+    return Effect.REWRITE if rewrites else Effect.NEXT_RUN
 
 
 def _needs_reload(before: TableState, settings: Settings, lake: Snapshot) -> bool:

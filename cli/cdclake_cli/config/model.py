@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from cdclake.model.table.name import TableName
+from cdclake_cli.several import is_pattern, matches, parse_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from cdclake.model.table.name import TableName
 
 Settings = Mapping[str, str]
 """Attributes and their values, as in the state table."""
@@ -35,7 +36,7 @@ class Config:
         Of several values of an attribute, the one below the table's own name counts, else that of the last pattern in
         the file that matches the table, else the default.
         """
-        found = [settings for pattern, settings in self._patterns if _matches(name, pattern)]
+        found = [settings for pattern, settings in self._patterns if matches(name, pattern)]
         if name in self.named:
             found.append(self.named[name])
         if not found:
@@ -48,28 +49,18 @@ class Config:
     def unused(self, names: Iterable[TableName]) -> tuple[str, ...]:
         """The patterns that match none of these tables."""
         known = set(names)
-        patterns = {key: TableName.parse(key) for key in self.tables if is_pattern(key)}
+        patterns = {key: parse_pattern(key) for key in self.tables if is_pattern(key)}
         return tuple(
             key
             for key, pattern in patterns.items()
-            if pattern not in known and not any(_matches(name, pattern) for name in known)
+            if pattern not in known and not any(matches(name, pattern) for name in known)
         )
 
     @cached_property
     def named(self) -> dict[TableName, Settings]:
         """The settings by names that may be a table's own."""
-        return {TableName.parse(key): settings for key, settings in self.tables.items()}
+        return {parse_pattern(key): settings for key, settings in self.tables.items()}
 
     @cached_property
     def _patterns(self) -> list[tuple[TableName, Settings]]:
-        return [(TableName.parse(key), settings) for key, settings in self.tables.items() if is_pattern(key)]
-
-
-def is_pattern(key: str) -> bool:
-    """Whether a key of the file may match several tables: `*` any text, `?` any character, `[ab]` one of them."""
-    return any(character in key for character in "*?[")
-
-
-def _matches(name: TableName, pattern: TableName) -> bool:
-    """Whether a pattern matches a name: schema with schema, and table with table."""
-    return fnmatchcase(name.schema, pattern.schema) and fnmatchcase(name.table, pattern.table)
+        return [(parse_pattern(key), settings) for key, settings in self.tables.items() if is_pattern(key)]

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from cdclake.errors import ConfigurationError, similar_names
 from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import ATTRIBUTES
-from cdclake.model.table.name import TableName
 from cdclake_cli.config.model import Config
 from cdclake_cli.config.structure import File
 from cdclake_cli.config.vocabulary import CONFIGURABLE, READERS
+from cdclake_cli.several import parse_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
+    from cdclake.model.table.name import TableName
     from cdclake_cli.config.model import Settings
 
     Place = tuple[str | int, ...]
@@ -155,7 +156,7 @@ def _wrong(config: Config) -> Iterator[tuple[Place, str, str]]:
     for key, settings in config.tables.items():
         place = ("tables", key)
         try:
-            name = TableName.parse(key)
+            name = parse_pattern(key)
         except ConfigurationError as error:
             yield place, error.message, error.remedy
             continue

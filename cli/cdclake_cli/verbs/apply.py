@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.control.jobs.entry import error_line
-from cdclake.errors import AttentionError, CommitConflictError, ConfigurationError, gravest_kind, similar_names
-from cdclake.model.table.attributes import ATTRIBUTES
-from cdclake.printable import printable
+from cdclake.errors import AttentionError, CommitConflictError, ConfigurationError, similar_names
 from cdclake_cli.confirm import DRY_RUN, confirm
 from cdclake_cli.options import DryRunOption, YesOption, with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake_cli.settings import default_text
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from cdclake.errors import CdclakeError
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table.name import TableName
     from cdclake_cli.aws.services import Services
@@ -84,11 +81,10 @@ def apply(
         found = _compare(config, services, register=register)
         bar.describe("Checking the differences")
         with _checks(target, services, found.changes, unchecked=unchecked) as checks:
-            changes, errors = checked(found.changes, checks)
+            changes = checked(found.changes, checks)
     if output is OutputFormat.TABLE:
         _show(changes, out)
     _remark(found, out)
-    _raise(errors, len(found.changes), "Nothing was changed")
     if check or dry_run:
         _print_json(changes, found, out, done=False)
     if check:
@@ -102,11 +98,13 @@ def apply(
         if not yes and _agreed(_compare(config, services, register=register)) != _agreed(found):
             message = "Settings of tables changed after the differences were shown. Nothing was done"
             raise CommitConflictError(message, remedy="Run the same command again and check them")
-        with progress(f"Changing {len(changes):,} tables"):
-            done, errors = carry_out(services.state, changes)
-        _print_json(done, found, out, done=True)
-        out.remark(f"Changed: {_tables(len(done))}.")
-        _raise(errors, len(changes), "Run the same command again")
+        done: list[TableChange] = []
+        try:
+            with progress(f"Changing {len(changes):,} tables"):
+                carry_out(services.state, changes, done)
+        finally:
+            _print_json(sorted(done, key=lambda change: change.name), found, out, done=True)
+            out.remark(f"Changed: {_tables(len(done))}.")
 
 
 def _compare(config: Config, services: Services, *, register: bool) -> Comparison:
@@ -163,15 +161,10 @@ def _lines(change: TableChange) -> list[dict[str, object]]:
     """The differences of a table for people: instead of no value they see the default."""
     new: dict[str, object] = {"setting": "", "before": "not registered", "after": "registered", "effect": "is new"}
     lines = [
-        {**one._asdict(), "before": one.before or _default(one.setting), "effect": one.effect.value}
+        {**one._asdict(), "before": one.before or default_text(one.setting), "effect": one.effect.value}
         for one in change.differences
     ]
     return [new, *lines] if change.is_new else lines
-
-
-def _default(setting: str) -> str:
-    default = ATTRIBUTES[setting].default
-    return f"{default} (default)" if default else ""
 
 
 def _print_json(changes: Sequence[TableChange], found: Comparison, out: Output, *, done: bool) -> None:
@@ -204,22 +197,6 @@ def _remark(found: Comparison, out: Output) -> None:
         f"Tables that differ from the file: {len(found.changes):,}; as in the file: {found.equal:,};"
         f" not in the file and left alone: {len(found.unmatched):,}."
     )
-
-
-def _raise(errors: Mapping[TableName, CdclakeError], tables: int, remedy: str) -> None:
-    """Print the errors of tables, and raise the gravest.
-
-    Raises:
-        CdclakeError: There is an error; the error itself if there is one table.
-    """
-    if not errors:
-        return
-    if tables == 1:
-        raise next(iter(errors.values()))
-    for name, error in sorted(errors.items()):
-        typer.echo(f"{printable(str(name))}: {error_line(error)}", err=True)
-    message = f"{len(errors)} of {tables} tables failed: {_names([str(name) for name in sorted(errors)])}"
-    raise gravest_kind(errors.values())(message, remedy=remedy)
 
 
 def _require_consent(changes: Sequence[TableChange], *, reload: bool) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from cdclake.control.admin.installation import Installation
 from cdclake.errors import ConfigurationError
 from cdclake.model.snapshot import Snapshot
@@ -40,8 +42,9 @@ def test_each_table_that_changes_is_written_once_and_the_others_never():
     states = Counting(map(HERE.new_state, NAMES))
     config = Config({"Readers": "both", "CleanUp": "automatic"}, {"s[0-4].*": {"ActiveFlag": "true"}, "s9.new": {}})
     found = compare(config, states.all(), HERE.new_state)
-    done, errors = carry_out(states, found.changes)
-    assert (len(done), errors, states.writes) == (501, {}, 501)
+    done: list[TableChange] = []
+    carry_out(states, found.changes, done)
+    assert (len(done), states.writes) == (501, 501)
     again = compare(config, states.all(), HERE.new_state)
     assert (again.changes, again.equal, len(again.unmatched)) == ((), 501, 500)
 
@@ -62,12 +65,12 @@ def test_the_lake_is_read_only_of_loaded_tables_whose_columns_are_set():
         TableChange(other, {"Readers": "both"}),
         TableChange(loaded, {"Readers": "both"}),
     ]
-    done, errors = checked(changes, Checks(lake, lambda change, _: compared.append(change.name)))
-    assert (len(done), errors, read) == (4, {}, [loaded.name])
+    done = checked(changes, Checks(lake, lambda change, _: compared.append(change.name)))
+    assert (len(done), read) == (4, [loaded.name])
     assert sorted(compared) == sorted([loaded.name, new.name])
 
 
-def test_errors_are_those_of_their_tables():
+def test_errors_are_those_of_their_tables(capsys: pytest.CaptureFixture[str]):
     def columns(change: TableChange, _: Snapshot) -> None:
         if change.name == NAMES[0]:
             raise ConfigurationError("PrimaryKey names 'id', which is not a column")
@@ -78,22 +81,23 @@ def test_errors_are_those_of_their_tables():
         TableChange(HERE.new_state(NAMES[2]), {"Readers": "wrong"}),
         TableChange(HERE.new_state(TableName("_cdclake", "x")), {}, is_new=True),
     ]
-    done, errors = checked(changes, Checks(lambda _: Snapshot(), columns))
-    assert [change.name for change in done] == [NAMES[1]]
-    assert sorted(errors) == sorted([NAMES[0], NAMES[2], TableName("_cdclake", "x")])
+    with pytest.raises(ConfigurationError, match="3 of 4 tables failed"):
+        checked(changes, Checks(lambda _: Snapshot(), columns))
+    names = {line.partition(":")[0] for line in capsys.readouterr().err.splitlines()}
+    assert names == {str(NAMES[0]), str(NAMES[2]), "_cdclake.x"}
 
 
-def test_a_table_that_vanished_or_was_registered_meanwhile_fails_alone():
+def test_a_table_that_vanished_or_was_registered_meanwhile_fails_alone(capsys: pytest.CaptureFixture[str]):
     states = MemoryState([HERE.new_state(NAMES[0]), HERE.new_state(NAMES[1])])
     changes = [
         TableChange(HERE.new_state(NAMES[0]), {"Readers": "both"}),
         TableChange(HERE.new_state(NAMES[1]), {"Readers": "both"}, is_new=True),
         TableChange(HERE.new_state(NAMES[2]), {"Readers": "both"}),
     ]
-    done, errors = carry_out(states, changes)
+    done: list[TableChange] = []
+    with pytest.raises(ConfigurationError, match="2 of 3 tables failed"):
+        carry_out(states, changes, done)
     assert [change.name for change in done] == [NAMES[0]]
-    assert {name: error.code for name, error in errors.items()} == {
-        NAMES[1]: "CommitConflictError",
-        NAMES[2]: "UnknownTableError",
-    }
+    errors = dict(line.split(": ")[:2] for line in capsys.readouterr().err.splitlines())
+    assert errors == {str(NAMES[1]): "CommitConflictError", str(NAMES[2]): "UnknownTableError"}
     assert [state.item.get("Readers") for state in states.all()] == ["both", None]

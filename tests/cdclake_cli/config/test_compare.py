@@ -18,6 +18,7 @@ from cdclake_cli.config.export import exported
 from cdclake_cli.config.model import Config
 from cdclake_cli.config.read import read_config
 from cdclake_cli.config.write import config_text
+from cdclake_cli.settings import changed_values
 
 if TYPE_CHECKING:
     from cdclake.model.table.state import TableState
@@ -55,6 +56,7 @@ def test_only_what_the_file_sets_and_means_something_else_is_changed():
 
 
 def test_tables_that_the_file_does_not_match_are_left_alone_and_counted():
+    assert compare(Config({}, {"*": {}}), [table(ORDERS), table(LOG)]).equal == 2
     config = Config({"Readers": "both"}, {"shop.orders": {}, "shop.itemz": {}, "old.*": {}, "crm.x": {}})
     found = compare(config, [table(ORDERS, Readers="both"), table(ITEMS), table(LOG)])
     assert found.changes == ()
@@ -103,6 +105,13 @@ def test_each_difference_of_a_loaded_table_has_its_meaning(
 ):
     before = table(**{"PrimaryKey": "id", "LastChangeId": "3", **item})
     assert effects(before, **settings) == dict.fromkeys(settings, effect)
+
+
+def test_what_is_set_by_hand_has_the_same_meaning():
+    loaded = table(LastChangeId="3")
+    set_by_hand = {"History": "true", "CatalogTable": "orders"}
+    shown = changed_values(loaded, loaded.with_attributes(**set_by_hand), set_by_hand)
+    assert [one["effect"] for one in shown] == [Effect.REWRITE.value, Effect.NEXT_RUN.value]
 
 
 def test_all_is_new_to_a_table_without_a_lake():
