@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from cdclake.model.table.state import TableState
 
 SETTABLE = attributes_that(lambda declared: declared.settable)
+SHOWN = attributes_that(lambda declared: declared.shown)
+"""What else a table shows. The rest of its state is for the jobs themselves."""
 
 
 def parse_settings(settings: list[str]) -> dict[str, str]:

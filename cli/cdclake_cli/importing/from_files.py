@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN
 from cdclake.lake.storage.types import from_arrow, to_arrow
+from cdclake.model.names import Sentinel
 from cdclake.model.schema import INTEGER_TYPES, OP_COLUMN, Column, Schema
 from cdclake.model.table.attributes import Attribute
 from cdclake_cli.dms.attributes import attributes_for
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from cdclake_cli.doctor.findings import Finding
     from cdclake_cli.sources.catalog import CatalogTable
 
-_OF_ITSELF = frozenset({Attribute.PRIMARY_KEY, Attribute.PARTITION_KEY})
 _PROPOSED = frozenset({Code.NO_PRIMARY_KEY, Code.UNTYPED, Code.SCHEMA_MISSING})
 """Findings about what is proposed anyway."""
 
@@ -42,7 +42,7 @@ def from_endpoint(table: CatalogTable, settings: DmsSettings) -> Iterator[Propos
                 name, value, "columns and types of the source, as the endpoint's settings order them"
             )
             yield types.doubted(unknown) if unknown else types
-        elif name not in _OF_ITSELF:
+        elif value != Sentinel.NONE:
             yield ProposedSetting(name, value, "setting of the endpoint")
 
 

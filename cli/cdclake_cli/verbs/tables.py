@@ -25,7 +25,7 @@ from cdclake_cli.options import (
     with_target,
 )
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for
-from cdclake_cli.settings import SETTABLE, changed_values, parse_settings, read_settings
+from cdclake_cli.settings import SETTABLE, SHOWN, changed_values, parse_settings, read_settings
 from cdclake_cli.several import Step, change_each, for_each, gathering, limited_to, matching_names
 from cdclake_cli.target import Target
 
@@ -52,26 +52,6 @@ _COLUMNS = (
 )
 
 _PAIR = (OutputColumn("name", ""), OutputColumn("value", "", folds=True))
-
-_STATE_SHOWN = frozenset(
-    {
-        Attribute.PATH,
-        Attribute.ACCEPTED_DRIFT,
-        Attribute.ACKNOWLEDGED_CHANGE,
-        Attribute.LAST_RUN_STATE,
-        Attribute.LAST_RUN_ID,
-        Attribute.LAST_RUN_UTC,
-        Attribute.LAST_ERROR,
-        Attribute.LAST_DRIFT,
-        Attribute.LAST_OFF_BY_ROLLBACK,
-        Attribute.LAST_CHANGE_ID,
-        Attribute.LAST_CATALOG_TABLE,
-        Attribute.LAST_CATALOG_ERROR,
-        Attribute.LEASE_HOLDER,
-        Attribute.LEASE_EXPIRES_UTC,
-    }
-)
-"""What the jobs write for people, too. The rest of their state is for themselves."""
 
 _SETTINGS = (
     OutputColumn("table", "Table"),
@@ -136,7 +116,7 @@ def _show(target: Target, name: TableName, out: Output, output: OutputFormat, *,
         return
     item = state.item
     rest = sorted(item.keys() - set(SETTABLE))
-    shown = [attribute for attribute in rest if show_all or attribute in _STATE_SHOWN]
+    shown = [attribute for attribute in rest if show_all or attribute in SHOWN]
     for title, attributes in (("settings", SETTABLE), ("state", shown)):
         records = [{"name": attribute, "value": item[attribute]} for attribute in attributes if attribute in item]
         out.records(f"{name}: {title}", _PAIR, records)

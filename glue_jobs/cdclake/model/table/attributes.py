@@ -39,6 +39,7 @@ class Declaration:
         of_lake: Whether it rests on what the lake contains; if the lake is gone, it becomes empty: nothing is known.
         adopted_from: Whether it determines a table that is adopted from other jobs.
         any_type: Whether it may have another type than text, because the next run replaces it, whatever it is.
+        shown: Whether `cdclake tables show` shows it, though no operator sets it.
         once: Whether it holds for one change of one table, so that it is no part of a table's configuration.
         more: The section below `docs` that explains it.
     """
@@ -53,6 +54,7 @@ class Declaration:
     of_lake: bool = False
     adopted_from: bool = False
     any_type: bool = False
+    shown: bool = False
     once: bool = False
     more: str = ""
 
@@ -106,6 +108,7 @@ def _by_jobs(
     passed: bool = True,
     of_lake: bool = False,
     adopted_from: bool = False,
+    shown: bool = False,
     more: str = "",
 ) -> str:
     ATTRIBUTES[name] = Declaration(
@@ -115,13 +118,14 @@ def _by_jobs(
         passed=passed,
         of_lake=of_lake,
         adopted_from=adopted_from,
+        shown=shown,
         more=more,
     )
     return name
 
 
-def _by_store(name: str, *, any_type: bool = False, more: str = "") -> str:
-    ATTRIBUTES[name] = Declaration(name, SetBy.STORE, any_type=any_type, more=more)
+def _by_store(name: str, *, any_type: bool = False, shown: bool = False, more: str = "") -> str:
+    ATTRIBUTES[name] = Declaration(name, SetBy.STORE, any_type=any_type, shown=shown, more=more)
     return name
 
 
@@ -132,7 +136,7 @@ class Attribute:
     `cdclake.model.table.settings` has the types of the attributes that operators set.
     """
 
-    PATH = _by_store("path")
+    PATH = _by_store("path", shown=True)
     """Key: `<raw bucket>/<prefix><schema>/<table>/`."""
     BUCKET = _by_jobs("bucket")
     """Raw bucket."""
@@ -242,14 +246,14 @@ class Attribute:
     """`folder` (the default): readers list the table's folder of plain Parquet. `iceberg`: they open an Apache Iceberg
     table, in which every change appears at once. `both`: they do either, and the Iceberg table shows the newest change
     of the same files. Takes effect with the next change."""
-    ACCEPTED_DRIFT = _by_jobs("AcceptedDrift", more="schema-changes.md#what-else-should-happen")
+    ACCEPTED_DRIFT = _by_jobs("AcceptedDrift", shown=True, more="schema-changes.md#what-else-should-happen")
     """Column changes that an operator accepted with `cdclake tables acknowledge` while `SchemaPolicy` is `freeze`."""
     ACCEPT_LOST_CHANGES = _by_operator(
         "AcceptLostChanges", default="0", once=True, more="configuration.md#reload-a-table"
     )
     """Number of the table's newest change: the next one may be a reload from old `LOAD` files without changes whose
     files are gone. Taken only as in the error of the refused reload."""
-    ACKNOWLEDGED_CHANGE = _by_jobs("AcknowledgedChange", more="schema-changes.md#acknowledge")
+    ACKNOWLEDGED_CHANGE = _by_jobs("AcknowledgedChange", shown=True, more="schema-changes.md#acknowledge")
     """Number of the newest change at the last `cdclake tables acknowledge`."""
     IGNORE_FILES = _by_operator("IgnoreFiles", for_new_tables=True, more="operations.md#files-that-are-left-out")
     """Comma-separated globs of raw files to leave out. A glob must match the whole key within the table's folder; `*`
@@ -292,13 +296,13 @@ class Attribute:
     LAST_RECORDED = _by_jobs("LastRecorded", of_lake=True, more="configuration.md#dates-and-watermarks-set-by-hand")
     """JSON of `LastFullLoadDate` and `LastIncrementalFile` as the jobs wrote them. Other values were set by hand."""
 
-    LAST_RUN_STATE = _by_jobs("LastRunState")
+    LAST_RUN_STATE = _by_jobs("LastRunState", shown=True)
     """`SUCCEEDED` or `FAILED`: how the last run of this table ended."""
-    LAST_RUN_ID = _by_jobs("LastRunId")
+    LAST_RUN_ID = _by_jobs("LastRunId", shown=True)
     """Id of the run that wrote this: of a Spark job, or of ProcessTable if none was needed."""
-    LAST_RUN_UTC = _by_jobs("LastRunUtc")
+    LAST_RUN_UTC = _by_jobs("LastRunUtc", shown=True)
     """When that run ended."""
-    LAST_ERROR = _by_jobs("LastError", passed=False)
+    LAST_ERROR = _by_jobs("LastError", shown=True, passed=False)
     """Error of the last run, with the remedy; empty after a good run."""
     LAST_ERROR_CODE = _by_jobs("LastErrorCode", passed=False)
     """Kind of that error, such as `InputError`; it determines the exit status."""
@@ -309,12 +313,12 @@ class Attribute:
     """JSON of the Spark run that was started for the table and has not recorded its end; empty if there is none."""
     LAST_FINDINGS = _by_jobs("LastFindings", passed=False, of_lake=True, more="schema-changes.md#acknowledge")
     """What changes left out or found, and no operator has acknowledged, as JSON; absent until a run wrote it."""
-    LAST_DRIFT = _by_jobs("LastDrift", passed=False, of_lake=True)
+    LAST_DRIFT = _by_jobs("LastDrift", shown=True, passed=False, of_lake=True)
     """Column changes for which the last run refused to apply anything; empty if none."""
-    LAST_OFF_BY_ROLLBACK = _by_jobs("LastOffByRollback")
+    LAST_OFF_BY_ROLLBACK = _by_jobs("LastOffByRollback", shown=True)
     """`true`: a rollback turned the table off, and nobody has turned it on since, or left it off on purpose with
     `cdclake tables pause` or `cdclake rollback --leave-off`."""
-    LAST_CHANGE_ID = _by_jobs("LastChangeId")
+    LAST_CHANGE_ID = _by_jobs("LastChangeId", shown=True)
     """Number of the lake table's newest change."""
     LAST_LINEAGE_CHANGE = _by_jobs("LastLineageChange", passed=False, of_lake=True, more="monitoring.md#lineage")
     """Number of the newest change whose lineage was logged and sent."""
@@ -343,14 +347,14 @@ class Attribute:
     """Key after which the Controller reads its next page of a large raw folder; empty: from the front. An invalid key
     is replaced."""
 
-    LAST_CATALOG_TABLE = _by_jobs("LastCatalogTable")
+    LAST_CATALOG_TABLE = _by_jobs("LastCatalogTable", shown=True)
     """`<database>.<table>` that shows the lake table in the Glue Data Catalog; absent if none."""
-    LAST_CATALOG_ERROR = _by_jobs("LastCatalogError", passed=False, more="athena.md")
+    LAST_CATALOG_ERROR = _by_jobs("LastCatalogError", shown=True, passed=False, more="athena.md")
     """Why the catalog could not be updated, with the remedy; empty if it is up to date."""
 
-    LEASE_HOLDER = _by_store("LeaseHolder", any_type=True, more="architecture.md#one-writer")
+    LEASE_HOLDER = _by_store("LeaseHolder", shown=True, any_type=True, more="architecture.md#one-writer")
     """Run that may write the table until `LeaseExpiresUtc`; absent when free."""
-    LEASE_EXPIRES_UTC = _by_store("LeaseExpiresUtc", any_type=True)
+    LEASE_EXPIRES_UTC = _by_store("LeaseExpiresUtc", shown=True, any_type=True)
     """When the lease expires. A lease that ends more than ten minutes from now counts as expired."""
     FENCING_TOKEN = _by_store("FencingToken", more="architecture.md#one-writer")
     """Counts leases: a later holder has a greater number, also than any in the lake."""
