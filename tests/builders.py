@@ -40,6 +40,7 @@ from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
 from cdclake.ports import JobRun, JobState, Ports
+from cdclake.run_ports import with_hash_secret
 from cdclake_devkit.memory import MemoryJobs, MemoryMetrics, MemoryState, Work
 
 if TYPE_CHECKING:
@@ -245,7 +246,7 @@ def table_run(
         "raw_prefix": raw_prefix,
         "log": ChangeLog(open_store(lake.as_uri()), layout),
         "lake_fs": lake_filesystem(lake.as_uri()),
-        "settings": TableSettings.from_item(item),
+        "settings": with_hash_secret(TableSettings.from_item(item)),
         "run_id": "run-1",
         "fencing_token": 1,
         "clock": _now,

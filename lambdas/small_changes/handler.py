@@ -74,7 +74,9 @@ def process(event: Mapping[str, Any], context: LambdaContext, limits: EngineLimi
 
     backend = InProcessBackend(tasks_at_once=TASKS_AT_ONCE, before_task=check_time)
     place = Place(FUNCTION_SMALL_CHANGES, int(context.memory_limit_in_mb))
-    load = partial(load_small, run_id=run_id, place=place, backend=backend, limits=limits)
+    load = partial(
+        load_small, run_id=run_id, place=place, backend=backend, limits=limits, hash_secret=arguments.hash_secret
+    )
     small = SmallLoads(run_id, load, context.get_remaining_time_in_millis() / 1000)
     report = process_tables(arguments.paths, *lake, run_id, ports, arguments.passed_on(), time.sleep, small)
     for table in report.tables:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import chain, islice
+from secrets import token_bytes
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.adapters.filesystem import lake_filesystem
@@ -14,6 +15,7 @@ from cdclake.errors import InputError, UnknownTableError
 from cdclake.model.raw.files import TRANSACTIONS_NAME, file_order, is_transactions_key
 from cdclake.model.schema import Column, Schema
 from cdclake.model.table.attributes import Attribute
+from cdclake.model.table.column_policy import MIN_SECRET_BYTES
 from cdclake_cli.doctor.check_columns import check_columns
 from cdclake_cli.doctor.check_dms import check_dms
 from cdclake_cli.doctor.check_files import check_files
@@ -174,7 +176,8 @@ def examine(
         InputError: The table has no raw files.
         UnknownTableError: It has none, and is not registered.
     """
-    settings = state.settings
+    policy = replace(state.settings.column_policy, secret=token_bytes(MIN_SECRET_BYTES))  # equal values stay equal
+    settings = replace(state.settings, column_policy=policy)
     _ = state.checked_watermark, state.last_full_load_utc  # raise, as in a run
     progress(f"Listing {state.raw_prefix}")
     objects = chain(*(raw.store.list(prefix) for prefix in (state.raw_prefix, state.transactions_prefix) if prefix))

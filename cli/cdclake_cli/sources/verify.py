@@ -5,17 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from cdclake.errors import ConfigurationError
+from cdclake.lake.raw.cast import cast_column
+from cdclake.lake.raw.policy.treat import treated_values
 from cdclake.lake.read.all_rows import row_batches
 from cdclake.lake.read.as_of import TableAsOf, table_as_of
+from cdclake.lake.storage.types import from_arrow
+from cdclake.model.table.column_policy import is_excluded
 from cdclake_cli.sources.compare_parts import compare_in_parts, number_of_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import pyarrow as pa
-
     from cdclake.lake.read.as_of import TableLocation
+    from cdclake.model.table.column_policy import ColumnPolicy
     from cdclake_cli.sources.source import SourceSnapshot
     from cdclake_cli.sources.tables import SourceTable
 
@@ -56,6 +61,7 @@ def verify(
     *,
     counts_only: bool = False,
     report: ProgressCallback | None = None,
+    secret: bytes = b"",
 ) -> TableVerification:
     """Compare a table in a snapshot of a source database with its lake table.
 
@@ -65,9 +71,11 @@ def verify(
         location: The location of the table in the lake.
         counts_only: Compare only the numbers of rows. Otherwise every value of every row is compared, and the temporary
             folder must have room for both tables, compressed.
+        secret: The secret of hashed columns; empty for none.
 
     Raises:
         RetryableError: The source cannot be reached.
+        ConfigurationError: The table has hashed columns, and the secret is missing or another one.
     """
     try:
         lake = table_as_of(location.log())
@@ -75,7 +83,7 @@ def verify(
         return TableVerification(str(table.name), None, 0, source.count(table), ("there is no lake table",))
     if counts_only:
         return _compare_counts(source, table, lake)
-    return _compare_values(source, table, location, lake, report)
+    return _compare_values(source, table, location, lake, lake.snapshot.policy.with_secret(secret), report)
 
 
 def _compare_counts(source: SourceSnapshot, table: SourceTable, lake: TableAsOf) -> TableVerification:
@@ -89,6 +97,7 @@ def _compare_values(
     table: SourceTable,
     location: TableLocation,
     lake: TableAsOf,
+    policy: ColumnPolicy,
     report: ProgressCallback | None,
 ) -> TableVerification:
     ours, theirs = lake.snapshot.rows, source.count(table)
@@ -105,6 +114,21 @@ def _compare_values(
             if report:
                 report(str(table.name), done, ours + theirs)
 
-    lake_rows, source_rows = reported(row_batches(location, lake)), reported(source.rows(table))
+    lake_rows = reported(row_batches(location, lake))
+    source_rows = (_as_in_lake(rows, policy) for rows in reported(source.rows(table)))
     result = compare_in_parts(lake_rows, source_rows, table.key, surplus, parts)
     return TableVerification(str(table.name), lake.change, result.rows, result.source_rows, result.differences, surplus)
+
+
+def _as_in_lake(rows: pa.Table, policy: ColumnPolicy) -> pa.Table:
+    """Rows of the source as the table's `ColumnPolicy` leaves them."""
+    columns: dict[str, pa.ChunkedArray | pa.Array] = {}
+    for name, values in zip(rows.column_names, rows.columns, strict=True):
+        rule = policy.find(name)
+        if is_excluded(rule):
+            continue
+        columns[name] = values
+        if rule:
+            cast, _ = cast_column(values.combine_chunks(), from_arrow(values.type) or "string")
+            columns[name] = treated_values(cast, rule, policy)
+    return pa.table(columns) if policy.rules else rows

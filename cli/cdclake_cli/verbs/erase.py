@@ -118,6 +118,7 @@ def _erasure(
     from cdclake.lake.operations.erase.raw_files import RawLocation
     from cdclake.lake.read.as_of import TableLocation
     from cdclake.lake.read.key_filter import RowKeys
+    from cdclake.run_ports import hash_secret, with_hash_secret
     from cdclake_cli.aws.services import connect
 
     state, log = lake_table.state, lake_table.log
@@ -129,12 +130,12 @@ def _erasure(
             lake_filesystem(target.raw_bucket),
             state.raw_prefix,
             state.name,
-            state.settings,
+            with_hash_secret(state.settings),
         )
     return Erasure(
         location=TableLocation.at(target.lake_bucket, str(state.name), target.lake_prefix),
         log=log,
-        keys=RowKeys.parse(key, lake.primary_key, lake.schema),
+        keys=RowKeys.parse(key, lake.primary_key, lake.schema, lake.policy.with_secret(hash_secret())),
         raw=raw_location,
         run_id=lake_table.run_id,
         reason=reason,

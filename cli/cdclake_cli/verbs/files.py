@@ -132,10 +132,12 @@ def _rows_by_file(target: Target, name: TableName, keys: Sequence[str]) -> dict[
     """The rows with some keys, as texts, by the raw file of their last change."""
     from cdclake.lake.read.as_of import TableLocation
     from cdclake.lake.read.row_origin import row_origins
+    from cdclake.run_ports import hash_secret
     from cdclake_cli.aws.environment import aws_environment
 
     with aws_environment(target), progress(f"Looking for rows of {name}"):
-        origins = row_origins(TableLocation.at(target.lake_bucket, str(name), target.lake_prefix), list(keys))
+        location = TableLocation.at(target.lake_bucket, str(name), target.lake_prefix)
+        origins = row_origins(location, list(keys), hash_secret())
     by_file: dict[str, list[str]] = {}
     for origin in origins:
         number = "" if origin.row is None else f" (row {origin.row + 1})"

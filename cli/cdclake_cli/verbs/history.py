@@ -21,13 +21,14 @@ def history(table: TableArgument, *, key: KeyOption, output: OutputOption = Outp
     """
     from cdclake.lake.read.as_of import TableLocation
     from cdclake.lake.read.key_history import find_versions
+    from cdclake.run_ports import hash_secret
     from cdclake_cli.aws.environment import aws_environment  # slow to import, and --help does not need it
 
     with aws_environment(target), progress(f"Reading the history of {table}"):
         location = TableLocation.at(target.lake_bucket, table, target.lake_prefix)
         with one_table(table):
             require_known(target, TableName.parse(table), location.log())
-        versions = find_versions(location, key)
+        versions = find_versions(location, key, hash_secret())
     out = output_for(output)
     if output is OutputFormat.JSON:
         out.records("History", (), versions.rows)

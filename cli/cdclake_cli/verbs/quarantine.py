@@ -190,6 +190,7 @@ def _release(
     from cdclake.adapters.filesystem import lake_filesystem
     from cdclake.lake.operations.release import release as take
     from cdclake.lake.operations.table_run import TableRun
+    from cdclake.run_ports import with_hash_secret
     from cdclake_cli.aws.services import connect
 
     state = lake_table.state
@@ -199,7 +200,7 @@ def _release(
         raw_prefix=state.raw_prefix,
         log=lake_table.log,
         lake_fs=lake_filesystem(target.lake_bucket),
-        settings=state.settings,
+        settings=with_hash_secret(state.settings),
         run_id=lake_table.run_id,
         fencing_token=token,
         clock=lake_table.clock,

@@ -77,6 +77,7 @@ def verify(
 
     Example: cdclake verify shop --user reader --host db.example.com
     """
+    from cdclake.run_ports import hash_secret
     from cdclake_cli.aws.environment import aws_environment  # slow to import, and --help does not need it
     from cdclake_cli.dms.settings import settings_from
     from cdclake_cli.sources.verify import verify as compare
@@ -96,12 +97,14 @@ def verify(
                 source = source_database.source(
                     engine, database, dms, user=user, host=host, port=port, socket=socket, option_file=option_file
                 )
+                secret = hash_secret()
                 only = [name for text in table or () for name in _matching(target, engine, database, text)]
                 with source.snapshot(only) as now, gathering(len(now.tables)) as failures:
                     for one in now.tables:
                         with failures.of(one.name):
+                            location = _location(target, one.name)
                             results.append(
-                                compare(now, one, _location(target, one.name), counts_only=count, report=bar.count)
+                                compare(now, one, location, counts_only=count, report=bar.count, secret=secret)
                             )
     except CdclakeError as error:
         problems.append(error)

@@ -47,7 +47,8 @@ class CleanUpPlan:
         snapshots: Snapshots of changes and of crashed runs.
         tombstones: Tombstone files.
         ledger: Segments of the ledger.
-        quarantine: Quarantine files of crashed runs. The run that followed wrote them again.
+        quarantine: Quarantine files of crashed runs, which the run that followed wrote again; and those from before
+            the table's `ColumnPolicy`, if their change is no longer retained.
         staging: Staged files of crashed runs.
         copies: Copies of retired files, made for reading.
         marks: Markers of published changes.
@@ -161,7 +162,7 @@ def plan_clean_up(
         snapshots=tuple(key for key in _keys(log, layout.snapshots_folder, through) if key not in snapshots),
         tombstones=unneeded(layout.tombstones_folder),
         ledger=unneeded(layout.ledger_folder),
-        quarantine=orphaned_quarantine(log, head, through),
+        quarantine=_unneeded_quarantine(log, head, _keys(log, layout.quarantine_folder, through), retained),
         staging=_keys(log, layout.staging_folder, through),
         copies=tuple(
             entry.key for entry in log.store.list(layout.as_of_folder) if entry.modified_utc < now - COPY_LIFETIME
@@ -371,10 +372,21 @@ def orphaned_quarantine(log: ChangeLog, head: int, through: int | None) -> tuple
         head: Number of the newest published change.
         through: As for `plan_clean_up`.
     """
-    keys = _keys(log, log.layout.quarantine_folder, through)
+    return _orphaned(log, head, _keys(log, log.layout.quarantine_folder, through))
+
+
+def _orphaned(log: ChangeLog, head: int, keys: tuple[str, ...]) -> tuple[str, ...]:
     numbers = {_number(key, log.layout.quarantine_folder) for key in keys}
     known = {key for number in numbers if number <= head for key in log.record(number).quarantine}
     return tuple(key for key in keys if key not in known)
+
+
+def _unneeded_quarantine(log: ChangeLog, head: int, keys: tuple[str, ...], retained: Retained) -> tuple[str, ...]:
+    """Keys of quarantine files of crashed runs, and of those from before the table's `ColumnPolicy`."""
+    folder, orphaned = log.layout.quarantine_folder, _orphaned(log, head, keys)
+    old = [key for key in keys if _number(key, folder) not in retained]
+    since = log.snapshot(head).policy.since if old else 0
+    return (*orphaned, *(key for key in old if _number(key, folder) < since and key not in orphaned))
 
 
 def _keys(log: ChangeLog, folder: str, through: int | None) -> tuple[str, ...]:

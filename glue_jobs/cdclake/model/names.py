@@ -17,6 +17,9 @@ JOB_LOAD_INCREMENTAL = "DMSCDC_LoadIncremental"
 FUNCTION_SMALL_CHANGES = "cdclake-small-changes"
 """The Lambda function that works as ProcessTable, and loads small changes itself."""
 
+HASH_SECRET_VARIABLE = "CDCLAKE_HASH_SECRET"
+"""Environment variable with the secret of hashed columns, where no job argument names it."""
+
 MAX_S3_KEY_BYTES = 1024
 """Of an object's key in UTF-8. https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"""
 
@@ -81,6 +84,9 @@ class Argument:
     """ProcessTable, which passes it on: database of the Glue Data Catalog for the lake tables; empty for none."""
     LINEAGE_URL = "lineage_url"
     """ProcessTable, which passes it on: where to send OpenLineage events; empty: they are only logged."""
+    HASH_SECRET = "hash_secret"
+    """ProcessTable, which passes it on: name of the secret in AWS Secrets Manager that hashes columns; empty for
+    none."""
     TABLES = "tables"
     """Controller only: names of tables to limit the run to, separated by commas, or as a JSON list."""
     NAME_PREFIX = "name_prefix"

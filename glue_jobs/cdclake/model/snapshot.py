@@ -23,6 +23,7 @@ from cdclake.model.raw.ledger import Ledger
 from cdclake.model.schema import Column, Schema
 from cdclake.model.stored_json import FORMAT, check_fields, from_fields, parse_stored, reading
 from cdclake.model.table.attributes import Attribute
+from cdclake.model.table.column_policy import NO_POLICY, AppliedPolicy
 from cdclake.model.table.state import TableState
 from cdclake.model.type_widening import clashes
 from cdclake.printable import shell_word
@@ -257,6 +258,7 @@ class Snapshot:
         field_ids: Of the columns in its files.
         iceberg: The manifests of its files; None if the table is no Iceberg table.
         erased: Erased keys whose older rows may still arrive. A rollback keeps them.
+        policy: What happened to columns before their values were stored.
         days: The last days with changes that applied raw files: number of the first one, and the date in UTC. They
             tell how old data files are, whose paths have the numbers of their changes.
     """
@@ -283,6 +285,7 @@ class Snapshot:
     field_ids: FieldIds = NO_FIELD_IDS
     iceberg: IcebergFiles | None = None
     erased: tuple[ErasedKeys, ...] = ()
+    policy: AppliedPolicy = NO_POLICY
     days: tuple[tuple[int, str], ...] = ()
 
     @property
@@ -389,6 +392,7 @@ class Snapshot:
         read["erased"] = tuple(ErasedKeys.from_json(one) for one in read["erased"])
         read["history"] = History.from_json(read["history"]) if read["history"] else None
         read["ledger"] = Ledger.from_json(read["ledger"])
+        read["policy"] = from_fields(AppliedPolicy, read["policy"])
         read["days"] = tuple((change, day) for change, day in read["days"])
         for name in ("primary_key", "partition_key"):
             read[name] = tuple(read[name])
@@ -416,13 +420,14 @@ class LakeKeys(NamedTuple):
     primary_key: str
     partition_key: str
     order_column: str
+    column_policy: str = ""
 
     @classmethod
     def of(cls, lake: Snapshot) -> LakeKeys | None:
         """The keys of a lake table; None if it does not exist."""
         if not lake.exists:
             return None
-        return cls(",".join(lake.primary_key), ",".join(lake.partition_key), lake.order_column)
+        return cls(",".join(lake.primary_key), ",".join(lake.partition_key), lake.order_column, lake.policy.text)
 
     @classmethod
     def parse(cls, text: str) -> LakeKeys | None:
@@ -437,13 +442,19 @@ class LakeKeys(NamedTuple):
         return json.dumps(list(self))
 
     def check(self, settings: TableSettings, name: TableName) -> None:
-        """Refuse settings of a table with other keys or another ordering column. Case does not matter.
+        """Refuse settings of a table with other keys, ordering column or column policy. Case does not matter.
 
         Raises:
             ConfigurationError: Names the attribute that was changed.
         """
-        now = LakeKeys(",".join(settings.primary_key), ",".join(settings.partition_key), settings.order_column)
-        attributes = (Attribute.PRIMARY_KEY, Attribute.PARTITION_KEY, Attribute.ORDER_COLUMN)
+        primary_key, partition_key = map(",".join, (settings.primary_key, settings.partition_key))
+        now = LakeKeys(primary_key, partition_key, settings.order_column, str(settings.column_policy))
+        attributes = (
+            Attribute.PRIMARY_KEY,
+            Attribute.PARTITION_KEY,
+            Attribute.ORDER_COLUMN,
+            Attribute.COLUMN_POLICY,
+        )
         for attribute, was, is_now in zip(attributes, self, now):
             if was.lower() != is_now.lower():
                 message = f"The lake table was created with {attribute} '{was}', but the settings now have '{is_now}'"
@@ -459,13 +470,15 @@ def check_declared_types(lake: Snapshot, settings: TableSettings, name: TableNam
     """Refuse a Schema with a type that has no common type with the lake table's, whose columns never narrow.
 
     Args:
-        reloads: Whether the table is loaded again, which replaces the table's types, but not its history's.
+        reloads: Whether the table is loaded again, which replaces the table's types, but not its history's, unless that
+            begins anew with another column policy.
 
     Raises:
         ConfigurationError: Names the first such column.
     """
-    declared = settings.schema or Schema()
-    history = lake.history.schema if settings.history and lake.history else Schema()
+    declared = settings.lake_schema
+    begins_anew = reloads and str(settings.column_policy) != lake.policy.text
+    history = lake.history.schema if settings.history and lake.history and not begins_anew else Schema()
     for known, where in ((history, "its history"), (Schema() if reloads else lake.schema, "the lake table")):
         clashing = clashes(known, declared)
         if not clashing:
@@ -473,8 +486,9 @@ def check_declared_types(lake: Snapshot, settings: TableSettings, name: TableNam
         column = next(column for column in declared if column.name in clashing)
         was = clashing[column.name]
         message = f"{Attribute.SCHEMA} declares {column.name} as {column.type}, and in {where} it is {was}"
-        kept = Schema(tuple(Column(each.name, clashing.get(each.name, each.type)) for each in declared))
-        new = [f"{Attribute.SCHEMA}={declared.declaration}", RELOAD]
+        source = settings.schema or Schema()
+        kept = Schema(tuple(Column(each.name, clashing.get(each.name, each.type)) for each in source))
+        new = [f"{Attribute.SCHEMA}={source.declaration}", RELOAD]
         new += [f"{Attribute.HISTORY}=false"] if known is history else []
         without = " and without its history" if known is history else ""
         remedy = (

@@ -32,7 +32,7 @@ def history_table(lake: Snapshot, layout: LakeLayout) -> tuple[Snapshot, LakeLay
     Args:
         lake: The table. Without a history, the result is a table that does not exist.
     """
-    table = Snapshot(change=lake.change)
+    table = Snapshot(change=lake.change, policy=lake.policy)
     if lake.history:
         table = replace(
             table,

@@ -36,6 +36,7 @@ from cdclake.model.raw.files import ListedObject, parse_raw_file
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
 from cdclake.raw_listing import list_raw_files
+from cdclake.run_ports import with_hash_secret
 from cdclake_devkit.oracle import ChangeRow, LakeRow
 from tests.builders import table_run
 from tests.dying_store import Death, DyingStore
@@ -267,7 +268,8 @@ class Table:
 
     def read(self, relative: str, cdc_path: str = "") -> ReadBatch:
         """Read one raw file for a lake table that has exactly its columns."""
-        settings, fs = TableSettings.from_item(self.item), lake_filesystem(self.raw.as_uri()).open()
+        settings = with_hash_secret(TableSettings.from_item(self.item))
+        fs = lake_filesystem(self.raw.as_uri()).open()
         inspection = inspect_raw_file(fs, self.raw_file(relative, cdc_path), settings, limits=self.limits)
         keys = settings.primary_key, settings.partition_key
         shape = TableShape(inspection.schema, *keys, limits=self.limits)

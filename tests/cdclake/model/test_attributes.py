@@ -59,7 +59,12 @@ def test_the_default_in_the_documents_is_what_an_unset_attribute_means(name: str
 
 
 def test_every_attribute_that_names_columns_is_compared_with_the_raw_files() -> None:
-    item = {**dict.fromkeys(COLUMN_ATTRIBUTES, "note"), "PrimaryKey": "id", "Schema": "id int"}
+    item = {
+        **dict.fromkeys(COLUMN_ATTRIBUTES, "note"),
+        "PrimaryKey": "id",
+        "Schema": "id int",
+        "ColumnPolicy": "hash ssn",
+    }
     assert TableSettings.from_item(item).named_columns.keys() == COLUMN_ATTRIBUTES
 
 

@@ -54,6 +54,13 @@ def test_a_type_that_the_lake_can_have_or_become_is_accepted(schema: str) -> Non
     check(LAKE, Schema=schema)
 
 
+def test_a_history_that_begins_anew_with_another_column_policy_fixes_no_type() -> None:
+    item = {"History": "true", "Schema": "id int, note bigint"}
+    assert "in its history it is string" in refused(WITH_HISTORY, reloads=True, **item)
+    check(WITH_HISTORY, reloads=True, **item, ColumnPolicy="redact price")
+    check(WITH_HISTORY, History="true", Schema="id int, note bigint", ColumnPolicy="hash note")
+
+
 def test_a_table_without_a_lake_or_that_is_loaded_again_may_have_any_type() -> None:
     check(Snapshot(), Schema="id string")
     check(LAKE, Schema="id string", reloads=True)

@@ -22,6 +22,7 @@ PASSED_ON = (
     Argument.CATALOG_DATABASE,
     Argument.NAME_PREFIX,
     Argument.LINEAGE_URL,
+    Argument.HASH_SECRET,
 )
 """What ProcessTable passes on to a Spark run, as it is. A function has them as environment variables, in capitals."""
 
@@ -38,6 +39,7 @@ class RunArguments(NamedTuple):
         catalog_database: Catalog database for the lake tables; empty for none.
         name_prefix: Prefix of the names of jobs and metrics.
         lineage_url: Where to send OpenLineage events; empty for nowhere.
+        hash_secret: Name of the secret of hashed columns; empty for none.
         lease_holder: The run that hands its leases over; empty if none does.
         timeout_seconds: The run's time.
     """
@@ -50,6 +52,7 @@ class RunArguments(NamedTuple):
     catalog_database: str
     name_prefix: str
     lineage_url: str
+    hash_secret: str
     lease_holder: str
     timeout_seconds: int
 
@@ -60,7 +63,13 @@ class RunArguments(NamedTuple):
         Raises:
             ConfigurationError: An argument is missing or invalid; names it.
         """
-        may_be_empty = (Argument.OUT_PREFIX, Argument.CATALOG_DATABASE, Argument.NAME_PREFIX, Argument.LINEAGE_URL)
+        may_be_empty = (
+            Argument.OUT_PREFIX,
+            Argument.CATALOG_DATABASE,
+            Argument.NAME_PREFIX,
+            Argument.LINEAGE_URL,
+            Argument.HASH_SECRET,
+        )
         optional = {
             **dict.fromkeys((*may_be_empty, Argument.PATHS, Argument.LEASE_HOLDER), ""),
             Argument.STATE_TABLE: STATE_TABLE,

@@ -54,6 +54,7 @@ def _snapshot_after(
         added=shape.added if run.settings.keep_missing_columns else facts.added,
         field_ids=shape.with_field_ids(before.field_ids, before.schema).field_ids,
         erased=_still_needed(run, facts),
+        policy=run.settings.column_policy.applied(before.policy, before.change + 1),
         days=before.days_after(run.clock(), run.limits.settled_days),
     )
 

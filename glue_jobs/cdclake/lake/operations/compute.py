@@ -42,10 +42,12 @@ from cdclake.model.drift import drift_text
 from cdclake.model.position import GREATEST_SEQUENCE, sequence_begin
 from cdclake.model.raw.files import RawKind, file_order
 from cdclake.model.schema import BEFORE_PREFIX
-from cdclake.model.snapshot import LakeKeys
+from cdclake.model.snapshot import RELOAD, LakeKeys
 from cdclake.model.table.attributes import Attribute
+from cdclake.model.table.column_policy import ColumnPolicy
 from cdclake.model.table.settings import SchemaPolicy, UnknownKeyPolicy
 from cdclake.model.type_widening import merge_schemas
+from cdclake.printable import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -142,8 +144,10 @@ def inspect_changes(run: TableRun, before: Snapshot, files: Sequence[RawFile]) -
     inspections = with_types(run, before, files, inspect_raw_files(run, files, fetches=is_small))
     known = base_schema(run, before, reloads=False)
     require_shared_columns(known, files, inspections)
-    shape = table_shape(run, merged_schema(known, files, inspections), before, inspections)
+    if not before.exists:
+        require_known_columns(run, inspections)
     require_same_keys(run, before)
+    shape = table_shape(run, merged_schema(known, files, inspections), before, inspections)
     return ChangeFiles(files, inspections, known, shape, require_one_ordering(before, files, inspections))
 
 
@@ -339,7 +343,7 @@ def require_one_ordering(before: Snapshot, files: Sequence[RawFile], inspections
 
 
 def require_same_keys(run: TableRun, before: Snapshot) -> None:
-    """Refuse to change a lake table that was created with other keys or another ordering column.
+    """Refuse to change a lake table that was created with other keys, ordering column, column policy or secret.
 
     Raises:
         ConfigurationError: Names the attribute that was changed.
@@ -347,6 +351,45 @@ def require_same_keys(run: TableRun, before: Snapshot) -> None:
     keys = LakeKeys.of(before)
     if keys:
         keys.check(run.settings, run.layout.name)
+        if run.settings.column_policy.secret_id != before.policy.secret_id:
+            message = "The secret is another one than the lake table's columns are hashed with"
+            remedy = (
+                "Nothing was applied. Give the run the old secret, or load the table again with the new one: cdclake"
+                f" tables set {run.layout.name.typed} --set {shell_word(RELOAD)}"
+            )
+            raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
+
+
+def require_known_columns(run: TableRun, inspections: Sequence[Inspection]) -> None:
+    """Refuse to create a table with a rule for a column that no raw file has: another column may be meant.
+
+    Raises:
+        ConfigurationError: Names the column.
+    """
+    found = {name for one in inspections for name in one.with_rules}
+    for rule in run.settings.column_policy.rules:
+        if rule.column.lower() not in found:
+            message = f"{Attribute.COLUMN_POLICY} has '{rule}', and no raw file has a column {rule.column}"
+            remedy = f"Nothing was applied. Correct {Attribute.COLUMN_POLICY}"
+            raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
+
+
+def require_recognizable_erasures(run: TableRun, before: Snapshot) -> None:
+    """Refuse to load erased keys in another form, in which older rows of them would not be recognized.
+
+    Raises:
+        ConfigurationError: The rule of such a key column changes, or its secret.
+    """
+    was, policy = ColumnPolicy.parse(before.policy.text), run.settings.column_policy
+    for name in {name for one in before.erased for name in one.columns}:
+        rule = policy.find(name)
+        if rule != was.find(name) or (rule and policy.secret_id != before.policy.secret_id):
+            message = f"The form of key column {name} changes, and rows of erased keys would come back unrecognized"
+            remedy = (
+                f"Nothing was applied. Set {Attribute.COLUMN_POLICY} and the secret back until the erasures are older"
+                f" than {Attribute.RETENTION_DAYS} and {Attribute.LATE_WINDOW_HOURS}"
+            )
+            raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
 
 
 def locations_of(run: TableRun, before: Snapshot) -> Locations:

@@ -14,6 +14,7 @@ from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.scd2.tasks import HistoryPlan
 from cdclake.lake.scd2.versions import history_field_ids
 from cdclake.lake.storage.key_ranges import without_key_ranges
+from cdclake.model.iceberg.field_ids import FieldIds
 from cdclake.model.schema import Schema
 from cdclake.model.snapshot import History
 from cdclake.model.table.attributes import Attribute
@@ -123,6 +124,22 @@ def history_after(
         loads=plan.loads,
         since=plan.change if plan.compare_all or not existing else existing.since,
         field_ids=plan.field_ids,
+    )
+
+
+def without_old_policy(run: TableRun, before: Snapshot) -> Snapshot:
+    """The table before a full load, but without the versions of its history that another `ColumnPolicy` made.
+
+    They have values that the new policy takes away, or other ones than later versions will have.
+    """
+    policy, history = run.settings.column_policy, before.history
+    if history is None or policy.applied(before.policy, before.change + 1) == before.policy:
+        return before
+    log.warning("the column policy changed, so the history begins anew with change %d", before.change + 1)
+    ids = FieldIds(last=history.field_ids.last)  # of columns that may have other types now
+    return replace(
+        before,
+        history=replace(history, schema=Schema(), open=(), closed=(), since=None, field_ids=ids, iceberg=None),
     )
 
 

@@ -24,7 +24,7 @@ from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INITIAL, Argument, Sentinel
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import TableSettings
-from cdclake.run_ports import open_ports
+from cdclake.run_ports import open_ports, with_hash_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +66,7 @@ def run_spark_job(job: str, argv: Sequence[str], backend: Callable[[], Backend])
                 message = f"Spark could not start: {error_line(error)}"
                 raise JobRunError(message, remedy="Read the job's error log") from error
             place = Place(job, spark_reason=due.spark_reason)
-            load_planned(_run_of(due, run_id, place), due, spark.result())
+            load_planned(_run_of(due, run_id, place, arguments.hash_secret), due, spark.result())
 
         def can_continue() -> bool:
             return is_spark_alive(spark.result())
@@ -76,19 +76,22 @@ def run_spark_job(job: str, argv: Sequence[str], backend: Callable[[], Backend])
     return report.only.to_json() if len(arguments.paths) == 1 else report.to_json()
 
 
-def load_small(due: DueLoad, *, run_id: str, place: Place, backend: InProcessBackend, limits: EngineLimits) -> None:
+def load_small(
+    due: DueLoad, *, run_id: str, place: Place, backend: InProcessBackend, limits: EngineLimits, hash_secret: str = ""
+) -> None:
     """Commit what is due for a table as one change, in this process, which fetches small data files whole.
 
     Raises:
         NeedsSparkError: The change is larger than the limits.
     """
-    run = _run_of(due, run_id, place)
+    run = _run_of(due, run_id, place, hash_secret)
     load_planned(replace(run, limits=limits, lake_fs=replace(run.lake_fs, fetches_whole=True)), due, backend)
 
 
-def _run_of(due: DueLoad, run_id: str, place: Place) -> TableRun:
+def _run_of(due: DueLoad, run_id: str, place: Place, hash_secret: str) -> TableRun:
     state = due.state
-    run = _table_run(state.bucket, state.raw_prefix, due.changes, state.settings, run_id, due.token)
+    settings = with_hash_secret(state.settings, hash_secret)
+    run = _table_run(state.bucket, state.raw_prefix, due.changes, settings, run_id, due.token)
     return replace(run, note_file=due.note_file, place=place)
 
 
@@ -127,8 +130,9 @@ def _load_by_hand(job: str, argv: Sequence[str], backend: Backend) -> dict[str, 
         **dict.fromkeys((Argument.PARTITION_KEY, Argument.PRIMARY_KEY, Argument.LAST_INCREMENTAL_FILE), Sentinel.NONE),
         Argument.NEW_INCREMENTAL_FILE: Sentinel.NONE,
         Argument.ITEM: "",
+        Argument.HASH_SECRET: "",
     }
-    arguments = parse_arguments(argv, _REQUIRED, optional)
+    arguments = parse_arguments(argv, _REQUIRED, optional, may_be_empty=[Argument.HASH_SECRET])
     bucket, raw_prefix = arguments[Argument.BUCKET], arguments[Argument.PREFIX]
     item = {
         Attribute.PRIMARY_KEY: arguments[Argument.PRIMARY_KEY],
@@ -137,7 +141,8 @@ def _load_by_hand(job: str, argv: Sequence[str], backend: Backend) -> dict[str, 
     }
     layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
     changes = ChangeLog(open_store(layout.bucket), layout)
-    run = _table_run(bucket, raw_prefix, changes, TableSettings.from_item(item), job_run_id(argv))
+    settings = with_hash_secret(TableSettings.from_item(item), arguments[Argument.HASH_SECRET])
+    run = _table_run(bucket, raw_prefix, changes, settings, job_run_id(argv))
     run = replace(run, place=Place(job))
     last, new = (
         relative_file(arguments[name], bucket, raw_prefix)

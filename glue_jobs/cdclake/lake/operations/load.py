@@ -19,11 +19,13 @@ from cdclake.lake.operations.compute import (
     merged_schema,
     parts_to_read,
     require_accepted,
+    require_known_columns,
     require_known_keys,
+    require_recognizable_erasures,
     require_rows_kept_keys,
     table_shape,
 )
-from cdclake.lake.operations.history import base_schema
+from cdclake.lake.operations.history import base_schema, without_old_policy
 from cdclake.lake.operations.outdated_full_load import require_applied_changes
 from cdclake.lake.operations.untyped_columns import with_types
 from cdclake.lake.raw.first_lines import require_shared_columns
@@ -108,15 +110,19 @@ def replace_table(
     Raises:
         InputError: The full load cannot be read.
         RawFilesLostError: It is an old one, and change files that were applied since are gone.
+        ConfigurationError: `ColumnPolicy` names a column that no file has, or changes for keys that were erased.
     """
     started = time.perf_counter()
     full_load, changes = raw.full_load, raw.changes
     require_applied_changes(run, before, raw, begin)
+    require_recognizable_erasures(run, before)
+    lake = without_old_policy(run, before)
 
     _identify(full_load)
     inspections = with_types(run, before, full_load, inspect_raw_files(run, full_load))
     require_shared_columns(before.schema, full_load, inspections)
-    merged = merged_schema(base_schema(run, before, reloads=True), full_load, inspections)
+    require_known_columns(run, inspections)
+    merged = merged_schema(base_schema(run, lake, reloads=True), full_load, inspections)
     shape = table_shape(run, merged, Snapshot(), loaded=inspections)
     loaded = merged_schema(Schema(), full_load, inspections)
     drift = reload_drift(before, loaded, full_load[0].relative)
@@ -125,7 +131,7 @@ def replace_table(
     loaded_utc = min(file.modified_utc for file in full_load)
     parts = [part for inspection in inspections for part in inspection.parts]
     check()
-    result = compute(run, backend, before, shape, parts, started=started, loaded_utc=loaded_utc)
+    result = compute(run, backend, lake, shape, parts, started=started, loaded_utc=loaded_utc)
     covered_to = begin or (covered_by_reload(before, full_load, changes) if before.exists else "")
     facts = mark_loaded(before, full_load, raw.all_changes, covered_to, seen, by_hand=bool(begin))
     facts = replace(facts, source=drift.source, ordering="", load_in_quarantine=bool(result.quarantine_keys))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN, check_added_columns
 from cdclake.lake.raw.cast import as_text, cast_column
 from cdclake.lake.raw.formats import format_of
 from cdclake.lake.raw.ordering import order_values, unsortable_text
-from cdclake.lake.raw.rows import BadRow, BadRowKind, RawRows, ReadBatch
+from cdclake.lake.raw.rows import WITHOUT_CONTENT, BadRow, BadRowKind, RawRows, ReadBatch
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSEEN, UNSENT, comparable, row_keys
 from cdclake.lake.storage.shape import ENCODED_TEXT
 from cdclake.lake.storage.types import from_arrow, to_arrow
@@ -460,6 +461,11 @@ class _Rows:
             BadRow(self._file.relative, int(self._raw.numbers[i]), *self._faults[i], content, tuple(self._bad_cells[i]))
             for i, content in zip(indices, contents, strict=True)
         ]
+        if self._settings.column_policy.rules:  # what is no operation may be the value of another column
+            bad_rows = [
+                replace(bad, content="", reason=bad.reason + WITHOUT_CONTENT) if OP_COLUMN in bad.columns else bad
+                for bad in bad_rows
+            ]
         return tuple(sorted([*self._raw.bad_rows, *bad_rows], key=lambda bad: bad.row or 0))
 
 

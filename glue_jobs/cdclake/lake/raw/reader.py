@@ -20,6 +20,7 @@ from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN
 from cdclake.lake.raw.formats import format_of
 from cdclake.lake.raw.normalize import normalize, normalize_together, order_type
 from cdclake.lake.raw.ordering import order_kind
+from cdclake.lake.raw.policy.treat import treated, treated_columns
 from cdclake.lake.raw.rows import REWRITE_OR_IGNORE
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSEEN, UNSENT
 from cdclake.lake.storage.shape import with_constant
@@ -28,6 +29,7 @@ from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
 from cdclake.model.raw.files import RawFile, RawKind
 from cdclake.model.schema import ADDED_PREFIXES, OP_COLUMN, Column, Schema
+from cdclake.model.table.column_policy import is_excluded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,12 +59,14 @@ class Inspection:
         ordering: What orders the rows of a change file: `file name`, `AR_H_CHANGE_SEQ` or `column <name>`. If the lake
             does not store that column, the kind of its values follows. Empty for a full load.
         may_have_no_header: Whether the columns' names may be values of a row, see `formats.Format.may_be_row`.
+        with_rules: Columns of the file, in lower case, that `ColumnPolicy` has rules for.
     """
 
     schema: Schema
     parts: tuple[Slice, ...]
     ordering: str = ""
     may_have_no_header: bool = False
+    with_rules: frozenset[str] = frozenset()
 
 
 def joined(parts: Sequence[Slice]) -> Slice:
@@ -118,9 +122,13 @@ def inspect_raw_file(
         source = fetched or fs
         raw_schema, parts = format_of(file).inspect(source, file, settings, limits)
         slices = tuple(replace(part, fetched=fetched) for part in parts)
+        if any(map(settings.column_policy.find, settings.primary_key)):  # hashes have another order
+            slices = tuple(replace(part, key_range=(None, None)) for part in slices)
         ordering = _ordering(raw_schema, settings) if file.kind is RawKind.CHANGE else ""
         schema = _source_columns(raw_schema, file, settings)
-        return Inspection(schema, slices, ordering, format_of(file).may_be_row(raw_schema.names, settings))
+        with_rules = frozenset(name.lower() for name in raw_schema.names if settings.column_policy.find(name))
+        unsure = format_of(file).may_be_row(raw_schema.names, settings)
+        return Inspection(schema, slices, ordering, unsure, with_rules)
 
 
 def _ordering(raw: pa.Schema, settings: TableSettings) -> str:
@@ -211,7 +219,7 @@ def read_raw(
     table: TableName | None = None,
     limits: EngineLimits = DEFAULT_LIMITS,
 ) -> Iterator[RawRows]:
-    """Read the rows of a slice, in file order, with all columns of the file.
+    """Read the rows of a slice, in file order, with all columns of the file that the lake may have; see `treated`.
 
     Args:
         table: The table whose rows to read from a transaction file, which contains rows of many tables.
@@ -219,11 +227,12 @@ def read_raw(
     Raises:
         UnreadableFileError: The file is damaged.
         InputError: The file is missing.
+        ConfigurationError: A column is to be hashed, and the secret is missing.
     """
     file = part.file
     batches = format_of(file).batches(fs, part, settings, table, limits)
     while (raw := _next(batches, part)) is not None:
-        yield raw if part.only_rows is None else raw.select(part.only_rows)
+        yield treated(raw if part.only_rows is None else raw.select(part.only_rows), file, settings)
 
 
 def _as_full_load(batch: ReadBatch) -> ReadBatch:
@@ -265,13 +274,14 @@ def read_errors_reported(file: RawFile, row_groups: Sequence[int] | None = None)
 def _source_columns(raw: pa.Schema, file: RawFile, settings: TableSettings) -> Schema:
     """Columns of the source, without the operation and added columns; the Schema attribute overrides types."""
     _check_names(raw, file, settings)
-    declared = settings.schema or Schema()
+    policy, declared = settings.column_policy, settings.lake_schema
     for column in raw:
-        _check_conversion(column, declared.find(column.name), file, settings)
+        if not is_excluded(policy.rule_of(column.name)):
+            _check_conversion(column, (settings.schema or Schema()).find(column.name), file, settings)
     return Schema(
         tuple(
             declared.find(column.name) or column
-            for column in schema_of(raw, file.relative)
+            for column in schema_of(treated_columns(raw, policy), file.relative)
             if column.name != OP_COLUMN and not column.name.startswith(ADDED_PREFIXES)
         )
     )

@@ -25,6 +25,10 @@ REWRITE_OR_IGNORE = (
 """Remedy for a file that cannot be read. A file that is removed instead counts as vanished, and freezes its table."""
 
 
+WITHOUT_CONTENT = "; its content is not kept, because the table has a ColumnPolicy"
+"""Of a row whose values may be in other columns than theirs."""
+
+
 class BadRowKind(Enum):
     """What is wrong with a bad row."""
 

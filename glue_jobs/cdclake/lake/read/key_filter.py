@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from functools import reduce
 from itertools import pairwise
@@ -29,6 +29,7 @@ from cdclake.lake.storage.reader import batches_of
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.schema import BEFORE_PREFIX, MAX_DECIMAL_PRECISION
 from cdclake.model.snapshot import TombstoneFile
+from cdclake.model.table.column_policy import NO_RULES, Action, ColumnPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -57,19 +58,24 @@ class RowKeys:
     Attributes:
         names: The key columns, in the order of the table's primary key.
         values: For each key, the values of these columns as text.
+        written: The same as the user wrote them, if the table has their hashes; else empty.
     """
 
     names: tuple[str, ...]
     values: tuple[tuple[str, ...], ...]
+    written: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
 
     @classmethod
-    def parse(cls, texts: Sequence[str], primary_key: Sequence[str], schema: Schema) -> RowKeys:
+    def parse(
+        cls, texts: Sequence[str], primary_key: Sequence[str], schema: Schema, policy: ColumnPolicy = NO_RULES
+    ) -> RowKeys:
         """Parse keys as a user writes them.
 
         Args:
             texts: Each is the value of a single-column key, or a JSON object that maps column names to values. Binary
                 values are hexadecimal digits.
             primary_key: The table's key columns. If empty, the objects may name any columns, but all the same ones.
+            policy: The table's. Of columns that it hashes, the values are the source's, as the text that is hashed.
 
         Raises:
             ConfigurationError: A text names other columns, or a value does not fit its column's type.
@@ -84,9 +90,28 @@ class RowKeys:
                 message = f"A key names the columns {', '.join(key)} instead of {', '.join(names)}"
                 raise ConfigurationError(message, remedy="Write a value for each key column, and for no other column")
             values.append(tuple(lower_key[name.lower()] for name in names))
-        keys = cls(names, tuple(dict.fromkeys(values)))
+        keys = cls(names, tuple(dict.fromkeys(values))).as_in_lake(policy)
         keys._check(schema)
         return keys
+
+    def as_in_lake(self, policy: ColumnPolicy) -> RowKeys:
+        """The keys as a table with this policy has them.
+
+        Raises:
+            ConfigurationError: They name a column with another rule than a hash, or the secret is missing.
+        """
+        rules = [policy.find(name) for name in self.names]
+        if not any(rules):
+            return self
+        lost = next((rule for rule in rules if rule and rule.action is not Action.HASH), None)
+        if lost:  # other rows have the same text
+            message = f"A key names {lost.column}, whose values the lake does not tell apart: '{lost}'"
+            raise ConfigurationError(message, remedy="Name other columns")
+        hashed = (
+            tuple(policy.changed(text, rule) if rule else text for text, rule in zip(key, rules, strict=True))
+            for key in self.values
+        )
+        return RowKeys(self.names, tuple(hashed), self.values)
 
     def _check(self, schema: Schema) -> None:
         for i, name in enumerate(self.names):
@@ -136,7 +161,9 @@ class RowKeys:
         values_in_text = [_values_in(text, kind) for kind in kinds]
         return any(
             all(
-                value in values_in_text[i] or _is_word_of(text, self.values[k][i], kinds[i])
+                value in values_in_text[i]
+                or _is_word_of(text, self.values[k][i], kinds[i])
+                or (self.written and _is_word_of(text, self.written[k][i], kinds[i]))
                 for i, value in enumerate(values)
             )
             for k, values in enumerate(typed)

@@ -43,11 +43,12 @@ class KeyVersions:
     rows: tuple[dict[str, Any], ...]
 
 
-def find_versions(location: TableLocation, texts: Sequence[str]) -> KeyVersions:
+def find_versions(location: TableLocation, texts: Sequence[str], secret: bytes = b"") -> KeyVersions:
     """Find the versions of some keys.
 
     Args:
         texts: The keys, in the form that `RowKeys.parse` reads.
+        secret: The secret of hashed columns; empty for none.
 
     Raises:
         ConfigurationError: There is no such table, it keeps no history, or a key does not fit its key columns.
@@ -59,7 +60,8 @@ def find_versions(location: TableLocation, texts: Sequence[str]) -> KeyVersions:
         message = f"{location.layout.name} keeps no history"
         raise ConfigurationError(message, remedy="Turn it on with cdclake tables set --history; see docs/history.md")
     shape = keyed_shape(TableShape(history.schema, history.primary_key, ()))
-    key_filter = RowKeys.parse(texts, history.primary_key, history.schema).filter_for(shape)
+    policy = as_of.snapshot.policy.with_secret(secret)
+    key_filter = RowKeys.parse(texts, history.primary_key, history.schema, policy).filter_for(shape)
     versions: list[dict[str, Any]] = []
     reader = RetainedFileReader(location)
 

@@ -36,13 +36,14 @@ class RowOrigin:
     row: int | None
 
 
-def row_origins(location: TableLocation, texts: Sequence[str]) -> list[RowOrigin]:
+def row_origins(location: TableLocation, texts: Sequence[str], secret: bytes = b"") -> list[RowOrigin]:
     """Where the rows of some keys came from, soft-deleted rows too; ordered by file.
 
     A row has only the position of its last change. Columns that this change did not send are of earlier files.
 
     Args:
         texts: The keys, in the form that `RowKeys.parse` reads.
+        secret: The secret of hashed columns; empty for none.
 
     Raises:
         ConfigurationError: There is no such table, or a key does not fit its key columns.
@@ -51,7 +52,7 @@ def row_origins(location: TableLocation, texts: Sequence[str]) -> list[RowOrigin
     as_of = table_as_of(location.log())
     lake = as_of.snapshot
     shape = TableShape(lake.schema, lake.primary_key, lake.partition_key)
-    keys = RowKeys.parse(texts, lake.primary_key, lake.schema)
+    keys = RowKeys.parse(texts, lake.primary_key, lake.schema, lake.policy.with_secret(secret))
     key_filter, reader, found = keys.filter_for(shape), RetainedFileReader(location), list[RowOrigin]()
 
     def search(retained: RetainedFile) -> None:

@@ -145,7 +145,7 @@ class ManifestWriting:
             count += len(written)
             manifests += [*((one, listed[self.store.url(one.key)]) for one, _ in kept), *written]
             ordered += [*(file.path for _, files in kept for file in files), *(file.path for file, _ in new)]
-        if deleted:
+        if deleted and before.policy == after.policy:  # else their bounds are values that nobody may read any more
             manifests.append(encoder.write_deleted(deleted, count + 1))
         iceberg = IcebergFiles(
             manifest_list=encoder.write_list([one for _, one in manifests], before.change if previous else None),

@@ -249,12 +249,12 @@ def _texts(values: pa.Array) -> Iterable[str | None]:
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if has_fraction(from_arrow(values.type) or ""):
-        return [None if value is None else _number_text(value) for value in values.to_pylist()]
+        return [None if value is None else number_text(value) for value in values.to_pylist()]
     texts: list[str | None] = comparable(values).cast(pa.string()).to_pylist()
     return texts
 
 
-def _number_text(value: float | Decimal) -> str:
+def number_text(value: float | Decimal) -> str:
     """The exact number without an exponent and final zeros."""
     if not math.isfinite(value):
         return str(float(value))

@@ -276,6 +276,10 @@ class Attribute:
     """Timestamp column of the lake table that sets `valid_from`, such as DMS's `TimestampColumnName`. Without it, DMS's
     times do."""
 
+    COLUMN_POLICY = _by_operator("ColumnPolicy", names_columns=True, more="column-policy.md")
+    """What happens to columns before anything of them is stored: `exclude email, hash ssn, redact note, truncate name
+    3`. A table that was loaded changes it only with a reload."""
+
     CATALOG_TABLE = _by_operator("CatalogTable", more="athena.md#names")
     """Name of the table in the Glue Data Catalog: `a-z`, `0-9` and `_`. Default: `<schema>_<table>`."""
 

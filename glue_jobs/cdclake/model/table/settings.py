@@ -12,6 +12,7 @@ from cdclake.model.iceberg.table import Readers
 from cdclake.model.names import DRIFT_SEPARATOR
 from cdclake.model.schema import Schema, parse_columns
 from cdclake.model.table.attributes import Attribute, attributes_that
+from cdclake.model.table.column_policy import Action, ColumnPolicy
 from cdclake.model.table.values import (
     ATTRIBUTE,
     attribute_text,
@@ -38,6 +39,16 @@ IMMEDIATE = "immediate"
 """Value of `UniqueChecks`: the source checks keys row by row, so two rows never have one key."""
 MAX_RETENTION_DAYS = 36_500
 MAX_QUIET_MINUTES = 10_080
+
+
+_ALLOWED_ACTIONS: dict[str, tuple[Action, ...]] = {
+    Attribute.PRIMARY_KEY: (Action.HASH,),
+    Attribute.PARTITION_KEY: (Action.HASH, Action.REDACT, Action.TRUNCATE),
+    Attribute.NULL_MEANS_UNSENT: (Action.HASH, Action.REDACT, Action.TRUNCATE),
+    Attribute.ORDER_COLUMN: (),
+    Attribute.HISTORY_TIME_COLUMN: (),
+}
+"""Attributes that name columns, and what a rule may do to these."""
 
 
 class SchemaPolicy(Enum):
@@ -143,6 +154,26 @@ def _columns_outside_key(item: Mapping[str, str], attribute: str) -> tuple[str, 
     return names
 
 
+def _column_policy(item: Mapping[str, str], attribute: str) -> ColumnPolicy:
+    """Some attributes need values of a column that a rule would take away."""
+    policy = ColumnPolicy.parse(attribute_text(item, attribute))
+    for user, allowed in _ALLOWED_ACTIONS.items():
+        for name in columns(item, user) if policy.rules else ():
+            rule = policy.find(name)
+            if rule and rule.action not in allowed:
+                message = f"{attribute} has '{rule}', and {user} needs the values of {name}"
+                remedy = f"Correct {attribute} or {user}"
+                if allowed:
+                    remedy += f"; {user} may name columns with the action {' or '.join(one.value for one in allowed)}"
+                raise ConfigurationError(message, remedy=remedy, table=item.get(Attribute.PATH))
+    unsent = item.get(Attribute.CSV_NO_SUP_VALUE)
+    for rule in policy.rules if unsent else ():
+        if rule.action is Action.REDACT or (rule.action is Action.TRUNCATE and len(unsent or "") <= rule.length):
+            message = f"{attribute} has '{rule}', and what is left of a value may equal {Attribute.CSV_NO_SUP_VALUE}"
+            raise ConfigurationError(message, remedy=f"Exclude or hash {rule.column}", table=item.get(Attribute.PATH))
+    return policy
+
+
 def _drift(item: Mapping[str, str], attribute: str) -> tuple[str, ...]:
     return tuple(filter(None, attribute_text(item, attribute).split(DRIFT_SEPARATOR)))
 
@@ -225,6 +256,7 @@ class TableSettings:
     schema_policy: SchemaPolicy = setting(Attribute.SCHEMA_POLICY, member(SchemaPolicy))
     accepted_drift: tuple[str, ...] = setting(Attribute.ACCEPTED_DRIFT, _drift)
     readers: Readers = setting(Attribute.READERS, member(Readers))
+    column_policy: ColumnPolicy = setting(Attribute.COLUMN_POLICY, _column_policy)
 
     @classmethod
     def from_item(cls, item: Mapping[str, str]) -> TableSettings:
@@ -234,6 +266,11 @@ class TableSettings:
             ConfigurationError: A value is invalid; names the attribute.
         """
         return cls(**read_fields(cls, item))
+
+    @property
+    def lake_schema(self) -> Schema:
+        """The declared columns as the lake has them; empty if none are declared."""
+        return self.column_policy.lake_columns(self.schema or Schema())
 
     @property
     def retention(self) -> timedelta:
@@ -253,7 +290,9 @@ class TableSettings:
         return {name: names for name, names in named.items() if any(names)}
 
 
-def _names_in(value: Schema | tuple[str, ...] | str | None) -> tuple[str, ...]:
+def _names_in(value: Schema | ColumnPolicy | tuple[str, ...] | str | None) -> tuple[str, ...]:
+    if isinstance(value, ColumnPolicy):
+        return tuple(rule.column for rule in value.rules)
     if isinstance(value, Schema):
         return tuple(value.names)
     return value if isinstance(value, tuple) else (value or "",)

@@ -65,6 +65,7 @@ def test_what_is_passed_on_is_read_as_it_was():
         "catalog_database": "c",
         "name_prefix": "a",
         "lineage_url": "http://m",
+        "hash_secret": "acme/hashes",
     }
     arguments = parse(item=item_json({"path": ORDERS}), **given)
     handed = {"paths": paths_json([ORDERS]), "lease_holder": "run-1"}

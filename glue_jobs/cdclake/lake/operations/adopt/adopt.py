@@ -115,6 +115,10 @@ def plan_adoption(source: AdoptionSource, on_progress: Callable[[str], None] = l
     state, log = source.state, source.log
     settings, prefix = state.settings, log.layout.table_prefix
     require_no_table(log, log.snapshot(log.head()))
+    if settings.column_policy.rules:
+        message = f"{state.name} has a {Attribute.COLUMN_POLICY}, and the files in the lake folder were written without"
+        remedy = "Empty the lake folder and load the table, or adopt it first, then set the policy with a reload"
+        raise ConfigurationError(message, remedy=remedy, table=state.name)
     listed = visible_files(log)
     if not listed:
         message = f"There are no files to adopt in the lake folder of {state.name}"

@@ -89,6 +89,10 @@ def change_directly(run: TableRun, backend: Backend, change: DirectChange, water
         CommitConflictError: Another run committed first; nothing of this change is visible.
     """
     started = time.perf_counter()
+    if run.settings.column_policy.rules:
+        message = f"{run.layout.name} has a {Attribute.COLUMN_POLICY}, and whether the rows obey it is unknown"
+        remedy = "Change the rows at the source, or correct a raw file and reload the table; nothing was changed"
+        raise RefusedChangeError(message, remedy=remedy)
     settings = replace(run.settings, max_quarantined_rows=0)
     run = replace(run, raw=run.log.store, raw_fs=run.lake_fs, settings=settings)
     before = run.current()

@@ -29,6 +29,7 @@ from cdclake.model.change.record import ChangeKind
 from cdclake.model.raw.files import file_order
 from cdclake.model.retained import Retained
 from cdclake.model.snapshot import ErasedKeys
+from cdclake.model.table.column_policy import ColumnPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -162,6 +163,7 @@ def preview(erasure: Erasure) -> ErasureResult:
         LakeFilesError: A live file vanished or was overwritten.
     """
     _check_reason(erasure)
+    _require_one_form(erasure)
     found = _search(erasure, erasure.log.snapshot(erasure.log.head()))
     return ErasureResult(None, found.counts, found.out_of_reach, found.not_searched)
 
@@ -184,6 +186,7 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
     _check_reason(erasure)
     log = erasure.log
     before = log.snapshot(_fence_off_other_runs(erasure, fencing_token))
+    _require_one_form(erasure)
     found = _search(erasure, before)
     raw = found.raw
     if raw:
@@ -258,6 +261,24 @@ def _check_reason(erasure: Erasure) -> None:
     if erasure.keys.appear_in(erasure.reason, lake.schema):
         message = "The reason, which is kept, contains a key to erase"
         raise ConfigurationError(message, remedy="Give the number of the request instead")
+
+
+def _require_one_form(erasure: Erasure) -> None:
+    """Refuse to search retained states from before the table's `ColumnPolicy` that have the keys in another form.
+
+    Raises:
+        ConfigurationError: There is one.
+    """
+    log = erasure.log
+    lake = log.snapshot(log.head())
+    for record, old in retained_snapshots(log, lake.change) if lake.policy.since else ():
+        rules = [ColumnPolicy.parse(one.policy.text).find(name) for name in erasure.keys.names for one in (old, lake)]
+        other = rules[::2] != rules[1::2] or (any(rules) and old.policy.secret_id != lake.policy.secret_id)
+        if record.change < lake.policy.since and old.exists and other:
+            name = log.layout.name
+            message = f"{name} has retained states from before its ColumnPolicy, whose keys have another form"
+            remedy = f"Delete them first: cdclake clean-up {name.typed} --retention-days 0"
+            raise ConfigurationError(message, remedy=remedy, table=name)
 
 
 def _fence_off_other_runs(erasure: Erasure, fencing_token: int) -> int:

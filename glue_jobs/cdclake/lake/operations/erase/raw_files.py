@@ -230,7 +230,7 @@ def _matching_rows(
         # An update of a key yields a delete of the old key and an insert of the new one, both with the same number.
         others.update(numbers.filter(pc.invert(mask)).to_pylist())
         for bad in batch.bad_rows:
-            found = has_key(bad.content, keys, lake.schema)
+            found = has_key(bad.content, keys, lake.schema) if bad.content else None
             if bad.row is not None and (found or (found is None and unread_too)):
                 matching.add(bad.row)
             elif found is not False:

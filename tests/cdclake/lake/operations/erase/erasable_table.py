@@ -110,7 +110,7 @@ class ErasableTable(TableOverTime):
             for group in reader.row_groups(file)
             for values in group.to_pylist()
         ]
-        return sorted(rows, key=lambda values: (values["id"], str(values)))
+        return sorted(rows, key=lambda values: (values.get("id", 0), str(values)))
 
 
 def all_objects(table: ErasableTable) -> Iterator[tuple[str, bytes]]:

@@ -1,0 +1,1 @@
+"""Treats the columns of raw files that the attribute `ColumnPolicy` names."""
