@@ -47,6 +47,7 @@ _LOGS_REASON = "CloudWatch encrypts every log group at rest with an AWS key. Log
 _ACKNOWLEDGED = {
     "AwsSolutions-GL1": _LOGS_REASON,
     "@aws-cdk/aws-glue-alpha:unencryptedContinuousLogging": _LOGS_REASON,
+    "@aws-cdk/aws-glue-alpha:plaintextJobArgumentSecret": "hash_secret is the name of a secret, which the run reads",
     "AwsSolutions-GL3": "No job uses bookmarks: the lake's change log records what has been applied",
 }
 
@@ -150,6 +151,7 @@ class Jobs(Construct):
             statements.write_job_logs(SPARK_LOGS),
             statements.put_metrics(GLUE_NAMESPACE, "PutGlueMetrics"),
             statements.read_raw(names),
+            *statements.read_hash_secret(settings.hash_secret),
             *statements.work_on_tables(names),
             statements.start_jobs(names, JOB_PROCESS_TABLE),  # for the work that is left when its time is over
         ]
@@ -204,6 +206,7 @@ def run_arguments(settings: Settings, names: ResourceNames) -> dict[str, str]:
         Argument.TABLE_METRICS: _flag(settings.table_metrics),
         Argument.NAME_PREFIX: names.prefix,
         Argument.LINEAGE_URL: settings.lineage_url,
+        Argument.HASH_SECRET: settings.hash_secret,
     }
     return {name: value for name, value in arguments.items() if value}
 

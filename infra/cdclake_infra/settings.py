@@ -44,6 +44,7 @@ _ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+([a-z]|-[a-z0-9-]+)")
 _SCHEDULE = re.compile(r"cron\(\S+( \S+){5}\)")
 _URL = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[A-Za-z0-9._~/-]*)?")
 """Nothing in which a password or a token is passed: settings are no place for secrets."""
+_SECRET = re.compile(r"[A-Za-z0-9/_+=.@-]{1,256}")
 _FLAGS = {"true": True, "false": False}
 
 
@@ -82,6 +83,7 @@ class Settings:
         load_incremental_timeout_minutes: When Glue stops a run of LoadIncremental.
         table_metrics: Whether to publish metrics per table in addition to those over all tables.
         lineage_url: Where runs send OpenLineage events; empty: they only log them.
+        hash_secret: Name of the secret in AWS Secrets Manager that hashes columns, as text; empty: no column is hashed.
         lag_alarm_minutes: How long a raw file may wait before an alarm; 0: no alarm.
         silence_alarm_hours: How long the Controller may be silent before an alarm; 0: no alarm.
         dms_task: ARN of the DMS task that new tables get as `DmsTask`; empty: the sample database's task, if any.
@@ -120,6 +122,7 @@ class Settings:
     load_incremental_timeout_minutes: int = 120
     table_metrics: bool = True
     lineage_url: str = ""
+    hash_secret: str = ""
     lag_alarm_minutes: int = 180
     silence_alarm_hours: int = 3
     dms_task: str = ""
@@ -146,6 +149,8 @@ class Settings:
             self._require(name, _KEY, "the ARN of a key, not of an alias", may_be_empty=True)
         self._require("dms_task", _TASK, "the ARN of a DMS task", may_be_empty=True)
         self._require("lineage_url", _URL, "an http or https URL without user, query and fragment", may_be_empty=True)
+        meaning = "the name of a secret in AWS Secrets Manager, not its ARN or value"
+        self._require("hash_secret", _SECRET, meaning, may_be_empty=True)
         network = {"vpc_id": _VPC, "subnet_id": _SUBNET, "availability_zone": _ZONE}
         for name, pattern in network.items():
             meaning = f"set together with the others of {', '.join(network)}: vpc-..., subnet-..., eu-central-1a"

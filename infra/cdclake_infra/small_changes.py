@@ -59,7 +59,14 @@ class SmallChanges(EventFunction):
                 handler="handler.handler",
                 code=lambda_.Code.from_asset(str(build_small_changes(Path(folder)).path)),
                 environment={name.upper(): value for name, value in run_arguments(settings, names).items()},
-                role=self.create_role([statements.read_raw(names), *statements.decide_for_tables(names), *join]),
+                role=self.create_role(
+                    [
+                        statements.read_raw(names),
+                        *statements.read_hash_secret(settings.hash_secret),
+                        *statements.decide_for_tables(names),
+                        *join,
+                    ]
+                ),
                 log_group=self.log,
                 dead_letter_queue=self.undelivered,
                 timeout=TIMEOUT,

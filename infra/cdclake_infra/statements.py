@@ -73,6 +73,19 @@ def read_raw(names: ResourceNames) -> Statement:
     return Statement("ReadRaw", ("s3:GetObject",), (pattern,), "DMS chooses the names of raw files")
 
 
+def read_hash_secret(name: str) -> list[Statement]:
+    """Read the secret of hashed columns, and no other; empty if there is none.
+
+    AWS adds a hyphen and six characters to the name:
+    https://docs.aws.amazon.com/secretsmanager/latest/userguide/auth-and-access_examples.html
+    """
+    if not name:
+        return []
+    arn = regional_arn("secretsmanager", f"secret:{name}-??????")
+    reason = "AWS chooses the end of a secret's ARN"
+    return [Statement("ReadHashSecret", ("secretsmanager:GetSecretValue",), (arn,), reason)]
+
+
 def list_lake(names: ResourceNames) -> Statement:
     """List the lake.
 

@@ -45,6 +45,7 @@ TAILORED = {
     "cdclake:load_incremental_timeout_minutes": 90,
     "cdclake:table_metrics": False,
     "cdclake:lineage_url": "http://marquez.internal:5000/api/v1/lineage",
+    "cdclake:hash_secret": "acme/hashes",
     "cdclake:lag_alarm_minutes": 0,
     "cdclake:silence_alarm_hours": 24,
 }

@@ -195,6 +195,7 @@ def test_the_jobs_get_their_default_arguments(default: Stacks, tailored: Stacks)
         "--state_table": STATE_TABLE,
         "--table_metrics": "false",
         "--lineage_url": "http://marquez.internal:5000/api/v1/lineage",
+        "--hash_secret": "acme/hashes",
     }
     for name in SPARK:  # ProcessTable passes the others
         own = {"--timeout_minutes": str(job(tailored, name)["Timeout"])}

@@ -55,6 +55,8 @@ def test_slashes_around_a_prefix_are_optional(text: str):
         ("lineage_url", "marquez:5000"),
         ("lineage_url", "https://user:secret@marquez/"),
         ("lineage_url", "https://marquez/?token=secret"),
+        ("hash_secret", "arn:aws:secretsmanager:eu-central-1:123456789012:secret:hashes-a1b2c3"),
+        ("hash_secret", "every*"),
         ("lake_retention_days", "0"),
         ("lake_retention_days", "a month"),
         ("lake_retention_days", "1.5"),

@@ -115,8 +115,13 @@ ON_TABLES = {
     "KeepCatalog": KEEP_CATALOG,
 }
 """What a run does with tables under their leases."""
+READ_HASH_SECRET = {
+    "Action": "secretsmanager:GetSecretValue",
+    "Resource": f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:acme/hashes-??????",
+}
 SPARK = {
     **ON_TABLES,
+    "ReadHashSecret": READ_HASH_SECRET,
     "WriteLogs": write_logs(SPARK_LOGS),
     "PutGlueMetrics": put_metrics("Glue"),
     "ReadRaw": READ_RAW,
@@ -167,9 +172,9 @@ def test_a_job_has_exactly_the_expected_permissions(tailored: Stacks, name: str)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_jobs_have_no_permissions_for_an_unset_key_or_network(default: Stacks, name: str):
+def test_jobs_have_no_permissions_for_an_unset_key_secret_or_network(default: Stacks, name: str):
     granted = default.role_of(default.one("AWS::Glue::Job", Name=name))
-    assert set(granted) == {"ReadCode", *EXPECTED[name]} - {"UseKey"}
+    assert set(granted) == {"ReadCode", *EXPECTED[name]} - {"UseKey", "ReadHashSecret"}
 
 
 def test_without_a_prefix_permissions_cover_the_whole_bucket(default: Stacks):
@@ -228,7 +233,7 @@ def test_the_function_of_small_changes_may_do_what_process_table_does_and_read_r
     granted = of_function(tailored, SMALL_CHANGES)
     network = {name: granted.pop(name) for name in ("LookAtNetwork", "JoinSubnet", "LeaveSubnet")}
     process_table = {sid: one for sid, one in EXPECTED[JOB_PROCESS_TABLE].items() if sid != "WriteLogs"}
-    assert granted == {**process_table, "ReadRaw": READ_RAW}
+    assert granted == {**process_table, "ReadRaw": READ_RAW, "ReadHashSecret": READ_HASH_SECRET}
     assert network == {
         "LookAtNetwork": {"Action": ["ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets"], "Resource": "*"},
         "JoinSubnet": tailored.role_of(tailored.one("AWS::Glue::Job", Name=JOB_PROCESS_TABLE))["JoinSubnet"],
