@@ -7,6 +7,7 @@ from dataclasses import dataclass
 AREAS = ("merge", "commit", "publish", "plan", "run", "undo", "erase")
 PACKAGE = "glue_jobs/cdclake"
 _ERASE = "tests/cdclake/lake/operations/erase/test_erase.py"
+_POLICY = "tests/cdclake/lake/operations/test_column_policy.py"
 
 
 @dataclass(frozen=True)
@@ -173,8 +174,8 @@ _MERGE = (
         "released-rows-count-all-rows-of-their-files",
         "merge",
         "lake/raw/reader.py",
-        "yield raw if part.only_rows is None else raw.select(part.only_rows)",
-        "yield raw",
+        "raw if part.only_rows is None else raw.select(part.only_rows)",
+        "raw",
         ("tests/cdclake/lake/operations/test_release.py",),
     ),
 )
@@ -807,6 +808,30 @@ _ERASE_FAULTS = (
         '    log.mark_files_checked_to("")  # it may name the folder of a value to erase\n',
         "",
         (_ERASE,),
+    ),
+    Fault(
+        "row-that-does-not-split-is-kept-whole",
+        "erase",
+        "lake/raw/policy/treat.py",
+        'replace(bad, content="", reason=bad.reason + WITHOUT_CONTENT)',
+        "bad",
+        (_POLICY,),
+    ),
+    Fault(
+        "manifest-tells-bounds-from-before-the-policy",
+        "erase",
+        "lake/storage/iceberg_manifests.py",
+        "if deleted and before.policy == after.policy:",
+        "if deleted:",
+        (_POLICY,),
+    ),
+    Fault(
+        "history-goes-on-under-another-policy",
+        "erase",
+        "lake/operations/load.py",
+        "lake = without_old_policy(run, before)",
+        "lake = before",
+        (_POLICY,),
     ),
 )
 

@@ -47,3 +47,10 @@ def test_bad_values_are_not_shown_otherwise(folder: Path, arguments: tuple[str, 
     assert "40 of them have the same value" in " ".join(text.split())
     if arguments:
         assert json.loads(text)["findings"]
+
+
+@pytest.mark.parametrize("rule", ["exclude day", "hash day", "redact day", "truncate day 3"])
+def test_bad_values_of_a_column_with_a_rule_are_not_shown_even_on_request(folder: Path, rule: str) -> None:
+    text = doctor(folder, "--show-values", "--set", f"ColumnPolicy={rule}", schema="id int, delay string, day date")
+    assert "secret" not in text
+    assert "Checked" in text or "rows" in text

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from cdclake.errors import ConfigurationError
 from cdclake.lake.read.as_of import TableLocation
+from cdclake.model.names import HASH_SECRET_VARIABLE
+from cdclake.model.table.name import TableName
 from cdclake_cli.main import app
 from cdclake_cli.sources.options import PASSWORD_VARIABLE
 from cdclake_cli.sources.verify import TableVerification, verify
 from tests.cdclake.lake.over_time import TABLE, TableOverTime
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from cdclake.model.table.name import TableName
     from tests.cdclake_cli.sources.source_database import MariadbDatabase, PostgresDatabase, TestDatabase
 
 COLUMNS = pa.schema([("id", pa.int32()), ("city", pa.string()), ("price", pa.decimal128(10, 2))])
@@ -148,3 +152,42 @@ def test_a_table_of_postgresql_is_compared_with_the_types_of_its_settings(
     assert json.loads(as_boolean.stdout)["equal"]
     difference = json.loads(command(postgres, table).stdout)["difference"]
     assert difference == "column paid is boolean in the lake and string in the source"
+
+
+@dataclass
+class RowsOfSource:
+    """A source with one table of these rows."""
+
+    table: pa.Table
+    key: tuple[str, ...] = ("id",)
+    name: TableName = field(default_factory=lambda: TableName("shop", "orders"))
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.table.schema
+
+    def count(self, _table: object) -> int:
+        return int(self.table.num_rows)
+
+    def rows(self, _table: object) -> Iterator[pa.Table]:
+        yield self.table
+
+
+def test_the_source_is_compared_as_a_column_policy_leaves_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "0123456789abcdef0123456789abcdef"
+    monkeypatch.setenv(HASH_SECRET_VARIABLE, secret)
+    item = {"PrimaryKey": "id", "ColumnPolicy": "hash id, exclude city, truncate price 3"}
+    table = TableOverTime(tmp_path, COLUMNS, item)
+    table.load([row(1), row(2, None), row(3, "Köln", "2.55")])
+
+    def differences(*rows: dict[str, Any]) -> tuple[str, ...]:
+        source: Any = RowsOfSource(pa.Table.from_pylist(list(rows), COLUMNS))
+        location = TableLocation.at(table.location, TABLE)
+        return verify(source, source, location, secret=secret.encode()).differences
+
+    assert differences(row(1, "Rom"), row(2), row(3, price="2.59")) == ()
+    assert any("1 rows missing" in one for one in differences(row(1), row(2), row(4, price="2.55")))
+    assert any("1 rows different" in one for one in differences(row(1), row(2), row(3, price="2.65")))
+    with pytest.raises(ConfigurationError, match="another secret"):
+        secret = secret[::-1]
+        differences(row(1))
