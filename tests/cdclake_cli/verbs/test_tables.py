@@ -198,6 +198,14 @@ def test_another_key_of_a_loaded_table_is_refused_unless_it_is_loaded_again(cdcl
     assert cdclake(*arguments, "--set", "LastFullLoadDate=1900-01-01 00:00:00").exit_code == 0
 
 
+def test_a_column_policy_of_a_loaded_table_is_refused_unless_it_is_loaded_again(cdclake, store, state):
+    arguments = ("tables", "set", "shop.store", "--set", "ColumnPolicy=hash id", "--primary-key", "id", "--unchecked")
+    assert "was created with ColumnPolicy ''" in cdclake.refused(*arguments)
+    assert Attribute.COLUMN_POLICY not in state.get(STORE).item
+    cdclake.ok(*arguments, "--set", "LastFullLoadDate=1900-01-01 00:00:00")
+    assert state.get(STORE).item[Attribute.COLUMN_POLICY] == "hash id"
+
+
 def test_a_type_that_a_loaded_table_cannot_have_is_refused_unless_it_is_loaded_again(cdclake, store, state):
     arguments = ("tables", "set", "shop.store", "--schema", "id string", "--primary-key", "id", "--unchecked")
     assert "Schema declares id as string, and in the lake table it is bigint" in cdclake.refused(*arguments)

@@ -10,14 +10,18 @@ from __future__ import annotations
 import hmac
 import io
 import logging
+import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cdclake import logs
 from cdclake.errors import BadRowError, ConfigurationError, RefusedChangeError
@@ -34,10 +38,10 @@ from cdclake.run_ports import with_hash_secret
 from tests.cdclake.lake.iceberg.readers import IcebergReaders
 from tests.cdclake.lake.operations.erase.erasable_table import ErasableTable, all_objects, objects_containing
 from tests.cdclake.lake.over_time import TABLE
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from cdclake.lake.operations.erase.erase import Erasure
     from cdclake.lake.spark.spark_backend import SparkBackend
@@ -393,3 +397,40 @@ def test_erased_keys_are_not_loaded_in_another_form(table: PersonTable) -> None:
     table.item["ColumnPolicy"] = POLICY
     with pytest.raises(ConfigurationError, match="rows of erased keys would come back"):
         table.load_again()
+
+
+OPERATIONS = st.tuples(st.sampled_from("IUUD"), st.integers(1, 4), st.integers(0, 2), st.none() | st.integers(1, 4))
+"""Operation, number and version of a person, and of an update perhaps the number before."""
+
+
+def with_images(operation: str, row: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
+    images = {f"BI_{name}": before[name] if before and operation == "U" else None for name in ("ssn", "name")}
+    return {"Op": operation, **row, **images}
+
+
+@examples(thorough=1_000, ci=20, test=6)
+@given(st.lists(st.lists(OPERATIONS, max_size=6), max_size=3), st.booleans())
+def test_the_lake_is_as_if_the_source_had_sent_what_the_policy_leaves(
+    files: list[list[tuple[str, int, int, int | None]]], at_once: bool
+) -> None:
+    """For any changes, also of keys: the rows are those of a table without a policy whose raw files were treated."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(HASH_SECRET_VARIABLE, SECRET)
+        item = {"PrimaryKey": "ssn", "UniqueChecks": "immediate"}
+        plain = PersonTable(Path(folder) / "plain", COLUMNS, dict(item))
+        table = PersonTable(Path(folder) / "treated", COLUMNS, {**item, "ColumnPolicy": POLICY})
+        first: list[tuple[str, int, int, int | None]] = [("I", 1, 0, None), ("I", 2, 0, None)]
+        for number, operations in enumerate([first, *files]):
+            name = f"20240305-1001{number:02}000.parquet"
+            rows = [
+                (op, person(one, version), person(before) if before else None)
+                for op, one, version, before in operations
+            ]
+            if rows:
+                table.write(name, [with_images(*row) for row in rows])
+                sent = [with_images(op, in_lake(row), before and in_lake(before)) for op, row, before in rows]
+                plain.put(name, pa.Table.from_pylist(sent, pa.schema([(key, pa.string()) for key in sent[0]])))
+            if not at_once or number == len(files):
+                plain.load_incremental()
+                table.load_incremental()
+        assert table.rows_as_of(table.log.head()) == plain.rows_as_of(plain.log.head())
