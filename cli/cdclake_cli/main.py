@@ -32,6 +32,7 @@ from cdclake_cli.verbs import (
     quarantine,
     reapply,
     repair,
+    resync,
     rollback,
     run,
     status,
@@ -94,6 +95,7 @@ app.command(rich_help_panel=_FIX)(doctor.doctor)
 app.command(rich_help_panel=_FIX)(files.files)
 app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_FIX)
 app.command(rich_help_panel=_FIX)(repair.repair)
+app.command(rich_help_panel=_FIX)(resync.resync)
 app.command("clean-up", rich_help_panel=_FIX)(clean_up.clean_up)
 app.command(rich_help_panel=_FIX)(erase.erase)
 app.command(rich_help_panel=_FIX)(adopt.adopt)

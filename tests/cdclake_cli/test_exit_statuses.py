@@ -35,6 +35,7 @@ TABLE_VERBS: dict[str, tuple[str, ...]] = {
     "reapply": ("{}", "--yes"),
     "doctor": ("{}",),
     "repair": ("{}", "--yes"),
+    "resync": ("{}", "--yes"),
     "clean-up": ("{}", "--yes"),
     "erase": ("{}", "--key", "1", "--reason", "asked", "--yes"),
     "adopt": ("{}", "--yes"),
@@ -131,7 +132,7 @@ def test_a_pattern_without_tables_exits_with_2_and_similar_ones(exits: Any, stat
 @pytest.mark.slow
 def test_an_unknown_table_stops_no_other_and_exits_with_2(cdclake: Any, store: Any, state: Any):
     refused = {"run", "plan", "status", "tables set"}  # a slip must not limit them; all are set, or none
-    unsuited = {"verify", "doctor", "adopt", "export", "quarantine release", "tables reset"}  # to shop.store
+    unsuited = {"verify", "doctor", "adopt", "export", "quarantine release", "resync", "tables reset"}  # to shop.store
     for verb in TABLE_VERBS:
         if verb in ONE_TABLE_VERBS | refused | unsuited:
             continue

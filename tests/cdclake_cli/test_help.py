@@ -74,6 +74,7 @@ RUNS_UNTIL_STOPPED = {("console",), ("local", "serve"), ("local", "replicate")}
 DESTROYS = {
     ("rollback",),
     ("repair",),
+    ("resync",),
     ("clean-up",),
     ("erase",),
     ("tables", "unfreeze"),

@@ -17,6 +17,7 @@ from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.controller import PlanInputs
+from cdclake_cli.aws.dms_reload import DmsReloads
 from cdclake_cli.aws.function import SmallChanges, small_changes_function
 from cdclake_cli.aws.job_history import GlueJobHistory
 from cdclake_cli.aws.session import CLIENT_CONFIG, endpoint_of, session_of
@@ -68,6 +69,11 @@ class Services:
     def statistics(self) -> DmsStatistics:
         """The progress of DMS tasks."""
         return DmsStatistics(lambda: self._client("dms"))
+
+    @cached_property
+    def reloads(self) -> DmsReloads:
+        """Has DMS reload tables."""
+        return DmsReloads(self._client("dms"), self.statistics)
 
     @cached_property
     def job_history(self) -> GlueJobHistory:

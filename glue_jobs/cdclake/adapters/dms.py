@@ -47,6 +47,8 @@ class DmsTask(NamedTuple):
         target_arn: Its target endpoint.
         endpoints: The endpoints by ARN, as far as they were read.
         mappings: Its table mappings.
+        status: `running`, `stopped`, ...
+        migration_type: `full-load`, `cdc` or `full-load-and-cdc`.
     """
 
     sections: Mapping[str, Any]
@@ -54,6 +56,8 @@ class DmsTask(NamedTuple):
     target_arn: str = ""
     endpoints: Mapping[str, DmsEndpoint] = MappingProxyType({})
     mappings: Mapping[str, Any] = MappingProxyType({})
+    status: str = ""
+    migration_type: str = ""
 
     @property
     def source(self) -> DmsEndpoint | None:
@@ -108,7 +112,8 @@ class DmsStatistics:
         sections: dict[str, Any] = json.loads(found.get("ReplicationTaskSettings") or "{}")
         mappings = json.loads(found.get("TableMappings") or "{}")
         source, target = found.get("SourceEndpointArn", ""), found.get("TargetEndpointArn", "")
-        return DmsTask(sections, source, target, mappings=mappings)
+        status, migration_type = found.get("Status", ""), found.get("MigrationType", "")
+        return DmsTask(sections, source, target, mappings=mappings, status=status, migration_type=migration_type)
 
     def with_endpoints(self, task: DmsTask) -> DmsTask:
         """The task with its endpoints.

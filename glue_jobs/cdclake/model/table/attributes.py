@@ -217,7 +217,7 @@ class Attribute:
     )
     """How long a due raw file may wait before the table is `late`, which also raises an alarm. `0`: no bound."""
     DMS_TASK = _by_operator("DmsTask", for_new_tables=True, more="operations.md#a-full-load-that-is-still-arriving")
-    """ARN of the DMS task that must report the table complete before a full load is applied."""
+    """ARN of the DMS task that must report the table complete before a full load is applied; `resync` has it reload."""
     # A week at DMS's default of one file per minute. Planning them takes half a minute, and listing them in the change
     # record 300 kB.
     MAX_FILES_PER_RUN = _by_operator(
