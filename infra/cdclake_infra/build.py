@@ -6,7 +6,7 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from aws_cdk import App, CfnOutput, Stack, Validations
+from aws_cdk import App, CfnOutput, Stack, Tags, Validations
 from cdk_nag import AwsSolutionsChecks
 
 from cdclake.errors import ConfigurationError
@@ -147,6 +147,8 @@ def _app(context: Mapping[str, object] | None, outdir: Path | None) -> App:
         storage = StorageStack(app, f"{prefix}{STORAGE}", settings=settings)
         for stack in dependents:
             stack.add_stack_dependency(storage)
+    for key, value in settings.tags:
+        Tags.of(app).add(key, value)
     return app
 
 

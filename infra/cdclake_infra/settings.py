@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdclake.control.jobs.arguments import folder_prefix
 from cdclake.errors import ConfigurationError
+from cdclake_infra.tags import Tag, read_tags
 from cdclake_infra.wheels import GLUE_VERSIONS
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Settings:
 
     Attributes:
         name_prefix: What precedes the names of stacks and of all that they create, for several deployments per account.
+        tags: Tags of all that is created, by key.
         raw_prefix: Prefix of the schema folders in the raw bucket: the BucketFolder of the DMS endpoint.
         lake_prefix: Prefix of the schema folders in the lake bucket.
         existing_raw_bucket: Existing bucket that DMS writes to; empty: create one.
@@ -93,6 +95,7 @@ class Settings:
     """
 
     name_prefix: str = ""
+    tags: tuple[Tag, ...] = ()
     raw_prefix: str = ""
     lake_prefix: str = ""
     existing_raw_bucket: str = ""
@@ -232,7 +235,12 @@ def _is_pem(path: str) -> bool:
     return content.isascii() and b"-----BEGIN CERTIFICATE-----" in content and b"PRIVATE KEY" not in content
 
 
-def _read(name: str, value: object, kind: type) -> str | int | bool:
+def _read(name: str, value: object, kind: type) -> str | int | bool | tuple[Tag, ...]:
+    if kind is tuple:
+        try:
+            return read_tags(value)
+        except ValueError as error:
+            raise _invalid(name, value, str(error)) from error
     text = str(value).strip()
     if kind is bool:
         if text.lower() not in _FLAGS:

@@ -54,6 +54,8 @@ TAILORED = {
 CERTIFICATE = Path(__file__).parent / "sample_certificate.pem"
 SAMPLE = {"cdclake:sample_database": True, "cdclake:sample_certificate": str(CERTIFICATE)}
 PREFIX = "acme-"
+TAGS = {"CostCenter": "4711", "team/owner": "Data platform", **{f"key-{number}": "" for number in range(45)}}
+"""As many as there may be."""
 EVERYTHING = {
     **SAMPLE,
     "cdclake:raw_expiry_days": 400,
@@ -110,8 +112,12 @@ def sample(checked_sample: CheckedStacks) -> Stacks:
 
 @pytest.fixture(scope="session")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> tuple[Stacks, Stacks]:
-    """All that can be deployed: without a prefix of names, and with one and a boundary of permissions."""
-    more = {"cdclake:name_prefix": PREFIX, "@aws-cdk/core:permissionsBoundary": {"name": "my-boundary"}}
+    """All that can be deployed: without a prefix of names, and with one, tags and a boundary of permissions."""
+    more = {
+        "cdclake:name_prefix": PREFIX,
+        "cdclake:tags": TAGS,
+        "@aws-cdk/core:permissionsBoundary": {"name": "my-boundary"},
+    }
     settings = (EVERYTHING, {**EVERYTHING, **more})
     without, with_prefix = (Stacks(synthesize(build_app(one, tmp_path_factory.mktemp("stacks")))) for one in settings)
     return without, with_prefix

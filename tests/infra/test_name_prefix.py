@@ -7,9 +7,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 from cdclake.model.names import Argument
-from tests.infra.conftest import PREFIX
+from tests.infra.conftest import PREFIX, TAGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ SHARED = {"dms-vpc-role", "dms-cloudwatch-logs-role"}
 UNIQUE = ("BucketName", "TableName", "Name", "FunctionName", "LogGroupName", "TopicName", "AlarmName", "DashboardName")
 OTHERS = ("RoleName", "ReplicationTaskIdentifier", "DBInstanceIdentifier", "QueueName")
 JOB = "AWS::Glue::Job"
+MOST_TAGS_OF_AWS = 50
 
 
 def names(stacks: Stacks) -> set[tuple[str, str]]:
@@ -70,3 +72,32 @@ def test_metrics_and_alarms_are_apart(everything: tuple[Stacks, Stacks]):
         assert own == {f"{prefix}cdclake"}
         role = stacks.role_of(stacks.one(JOB, Name=f"{prefix}DMSCDC_Controller"))
         assert role["PutMetrics"]["Condition"] == {"StringEquals": {"cloudwatch:namespace": f"{prefix}cdclake"}}
+
+
+def test_all_that_can_have_tags_has_them(everything: tuple[Stacks, Stacks]):
+    tagged = 0
+    for template in everything[1].stacks.values():
+        for name, resource in template["Resources"].items():
+            schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", resource["Type"]).schema
+            if schema.get("tagging", {}).get("taggable"):
+                found = _tags(resource["Properties"].get(schema["tagging"]["tagProperty"].rpartition("/")[2], {}))
+                assert found.items() >= TAGS.items(), (name, resource["Type"])
+                assert len(found) <= MOST_TAGS_OF_AWS
+                tagged += 1
+    assert tagged > 50
+    assert not any(_tags(one["Properties"].get("Tags", {})) for one in everything[0].all("AWS::Glue::Job").values())
+
+
+def test_stacks_have_the_tags(everything: tuple[Stacks, Stacks]):
+    for stacks, tags in zip(everything, ({}, TAGS), strict=True):
+        artifacts = json.loads((stacks.folder / "manifest.json").read_text())["artifacts"]
+        assert {name: artifacts[name]["properties"].get("tags", {}) for name in stacks.stacks} == dict.fromkeys(
+            stacks.stacks, tags
+        )
+
+
+def _tags(property_of_tags: Any) -> dict[str, str]:
+    """Some types have a mapping, the others a list."""
+    if isinstance(property_of_tags, dict):
+        return dict(property_of_tags)
+    return {tag["Key"]: tag["Value"] for tag in property_of_tags}

@@ -128,5 +128,5 @@ def test_every_setting_is_documented_with_its_default():
     text = DOCUMENT.read_text(encoding="utf-8")
     for field in fields(Settings):
         default = str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
-        written = f"`{default}`" if default else "none"
+        written = "none" if field.default in ("", ()) else f"`{default}`"
         assert f"| `{field.name}` | {written} |" in text, field.name
