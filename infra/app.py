@@ -1,12 +1,13 @@
-"""Entry point of the `cdk` command (see cdk.json): cdclake's stacks, with settings from cdk.json and `--context`."""
+"""Entry point of the `cdk` command (see cdk.json): cdclake's stacks, with settings from a file and the context."""
 
 import sys
 
 from cdclake.control.jobs.entry import error_line
 from cdclake.errors import ConfigurationError
 from cdclake_infra.build import build_app
+from cdclake_infra.settings_file import SETTINGS_FILE
 
 try:
-    build_app().synth()
+    build_app(settings_file=SETTINGS_FILE).synth()
 except ConfigurationError as error:
     sys.exit(error_line(error))

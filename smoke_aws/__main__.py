@@ -19,6 +19,7 @@ from cdclake.errors import CdclakeError, ConfigurationError
 from cdclake_infra.build import context_of_cdk_json
 from cdclake_infra.library import ROOT
 from cdclake_infra.settings import CONTEXT_PREFIX, Settings
+from cdclake_infra.settings_file import SETTINGS_FILE, with_settings_file
 from smoke_aws.account import AwsAccount
 from smoke_aws.measure import Measured, measure, table
 from smoke_aws.removal import delete_logs, empty_bucket, stop_runs
@@ -42,7 +43,7 @@ OWN_SETTINGS = {
     "catalog": "true",
     "sample_database": "false",
 }
-"""What the test relies on, whatever cdk.json says."""
+"""What the test relies on, whatever the settings say."""
 _EXPECTED = (CdclakeError, BotoCoreError, ClientError)
 
 
@@ -60,12 +61,12 @@ class Smoke:
 
     def __init__(self, account: AwsAccount, settings: dict[str, str], cdk: Callable[[Sequence[str]], None]) -> None:
         self._account, self._cdk = account, cdk
-        merged = {**context_of_cdk_json(), **settings}  # as the cdk command does
+        merged = with_settings_file({**context_of_cdk_json(), **settings}, SETTINGS_FILE)  # as the cdk command does
         self._settings = Settings.from_context(merged)
         existing = [name for name, value in merged.items() if name.startswith(f"{CONTEXT_PREFIX}existing_") and value]
         if existing:
             message = f"A smoke test writes raw files and tables, so it uses nothing that exists: {', '.join(existing)}"
-            raise ConfigurationError(message, remedy="Leave it out of cdk.json and --context")
+            raise ConfigurationError(message, remedy="Leave it out of the settings")
         self._context = [word for name, value in settings.items() for word in ("--context", f"{name}={value}")]
         self.deployment = Deployment(account, self._settings.name_prefix)
 

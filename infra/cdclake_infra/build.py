@@ -19,6 +19,7 @@ from cdclake_infra.sample_replication import SampleReplication
 from cdclake_infra.sample_source import SampleSource
 from cdclake_infra.schedule import Schedule
 from cdclake_infra.settings import Settings
+from cdclake_infra.settings_file import with_settings_file
 from cdclake_infra.small_changes import SmallChanges
 from cdclake_infra.storage import Storage
 
@@ -105,18 +106,21 @@ class SampleStack(Stack):
         CfnOutput(self, "Bastion", value=source.bastion.instance_id)
 
 
-def build_app(context: Mapping[str, object] | None = None, outdir: Path | None = None) -> App:
+def build_app(
+    context: Mapping[str, object] | None = None, outdir: Path | None = None, *, settings_file: Path | None = None
+) -> App:
     """Build the app, without synthesizing it. Synthesis fails on cdk-nag findings without an acknowledged reason.
 
     Args:
         context: Context for the CDK, in addition to the `cdk` command's.
         outdir: Where to write the templates; None: the folder that the `cdk` command sets, or a temporary folder.
+        settings_file: A file of settings, which is read if it is there and the context names no other; None: none.
 
     Raises:
         ConfigurationError: A setting is invalid, or the CDK rejects the result.
     """
     with cdk_errors():
-        return _app(context, outdir)
+        return _app(context, outdir, settings_file)
 
 
 @contextmanager
@@ -133,12 +137,12 @@ def cdk_errors() -> Iterator[None]:
         raise ConfigurationError(message, remedy="Correct the error above") from error
 
 
-def _app(context: Mapping[str, object] | None, outdir: Path | None) -> App:
+def _app(context: Mapping[str, object] | None, outdir: Path | None, settings_file: Path | None) -> App:
     app = App(
         context={**_CDK_FLAGS, **(context or {})}, outdir=str(outdir) if outdir else None, analytics_reporting=False
     )
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    settings = Settings.from_context(app.node.get_all_context())
+    settings = Settings.from_context(with_settings_file(app.node.get_all_context(), settings_file))
     prefix = settings.name_prefix
     dependents: list[Stack] = [PipelineStack(app, f"{prefix}{PIPELINE}", settings=settings)]
     if settings.sample_database:

@@ -17,6 +17,7 @@ from cfnlint.api import ManualArgs, lint_file
 from cdclake.errors import CdclakeError, ConfigurationError
 from cdclake_infra.build import build_app, cdk_errors, context_of_cdk_json
 from cdclake_infra.library import ROOT
+from cdclake_infra.settings_file import SETTINGS_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,9 +98,9 @@ def template_file(folder: Path, stack: str) -> Path:
 
 
 def main() -> int:
-    """Check the stacks with the settings of cdk.json and print the result."""
+    """Check the stacks with the settings of this checkout and print the result."""
     try:
-        checked = synthesize(build_app(context_of_cdk_json(), ROOT / "cdk.out"))
+        checked = synthesize(build_app(context_of_cdk_json(), ROOT / "cdk.out", settings_file=SETTINGS_FILE))
         lint(checked)
     except CdclakeError as error:
         sys.stderr.write(f"{error}\n")

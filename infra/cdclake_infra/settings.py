@@ -1,6 +1,7 @@
 """The settings of a deployment, read from the CDK's context.
 
-A setting is the context key `cdclake:<name>`, in cdk.json or as `--context cdclake:<name>=<value>`.
+A setting is the context key `cdclake:<name>`, in cdk.json or as `--context cdclake:<name>=<value>`. `settings_file.py`
+reads more of them from a file.
 """
 
 from __future__ import annotations
@@ -47,6 +48,20 @@ _URL = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[A-Za-z0-9._~/-]*)?")
 """Nothing in which a password or a token is passed: settings are no place for secrets."""
 _SECRET = re.compile(r"[A-Za-z0-9/_+=.@-]{1,256}")
 _FLAGS = {"true": True, "false": False}
+
+
+class InvalidSettingError(ConfigurationError):
+    """A setting has a value that cannot be deployed.
+
+    Args:
+        name: The setting.
+        value: What it is.
+        meaning: What it must be.
+    """
+
+    def __init__(self, name: str, value: object, meaning: str) -> None:
+        self.key = f"{CONTEXT_PREFIX}{name}"
+        super().__init__(f"The setting {self.key} is '{value}'", remedy=f"It must be {meaning}")
 
 
 @dataclass(frozen=True)
@@ -168,10 +183,10 @@ class Settings:
         }
         for name, known in choices.items():
             if getattr(self, name) not in known:
-                raise _invalid(name, getattr(self, name), f"one of {', '.join(known)}")
+                raise InvalidSettingError(name, getattr(self, name), f"one of {', '.join(known)}")
         if self.small_changes_on_lambda and not self.start_by_file:
             meaning = f"{ON_SPARK} while start_by_file is false, because only events of raw files start the function"
-            raise _invalid("small_changes", self.small_changes, meaning)
+            raise InvalidSettingError("small_changes", self.small_changes, meaning)
         self._require_between("small_changes_at_once", 0, 1000)
         self._require_between("lake_retention_days", 1, 36500)
         self._require_between("raw_expiry_days", 0, 36500)
@@ -181,11 +196,13 @@ class Settings:
         self._require_between("load_incremental_timeout_minutes", 1, MOST_TIMEOUT_MINUTES)
         if self.sample_database and not _is_pem(self.sample_certificate):
             meaning = "the path of a PEM file with RDS's certificates, see docs/deploy.md"
-            raise _invalid("sample_certificate", self.sample_certificate, meaning)
+            raise InvalidSettingError("sample_certificate", self.sample_certificate, meaning)
         self._require_between("lag_alarm_minutes", 0, 10080)
         self._require_between("silence_alarm_hours", 0, 24)  # CloudWatch: alarms evaluate at most one day
         if self.existing_raw_bucket and self.existing_raw_bucket == self.existing_lake_bucket:
-            raise _invalid("existing_lake_bucket", self.existing_lake_bucket, "another bucket than the raw bucket")
+            raise InvalidSettingError(
+                "existing_lake_bucket", self.existing_lake_bucket, "another bucket than the raw bucket"
+            )
 
     @classmethod
     def from_context(cls, context: Mapping[str, object]) -> Settings:
@@ -223,11 +240,11 @@ class Settings:
     def _require(self, name: str, pattern: re.Pattern[str], meaning: str, *, may_be_empty: bool = False) -> None:
         value = getattr(self, name)
         if not (pattern.fullmatch(value) or (may_be_empty and not value)):
-            raise _invalid(name, value, meaning)
+            raise InvalidSettingError(name, value, meaning)
 
     def _require_between(self, name: str, minimum: int, maximum: int) -> None:
         if not minimum <= getattr(self, name) <= maximum:
-            raise _invalid(name, getattr(self, name), f"a number from {minimum} to {maximum}")
+            raise InvalidSettingError(name, getattr(self, name), f"a number from {minimum} to {maximum}")
 
 
 def _is_pem(path: str) -> bool:
@@ -240,19 +257,16 @@ def _read(name: str, value: object, kind: type) -> str | int | bool | tuple[Tag,
         try:
             return read_tags(value)
         except ValueError as error:
-            raise _invalid(name, value, str(error)) from error
+            raise InvalidSettingError(name, value, str(error)) from error
+    if isinstance(value, (dict, list)):
+        raise InvalidSettingError(name, value, "one value")
     text = str(value).strip()
     if kind is bool:
         if text.lower() not in _FLAGS:
-            raise _invalid(name, value, "true or false")
+            raise InvalidSettingError(name, value, "true or false")
         return _FLAGS[text.lower()]
     if kind is int:
         if not re.fullmatch(r"\d+", text):
-            raise _invalid(name, value, "a whole number")
+            raise InvalidSettingError(name, value, "a whole number")
         return int(text)
     return text
-
-
-def _invalid(name: str, value: object, meaning: str) -> ConfigurationError:
-    message = f"The setting {CONTEXT_PREFIX}{name} is '{value}'"
-    return ConfigurationError(message, remedy=f"It must be {meaning}: correct it in cdk.json or in --context")

@@ -15,6 +15,7 @@ from aws_cdk import aws_s3 as s3
 from cdclake.errors import ConfigurationError
 from cdclake_infra.build import build_app, context_of_cdk_json
 from cdclake_infra.gate import CheckedStacks, lint, synthesize, template_file
+from cdclake_infra.settings_file import NAMES_A_FILE
 from tests import ROOT
 
 if TYPE_CHECKING:
@@ -75,7 +76,10 @@ def test_the_cdk_command_reports_a_wrong_setting_on_one_line(tmp_path: Path):
 
 
 def run_as_cdk(outdir: Path, context: Mapping[str, object]) -> subprocess.CompletedProcess[str]:
-    """Run the app as the `cdk` command does (see cdk.json), but with this Python."""
+    """Run the app as the `cdk` command does (see cdk.json), but with this Python, and without a file of settings."""
+    empty = outdir / "no-settings.yml"
+    empty.touch()
+    context = {NAMES_A_FILE: str(empty), **context}
     python, *arguments = json.loads((ROOT / "cdk.json").read_text())["app"].split()
     assert python == ".venv/bin/python"
     env = {**os.environ, "CDK_OUTDIR": str(outdir), "CDK_CONTEXT_JSON": json.dumps(context)}

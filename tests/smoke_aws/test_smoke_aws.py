@@ -157,6 +157,13 @@ def test_settings_in_cdk_json_count_too(aws: None, tmp_path: Path, monkeypatch: 
     assert smoke._settings.raw_prefix == "dms/"
 
 
+def test_settings_in_a_file_count_too(aws: None, tmp_path: Path) -> None:
+    file = tmp_path / "acme.yml"
+    file.write_text("existing_lake_bucket: acme-lake\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="existing_lake_bucket"):
+        Smoke(AwsAccount(tmp_path), context_of([f"cdclake:settings={file}"]), Commands())
+
+
 def test_active_runs_are_stopped_before_anything_is_removed() -> None:
     runs = {"smoke-a": ["RUNNING", "SUCCEEDED"], "smoke-b": ["STARTING"]}
     glue = Mock()
