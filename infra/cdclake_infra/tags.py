@@ -27,8 +27,8 @@ def read_tags(value: object) -> tuple[Tag, ...]:
         meaning = f"at most {MOST_TAGS} tags, not {len(tags)}"
         raise ValueError(meaning)
     for key, content in tags:
-        if not 1 <= len(key) <= 128 or len(content) > 256:
-            raise ValueError("keys of 1 to 128 characters, with values of at most 256")
+        if not (1 <= len(key) <= 128 and 1 <= len(content) <= 256):  # alarms take no empty value, others do
+            raise ValueError("keys of 1 to 128 characters, with values of 1 to 256")
         if not all(map(_is_allowed, key + content)):
             raise ValueError("keys and values of letters, digits, spaces and _.:/=+-@")
         if key.lower().startswith(_OF_AWS):

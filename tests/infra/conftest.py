@@ -54,8 +54,13 @@ TAILORED = {
 CERTIFICATE = Path(__file__).parent / "sample_certificate.pem"
 SAMPLE = {"cdclake:sample_database": True, "cdclake:sample_certificate": str(CERTIFICATE)}
 PREFIX = "acme-"
-TAGS = {"CostCenter": "4711", "team/owner": "Data platform", **{f"key-{number}": "" for number in range(45)}}
-"""As many as there may be."""
+TAGS = {
+    "CostCenter": "4711",
+    "k" * 128: "v" * 256,
+    "team/größe": "_.:/=+-@ 中",
+    **{f"key-{number}": str(number) for number in range(44)},
+}
+"""As many as there may be, and as long."""
 EVERYTHING = {
     **SAMPLE,
     "cdclake:raw_expiry_days": 400,

@@ -10,6 +10,7 @@ import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 from cdclake.model.names import Argument
+from cdclake_infra.gate import CheckedStacks, lint
 from tests.infra.conftest import PREFIX, TAGS
 
 if TYPE_CHECKING:
@@ -86,6 +87,10 @@ def test_all_that_can_have_tags_has_them(everything: tuple[Stacks, Stacks]):
                 tagged += 1
     assert tagged > 50
     assert not any(_tags(one["Properties"].get("Tags", {})) for one in everything[0].all("AWS::Glue::Job").values())
+
+
+def test_every_resource_takes_these_tags(everything: tuple[Stacks, Stacks]):
+    lint(CheckedStacks(everything[1].folder, everything[1].stacks, []))
 
 
 def test_stacks_have_the_tags(everything: tuple[Stacks, Stacks]):

@@ -12,7 +12,7 @@ from cdclake_infra.tags import MOST_TAGS, read_tags
 from tests.examples import examples
 
 KEYS = st.text("abcXYZ019äß_.:/+-@ ", min_size=1, max_size=20).map(str.strip).filter(bool)
-VALUES = st.text("abcXYZ019äß_.:/=+-@ ", max_size=20).map(str.strip)
+VALUES = st.text("abcXYZ019äß_.:/=+-@ ", min_size=1, max_size=20).map(str.strip).filter(bool)
 
 
 def test_tags_are_a_mapping_or_a_list():
@@ -47,7 +47,8 @@ def _text(tags: dict[str, str]) -> str:
         ({"Owner": True}, "the value of Owner: write it in quotes"),
         ({"Owner": None}, "the value of Owner: write it in quotes"),
         ({"k" * 129: ""}, "keys of 1 to 128"),
-        ({"Owner": "v" * 257}, "values of at most 256"),
+        ({"Owner": "v" * 257}, "values of 1 to 256"),
+        ("Owner=", "values of 1 to 256"),
         ({"Owner": "a,b"}, "letters, digits, spaces"),
         ({"Owner*": "a"}, "letters, digits, spaces"),
         ({"Owner": "a\nb"}, "letters, digits, spaces"),
