@@ -18,6 +18,7 @@ from cdclake.errors import CdclakeError, ConfigurationError
 from cdclake_infra.build import build_app, cdk_errors, context_of_cdk_json
 from cdclake_infra.library import ROOT
 from cdclake_infra.settings_file import SETTINGS_FILE
+from cdclake_infra.terraform import write_module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,6 +103,7 @@ def main() -> int:
     try:
         checked = synthesize(build_app(context_of_cdk_json(), ROOT / "cdk.out", settings_file=SETTINGS_FILE))
         lint(checked)
+        write_module(checked.folder)
     except CdclakeError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

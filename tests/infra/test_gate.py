@@ -16,6 +16,7 @@ from cdclake.errors import ConfigurationError
 from cdclake_infra.build import build_app, context_of_cdk_json
 from cdclake_infra.gate import CheckedStacks, lint, synthesize, template_file
 from cdclake_infra.settings_file import NAMES_A_FILE
+from cdclake_infra.terraform import MODULE_FILE
 from tests import ROOT
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def test_the_cdk_command_creates_the_checked_templates(checked: CheckedStacks, t
     assert done.returncode == 0, done.stderr
     for stack, template in checked.templates.items():
         assert json.loads(template_file(tmp_path, stack).read_text()) == template
+    assert (tmp_path / MODULE_FILE).is_file()
 
 
 def test_the_cdk_command_reports_a_wrong_setting_on_one_line(tmp_path: Path):
