@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, NamedTuple
+from unicodedata import category
 
 import yaml
 
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
     Place = tuple[str | int, ...]
 
 _DOLLAR = re.compile(r"\$(?:(\$)|\{(\w+)\})?")
-_NULL = "tag:yaml.org,2002:null"
+_YAML = "tag:yaml.org,2002:"
+_NULL = f"{_YAML}null"
+_KINDS = ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge", "value")
+_TAGS = frozenset(f"{_YAML}{kind}" for kind in _KINDS)
+"""What YAML makes of a node by its form. Other tags are those of other programs, such as CloudFormation's `!Ref`."""
+_NO_YAML = (yaml.YAMLError, ValueError, OverflowError, RecursionError)
+"""Errors of the parser: also of a number that is no character, of one with thousands of digits, and of many levels."""
 _MOST_LEVELS = 5
 """Of YAML that can be right: the file, tables, a table, a setting, a list. An anchor may contain itself."""
 
@@ -45,7 +52,7 @@ def read_nodes(file: Path, environment: Mapping[str, str], *, form: str, hint: s
     """
     try:
         root = yaml.compose(file.read_bytes(), Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
+    except _NO_YAML as error:
         raise _no_yaml(file, error, hint) from error
     nodes = Nodes(environment, form)
     return (nodes.plain(root, ()) if root else {}), nodes
@@ -78,18 +85,32 @@ class Nodes:
         if len(place) > _MOST_LEVELS:
             self.mistakes.append(Mistake(line, "There are too many levels here", f"Write {self._form}"))
             return None
+        self._check_tag(node)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, place)
         if isinstance(node, yaml.SequenceNode):
             return [self.plain(one, (*place, number)) for number, one in enumerate(node.value)]
         if node.tag == _NULL and node.value in ("", "~", Sentinel.NONE):
             return None
-        return _DOLLAR.sub(lambda found: self._replacement(found, line), node.value)
+        text = _DOLLAR.sub(lambda found: self._replacement(found, line), node.value)
+        if any(category(character) == "Cs" for character in text):
+            self.mistakes.append(Mistake(line, "There is half of a character", r"Write \U and 8 digits, or itself"))
+        return text
+
+    def _check_tag(self, node: yaml.Node) -> None:
+        if node.tag not in _TAGS:
+            tag = node.tag.replace(_YAML, "!!")
+            text, remedy = f"The tag {tag} has no meaning here", "Remove it; a text that begins with ! needs quotes"
+            self.mistakes.append(Mistake(node.start_mark.line + 1, text, remedy))
 
     def _mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, object]:
         found: dict[str, object] = {}
         for key_node, value in node.value:
             line, key = key_node.start_mark.line + 1, str(key_node.value)
+            self._check_tag(key_node)
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.mistakes.append(Mistake(line, "A name is a text, and this is none", "Quote what begins with ["))
+                continue
             if key in found:
                 self.mistakes.append(Mistake(line, f"{key} is there twice", "Remove one of them"))
             self._lines[(*place, key)] = line
@@ -108,10 +129,12 @@ class Nodes:
         return "$"
 
 
-def _no_yaml(file: Path, error: yaml.YAMLError, hint: str) -> ConfigurationError:
-    marked = isinstance(error, yaml.MarkedYAMLError)
-    problem = (error.problem if marked else "") or str(error)
-    line = error.problem_mark.line + 1 if marked and error.problem_mark else None
+def _no_yaml(file: Path, error: Exception, hint: str) -> ConfigurationError:
+    marked = error if isinstance(error, yaml.MarkedYAMLError) else None
+    problem = (marked.problem if marked else "") or str(error)
+    if isinstance(error, RecursionError):
+        problem = "there are too many levels"
+    line = marked.problem_mark.line + 1 if marked and marked.problem_mark else None
     remedy = f"Correct the line. {hint}"
     return ConfigurationError(f"The file is not YAML: {problem}", remedy=remedy, file=file, line=line)
 

@@ -96,6 +96,14 @@ def test_nothing_in_a_file_configures_nothing(read: Read):
         ("tables:\n  *.orders:\n", 2, ["not YAML", "Quote a pattern that begins with *"]),
         ("tables: &a\n  shop.x: *a\n", 1, ["too many levels"]),
         ("tables: \x01\n", None, ["not YAML"]),
+        ("tables: " + "[" * 20_000, None, ["not YAML", "too many levels"]),
+        ('defaults:\n  CdcPath: "\\UFFFFFFFF"\n', None, ["not YAML"]),
+        ("%YAML " + "9" * 5000 + ".1\n---\ntables:\n", None, ["not YAML"]),
+        ('defaults:\n  CdcPath: "\\ud800"\n', 2, ["half of a character"]),
+        ("defaults:\n  CdcPath: !Ref Stage\n", 2, ["The tag !Ref has no meaning here"]),
+        ("defaults:\n  CsvNullValue: !!binary aGVsbG8=\n", 2, ["The tag !!binary has no meaning here"]),
+        ("tables: !Include tables.yml\n", 1, ["The tag !Include has no meaning here"]),
+        ("tables:\n  ? [shop.x]\n  : {History: true}\n", 2, ["A name is a text"]),
     ],
 )
 def test_what_is_wrong_is_refused_with_its_line(read: Read, text: str, line: int | None, words: list[str]):
