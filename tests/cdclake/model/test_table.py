@@ -137,6 +137,7 @@ def test_any_other_text_means_that_nothing_is_known_to_be_seen(text: str) -> Non
         {"Rfc4180": "maybe"},
         {"AddColumnName": "maybe"},
         {"LateWindowHours": "-1"},
+        {"LateWindowHours": "9" * 5000},
         {"MaxQuarantinedRows": "many"},
         {"TargetFileBytes": "0"},
         {"RetentionDays": "36501"},

@@ -20,6 +20,8 @@ ATTRIBUTE = "attribute"
 """Key of a field's metadata: the attribute that it holds."""
 READ = "read"
 """Key of a field's metadata: reads its value in an item."""
+MOST_DIGITS = 18
+"""Of a number: 64 bits hold it. Python refuses to read one of thousands of digits."""
 
 
 def setting(attribute: str, read: Reader[T]) -> T:
@@ -46,7 +48,8 @@ def whole_number(least: int = 0, most: int | None = None) -> Reader[int]:
 
     def read(item: Mapping[str, str], attribute: str) -> int:
         text = text_or_default(item, attribute).strip()
-        if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
+        valid = text.isdecimal() and len(text) <= MOST_DIGITS
+        if not valid or int(text) < least or (most is not None and int(text) > most):
             raise invalid(item, attribute, f"a whole number, {least} {'or more' if most is None else f'to {most}'}")
         return int(text)
 
