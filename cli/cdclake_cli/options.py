@@ -22,11 +22,11 @@ TableArgument = Annotated[
 ]
 TablesArgument = Annotated[
     list[str],
-    typer.Argument(metavar="SCHEMA.TABLE...", help="Tables, or quoted patterns such as 'shop.*'; '*' means all."),
+    typer.Argument(metavar="SCHEMA.TABLE...", help="Tables, or quoted patterns such as `'shop.*'`; `'*'` means all."),
 ]
 AnyTablesArgument = Annotated[
     Union[list[str], None],
-    typer.Argument(metavar="[SCHEMA.TABLE...]", help="Tables, or quoted patterns such as 'shop.*'. Default: all."),
+    typer.Argument(metavar="[SCHEMA.TABLE...]", help="Tables, or quoted patterns such as `'shop.*'`. Default: all."),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]

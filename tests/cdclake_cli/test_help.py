@@ -70,6 +70,11 @@ def test_every_verb_has_help_with_an_example_that_fits_80_columns(cdclake, verb)
         assert f"Example: {' '.join(('cdclake', *verb))}".removesuffix(" list") in text
 
 
+def test_help_shows_patterns_as_they_are_typed(cdclake):
+    text = cdclake.ok("rollback", "--help", COLUMNS="200").stdout
+    assert "patterns such as 'shop.*'; '*' means all." in text
+
+
 RUNS_UNTIL_STOPPED = {("console",), ("local", "serve"), ("local", "replicate")}
 DESTROYS = {
     ("rollback",),
