@@ -95,7 +95,7 @@ def apply(
     elif changes:
         _require_consent(changes, reload=reload)
         confirm(_question(changes), yes=yes, output=output)
-        if not yes and _agreed(_compare(config, services, register=register)) != _agreed(found):
+        if _agreed(_compare(config, services, register=register)) != _agreed(found):
             message = "Settings of tables changed after the differences were shown. Nothing was done"
             raise CommitConflictError(message, remedy="Run the same command again and check them")
         done: list[TableChange] = []

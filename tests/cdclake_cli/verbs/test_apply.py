@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdclake.model.table.state import TableState
+from cdclake_cli.doctor import check_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +90,21 @@ def test_what_somebody_set_after_it_was_shown_is_not_overwritten(cdclake: Any, s
     assert "changed after the differences were shown" in answered.stderr
     assert settings(state, STORE, "LateWindowHours") == ["12"]
     assert settings(state, PRODUCT, "LateWindowHours") == [None]
+
+
+def test_what_somebody_did_while_it_was_checked_is_not_overwritten_without_a_question_either(
+    cdclake: Any, state: DynamoState, file: File, monkeypatch: pytest.MonkeyPatch
+):
+    def check(*_: object, **__: object) -> None:
+        state.record_run(STORE, {"LastOffByRollback": "true"})
+
+    monkeypatch.setattr(check_settings, "check_columns", check)
+    path = file("tables: {shop.store: {ActiveFlag: true, PrimaryKey: id}}")
+    answered = cdclake("apply", path, "--yes")
+    assert answered.exit_code == 4
+    assert settings(state, STORE, "ActiveFlag", "PrimaryKey") == ["false", "null"]
+    assert cdclake.ok("apply", path, "--yes").exit_code == 0
+    assert settings(state, STORE, "ActiveFlag", "PrimaryKey") == ["false", "id"]
 
 
 def test_a_wrong_file_exits_with_2_and_its_line(cdclake: Any, state: DynamoState, file: File):
