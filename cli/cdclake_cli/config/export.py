@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from cdclake.errors import ConfigurationError
 from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import ATTRIBUTES, Attribute
 from cdclake.model.table.name import TableName
-from cdclake_cli.config.model import Config
+from cdclake_cli.config.model import Config, key_of, literal
 from cdclake_cli.config.vocabulary import CONFIGURABLE, READERS, same_value
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     from cdclake.model.table.state import TableState
 
-_SPECIAL = re.compile(r"([*?\[])")
 _SHARED = tuple(name for name in CONFIGURABLE if not ATTRIBUTES[name].names_columns and name != Attribute.ACTIVE_FLAG)
 """What a default or a pattern of an exported file may set, and so of new tables, too. Their keys and whether runs work
 on them is for a person to decide, table by table."""
@@ -46,11 +44,11 @@ def exported(states: Iterable[TableState]) -> tuple[Config, list[ConfigurationEr
             below = {name: value for name, value in values.items() if name.schema == schema}
             common = _shortest(below.values(), default) if may_share else default
             if common is not None and common != default:
-                patterns[_key(schema, "*")][attribute] = common
+                patterns[str(TableName(literal(schema), "*"))][attribute] = common
             for name, value in below.items():
                 if value is not None and value != common:
                     tables[name][attribute] = value
-    named = {_key(name.schema, _literal(name.table)): settings for name, settings in tables.items()}
+    named = {key_of(name): settings for name, settings in tables.items()}
     return Config(defaults, {**patterns, **named}), invalid
 
 
@@ -75,12 +73,3 @@ def _shortest(values: Iterable[str | None], inherited: str | None) -> str | None
     counts = Counter(values)
     common, tables = max(counts.items(), key=itemgetter(1), default=(inherited, 0))
     return common if 1 + counts.total() - tables < counts.total() - counts[inherited] else inherited
-
-
-def _literal(name: str) -> str:
-    """A pattern that matches this name alone."""
-    return _SPECIAL.sub(r"[\1]", name)
-
-
-def _key(schema: str, table: str) -> str:
-    return str(TableName(_literal(schema), table))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from cdclake.model.table.name import TableName
 from cdclake_cli.several import is_pattern, matches, parse_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cdclake.model.table.name import TableName
-
+_SPECIAL = re.compile(r"([*?\[])")
 Settings = Mapping[str, str]
 """Attributes and their values, as in the state table."""
 
@@ -64,3 +65,13 @@ class Config:
     @cached_property
     def _patterns(self) -> list[tuple[TableName, Settings]]:
         return [(parse_pattern(key), settings) for key, settings in self.tables.items() if is_pattern(key)]
+
+
+def key_of(name: TableName) -> str:
+    """The key of the file that matches this table alone."""
+    return str(TableName(literal(name.schema), literal(name.table)))
+
+
+def literal(text: str) -> str:
+    """A pattern that matches this text alone."""
+    return _SPECIAL.sub(r"[\1]", text)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from cdclake.model.table.attributes import ATTRIBUTES, Attribute
-from cdclake_cli.config.model import Config
+from cdclake_cli.config.model import Config, key_of
 from cdclake_cli.config.write import Comments, config_text
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def document(found: Import, task: str = "") -> str:
         task: ARN of the DMS task; empty if unknown.
     """
     defaults = _defaults(found.tables)
-    config = Config(defaults, {str(table.name): _own(table, defaults) for table in found.tables})
+    config = Config(defaults, {key_of(table.name): _own(table, defaults) for table in found.tables})
     return config_text(
-        config, {str(table.name): _comments(table, defaults) for table in found.tables}, list(_head(found, task))
+        config, {key_of(table.name): _comments(table, defaults) for table in found.tables}, list(_head(found, task))
     )
 
 

@@ -11,6 +11,7 @@ from cdclake.model.table.state import TableState
 from cdclake_cli.config.read import read_config
 from cdclake_cli.doctor.diagnose import RawBucket
 from cdclake_cli.importing.document import document
+from cdclake_cli.importing.proposal import ProposedSetting, TableProposal
 from cdclake_cli.importing.propose import Import, RawFiles, propose
 from tests.cdclake_cli.doctor.feed import GOOD, NAME, START, RawFolder, row
 from tests.cdclake_cli.importing.tables import table, with_columns
@@ -18,7 +19,6 @@ from tests.cdclake_cli.importing.tables import table, with_columns
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cdclake_cli.importing.proposal import TableProposal
     from cdclake_cli.sources.catalog import CatalogTable
 
 CSV = {**GOOD, "DataFormat": "csv"}
@@ -161,3 +161,13 @@ def test_several_candidates_are_one_comment_each(tmp_path: Path) -> None:
     assert text.count("PrimaryKey: id") == text.count("    # PrimaryKey: id") == 1
     assert "    # or name: 4 distinct values in 4 LOAD rows, no nulls\n" in text
     assert "DmsTask: arn:aws:dms:task" in text
+
+
+def test_a_name_like_a_pattern_configures_no_other_table(tmp_path: Path) -> None:
+    names = [TableName("shop", "t[1]"), TableName("shop", "t1"), TableName("shop", "*")]
+    tables = [TableProposal(name, (ProposedSetting("PrimaryKey", f"id{i}", ""),)) for i, name in enumerate(names)]
+    file = tmp_path / "cdclake.yml"
+    file.write_text(document(Import(tables, [])), encoding="utf-8")
+    config = read_config(file, {})
+    assert [config.settings_of(name) for name in names] == [{"PrimaryKey": f"id{i}"} for i in range(3)]
+    assert config.settings_of(TableName("shop", "other")) is None
