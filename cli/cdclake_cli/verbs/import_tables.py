@@ -10,17 +10,18 @@ import typer
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.table.attributes import Attribute
-from cdclake.model.table.name import TableName
 from cdclake.printable import printable, shell_word
 from cdclake_cli.json_file import json_object
 from cdclake_cli.options import with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
+from cdclake_cli.several import parse_pattern
 from cdclake_cli.sources import options as source_database
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cdclake.model.table.name import TableName
     from cdclake_cli.dms.settings import DmsSettings
     from cdclake_cli.importing.mappings import Rule
     from cdclake_cli.importing.proposal import TableProposal
@@ -41,7 +42,7 @@ _COLUMNS = (
 def import_tables(
     patterns: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PATTERN", help="Only these tables, such as shop.orders or 'shop.*'."),
+        typer.Argument(metavar="PATTERN", help="Only these tables, such as shop.orders or `'shop.*'`."),
     ] = None,
     *,
     source: Annotated[
@@ -104,9 +105,8 @@ def import_tables(
         raise ConfigurationError("The file exists", remedy="Name another one with --to, or use --force", file=to)
     if no_files and not source:
         raise ConfigurationError("There is nothing to read", remedy="Use --source, or leave --no-files out")
-    chosen, out = patterns or [], output_for(output)
-    for pattern in chosen:
-        TableName.parse(pattern)  # raises before anything is read
+    out = output_for(output)
+    chosen = [str(parse_pattern(pattern)) for pattern in patterns or []]  # raises before anything is read
     with aws_environment(target), progress("Reading the settings of DMS") as bar:
         dms = _read_dms(target, task, mappings, settings or [])
         catalog = None

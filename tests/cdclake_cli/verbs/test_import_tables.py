@@ -38,6 +38,11 @@ def test_a_file_is_written_and_not_replaced_without_force(cdclake: Cdclake, raw:
     assert "# PrimaryKey: id" in file.read_text()
 
 
+def test_an_asterisk_means_all_tables_as_in_other_verbs(cdclake: Cdclake, raw: RawFolder, tmp_path: Path) -> None:
+    command = ("import", "*", "--raw-bucket", raw.root.as_uri(), "--to", str(tmp_path / "cdclake.yml"))
+    assert cdclake.record(*command)["table"] == "shop.orders"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
