@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.concurrency import in_parallel
 from cdclake.control.jobs.entry import error_line
-from cdclake.errors import CdclakeError, UnknownTableError
+from cdclake.errors import CdclakeError, RetryableError, UnknownTableError
 from cdclake.model.table.attributes import Attribute
 from cdclake_cli.doctor.diagnose import examine, find
 from cdclake_cli.importing.from_catalog import from_catalog
@@ -83,6 +83,9 @@ def propose(
         raw: The raw bucket; None to leave it alone.
         endpoint: Settings of DMS's target endpoint; None if they are unknown, so that only files can tell.
         progress: Called with what is read next.
+
+    Raises:
+        RetryableError: The raw bucket does not answer.
     """
     tables = {table.name: table for table in catalog or ()}
     states = {state.name: state for state in raw.tables} if raw else {}
@@ -126,6 +129,8 @@ def _with_files(
         findings = find(found)
     except UnknownTableError:
         return None
+    except RetryableError:  # another try can judge them, and a file without it would look complete
+        raise
     except CdclakeError as error:
         return proposal.plus((), (f"Its files were not judged: {error_line(error)}",))
     if endpoint is None and not one.catalog:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cdclake.errors import RetryableError
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
 from cdclake_cli.config.read import read_config
@@ -128,6 +129,16 @@ def test_tables_without_raw_files_are_left_out_and_named(tmp_path: Path) -> None
     assert [str(one.name) for one in imported.tables] == ["shop.orders"]
     assert imported.without_files == [TableName("hr", "people")]
     assert "have no raw files: hr.people" in document(imported)
+
+
+def test_a_bucket_that_does_not_answer_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_answer(*_: object, **__: object) -> None:
+        raise RetryableError("S3 did not respond")
+
+    raw = filled(tmp_path)
+    monkeypatch.setattr("cdclake_cli.importing.propose.examine", no_answer)
+    with pytest.raises(RetryableError):
+        found(raw, table())
 
 
 def test_tables_that_the_catalog_lacks_are_proposed_from_their_files(tmp_path: Path) -> None:
