@@ -82,14 +82,17 @@ def try_points(
     expected = scenario.prepare(sandbox)
     before = sandbox.view()
     sandbox.save()
+    calls: dict[bool, int] = {}
     for turn, fault in enumerate(faults):
         if fault is Fault.PAUSED and not scenario.may_overlap:
             continue
         started = time.perf_counter()
         tally = Tally(store, scenario.name, fault.value)
         writes_only = skips_reads(environment, fault)
-        sandbox.restore()
-        tally.calls = _Trial(sandbox, scenario, before, expected).count(Point(fault, 0, writes_only))
+        if writes_only not in calls:
+            sandbox.restore()
+            calls[writes_only] = _Trial(sandbox, scenario, before, expected).count(Point(fault, 0, writes_only))
+        tally.calls = calls[writes_only]
         for call in _numbers(fault, tally.calls, sample, (turn / len(faults) + shift) % 1):
             sandbox.restore()
             trial = _Trial(sandbox, scenario, before, expected)
