@@ -38,7 +38,7 @@ quick: $(VENV)/.test-ready ## Lint, check types, and run the tests that start no
 test: $(VENV)/.test-ready ## Run these checks, and also tests with Spark, the embedded AWS and whole sessions (under 5 minutes)
 	@$(MAKE) --no-print-directory --jobs=4 check tests-test
 
-test-all: $(VENV)/.test-ready ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (under 15 minutes)
+test-all: $(VENV)/.test-ready ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (under 25 minutes)
 	@$(MAKE) --no-print-directory --jobs=2 tests-all beside-tests-all
 
 # One after the other, beside the tests: these often wait for processes that they started. The other database is left to
