@@ -32,10 +32,10 @@ demo: $(VENV)/.demo-ready ## Run the whole pipeline on this machine: a sample sh
 sample-db: $(VENV)/.demo-ready ## Run the same with private MariaDB and PostgreSQL servers as sources (three minutes each)
 	@$(BIN)/cdclake local sample-db $(if $(ORDERS),--orders $(ORDERS)) $(if $(ENGINE),--engine $(ENGINE))
 
-quick: $(VENV)/.test-ready ## Lint, check types, and run the tests that start no Spark, AWS or server (under 75 seconds)
+quick: $(VENV)/.test-ready ## Lint, check types, and run the tests that start no Spark, AWS or server (under 150 seconds)
 	@$(MAKE) --no-print-directory --jobs=4 check tests-quick
 
-test: $(VENV)/.test-ready ## Run these checks, and also tests with Spark, the embedded AWS and whole sessions (under 5 minutes)
+test: $(VENV)/.test-ready ## Run these checks, and also tests with Spark, the embedded AWS and whole sessions (under 9 minutes)
 	@$(MAKE) --no-print-directory --jobs=4 check tests-test
 
 test-all: $(VENV)/.test-ready ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (under 25 minutes)
