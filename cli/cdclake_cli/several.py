@@ -20,6 +20,7 @@ from cdclake.model.table.name import TableName
 from cdclake.printable import printable
 from cdclake_cli.confirm import DRY_RUN, confirm
 from cdclake_cli.errors import concerns_every_table, explain
+from cdclake_cli.patterns import EVERY, is_pattern, matches, parse_pattern
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, output_for
 
 if TYPE_CHECKING:
@@ -29,35 +30,13 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-EVERY = "*"
-"""The pattern that matches every registered table."""
 _TO_DO = (OutputColumn("table", "Table"), OutputColumn("action", "What will be done"))
-
-
-def is_pattern(text: str) -> bool:
-    """Whether a text may match several tables."""
-    return any(character in text for character in "*?[")
-
-
-def parse_pattern(text: str) -> TableName:
-    """The name or pattern that a text is; `*` alone is that of all tables.
-
-    Raises:
-        ConfigurationError: The text is neither.
-    """
-    return TableName.parse("*.*" if text == EVERY else text)
-
-
-def matches(name: TableName, pattern: TableName) -> bool:
-    """Whether a pattern matches a name: schema with schema, and table with table."""
-    return fnmatchcase(name.schema, pattern.schema) and fnmatchcase(name.table, pattern.table)
 
 
 def matching_names(target: Target, texts: Iterable[str]) -> list[TableName]:
     """The tables that arguments name: names as they are, and the registered tables that patterns match, by name.
 
-    `*` matches any text, `?` any character, and `[ab]` one of them, as in a shell; each within schema or table. `*`
-    alone matches all. Each table occurs once. The state table is read only if there is a pattern.
+    For patterns see `cdclake_cli.patterns`. Each table occurs once. The state table is read only if there is one.
 
     Raises:
         ConfigurationError: A text is not a table name.

@@ -12,7 +12,7 @@ from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import COLUMN_ATTRIBUTES
 from cdclake_cli.config.vocabulary import READERS, same_value
-from cdclake_cli.several import is_pattern
+from cdclake_cli.patterns import is_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

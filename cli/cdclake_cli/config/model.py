@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cdclake.model.table.name import TableName
-from cdclake_cli.several import is_pattern, matches, parse_pattern
+from cdclake_cli.patterns import is_pattern, matches, parse_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,7 +12,7 @@ from cdclake_cli.config.model import Config
 from cdclake_cli.config.nodes import Mistake, read_nodes, refusal
 from cdclake_cli.config.structure import File
 from cdclake_cli.config.vocabulary import CONFIGURABLE, READERS
-from cdclake_cli.several import parse_pattern
+from cdclake_cli.patterns import parse_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
 
-from cdclake.model.table.name import TableName
+from cdclake_cli.patterns import matches, parse_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from cdclake.model.table.name import TableName
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,6 @@ class Catalog(Protocol):
 
 
 def is_chosen(name: TableName, patterns: Iterable[str]) -> bool:
-    """Whether a pattern such as `shop.*` matches a table; without patterns, every table is chosen.
-
-    `*` matches any text, `?` any character, and `[ab]` one of them; each within schema or table.
-    """
-    names = [TableName.parse(pattern) for pattern in patterns]
-    return not names or any(
-        fnmatchcase(name.schema, one.schema) and fnmatchcase(name.table, one.table) for one in names
-    )
+    """Whether a pattern such as `shop.*` matches a table; without patterns, every table is chosen."""
+    parsed = [parse_pattern(pattern) for pattern in patterns]
+    return not parsed or any(matches(name, pattern) for pattern in parsed)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import warnings
 from contextlib import closing
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.schema import MAX_DECIMAL_PRECISION
 from cdclake.model.table.name import TableName
+from cdclake_cli.patterns import parse_pattern
 from cdclake_cli.sources.catalog import CatalogColumn, CatalogTable, UniqueIndex, is_chosen
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ def _tables(inspector: Inspector, patterns: Sequence[str]) -> Iterator[CatalogTa
     stored = _as_stored(inspector.dialect)
     default = str(inspector.default_schema_name or "")
     for schema in inspector.get_schema_names() if patterns else [default]:
-        if patterns and not any(is_chosen(TableName(stored(schema), "?"), [_any_table(one)]) for one in patterns):
+        if patterns and not any(fnmatchcase(stored(schema), parse_pattern(one).schema) for one in patterns):
             continue
         names = [
             name
@@ -126,10 +128,6 @@ def _tables(inspector: Inspector, patterns: Sequence[str]) -> Iterator[CatalogTa
         ]
         if names:
             yield from _read(inspector, schema, names, stored)
-
-
-def _any_table(pattern: str) -> str:
-    return f"{TableName.parse(pattern).schema}/*"
 
 
 def _as_stored(dialect: Dialect) -> Callable[[str], str]:

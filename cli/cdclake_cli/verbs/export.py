@@ -9,8 +9,9 @@ import typer
 
 from cdclake_cli.known_table import require_known
 from cdclake_cli.options import TablesArgument, change_or_time, with_target
+from cdclake_cli.patterns import is_pattern
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
-from cdclake_cli.several import for_each, is_pattern, matching_names, refuse_several
+from cdclake_cli.several import for_each, matching_names, refuse_several
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:

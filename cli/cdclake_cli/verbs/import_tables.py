@@ -13,8 +13,8 @@ from cdclake.model.table.attributes import Attribute
 from cdclake.printable import printable, shell_word
 from cdclake_cli.json_file import json_object
 from cdclake_cli.options import with_target
+from cdclake_cli.patterns import parse_pattern
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
-from cdclake_cli.several import parse_pattern
 from cdclake_cli.sources import options as source_database
 from cdclake_cli.target import Target
 
@@ -171,9 +171,8 @@ def _raw_files(target: Target, patterns: list[str], catalog: Sequence[CatalogTab
     schemas = {name.schema for name in names}
 
     def belongs(name: TableName) -> bool:
-        if name in names or patterns or catalog is None:
-            return name in names or is_chosen(name, patterns)
-        return name.schema in schemas
+        by_schema = catalog is not None and not patterns
+        return name in names or (name.schema in schemas if by_schema else is_chosen(name, patterns))
 
     return RawFiles(bucket, [one for one in found.tables if belongs(one.name)], server_clock(), max_files)
 

@@ -11,8 +11,9 @@ from cdclake.errors import AttentionError, CdclakeError, ConfigurationError, gra
 from cdclake.model.table.name import TableName
 from cdclake_cli.known_table import require_known
 from cdclake_cli.options import with_target
+from cdclake_cli.patterns import is_pattern
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
-from cdclake_cli.several import for_each, gathering, is_pattern, matching_names
+from cdclake_cli.several import for_each, gathering, matching_names
 from cdclake_cli.sources import options as source_database
 from cdclake_cli.target import Target
 
