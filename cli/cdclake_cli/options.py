@@ -30,6 +30,10 @@ AnyTablesArgument = Annotated[
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
+UncheckedOption = Annotated[
+    bool, typer.Option("--unchecked", help="Do not compare the columns named with the raw files.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
 ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Reason, kept in the change log.")]
 KeyOption = Annotated[
     list[str],

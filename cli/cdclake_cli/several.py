@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+MAX_NAMES = 3
+"""Tables that a message names; it says that there are more."""
+
 _TO_DO = (OutputColumn("table", "Table"), OutputColumn("action", "What will be done"))
 
 
@@ -65,6 +68,11 @@ def limited_to(target: Target, texts: Sequence[str] | None) -> tuple[TableName, 
         As `matching_names`.
     """
     return () if not texts or EVERY in texts else tuple(matching_names(target, texts))
+
+
+def first_names(names: Sequence[str]) -> str:
+    """The first of some names, for a message."""
+    return ", ".join([*names[:MAX_NAMES], *(["..."] if len(names) > MAX_NAMES else [])])
 
 
 def refuse_several(names: Sequence[TableName], **options: object) -> None:

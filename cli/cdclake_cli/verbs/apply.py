@@ -13,9 +13,10 @@ import typer
 
 from cdclake.errors import AttentionError, CommitConflictError, ConfigurationError, similar_names
 from cdclake_cli.confirm import DRY_RUN, confirm
-from cdclake_cli.options import DryRunOption, YesOption, with_target
+from cdclake_cli.options import DryRunOption, UncheckedOption, YesOption, with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake_cli.settings import default_text
+from cdclake_cli.several import first_names
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from cdclake_cli.printing.output import Output
 
 _MOST_ROWS = 200
-_MOST_NAMES = 3
 _SETTING = (
     OutputColumn("setting", "Setting"),
     OutputColumn("before", "Before"),
@@ -56,9 +56,7 @@ def apply(
     reload: Annotated[
         bool, typer.Option("--reload", help="Also change what needs tables to be loaded again, such as their keys.")
     ] = False,
-    unchecked: Annotated[
-        bool, typer.Option("--unchecked", help="Do not compare the columns named with the raw files.")
-    ] = False,
+    unchecked: UncheckedOption = False,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     output: OutputOption = OutputFormat.TABLE,
@@ -151,7 +149,7 @@ def _show(changes: Sequence[TableChange], out: Output) -> None:
     for row in rows:
         groups[tuple(row[column.key] for column in _SETTING)].append(str(row["table"]))
     records = [
-        {"count": len(names), "names": _names(names), **dict(zip((column.key for column in _SETTING), group))}
+        {"count": len(names), "names": first_names(names), **dict(zip((column.key for column in _SETTING), group))}
         for group, names in groups.items()
     ]
     out.records("Differences", _GROUPS, records)
@@ -202,13 +200,15 @@ def _remark(found: Comparison, out: Output) -> None:
 def _require_consent(changes: Sequence[TableChange], *, reload: bool) -> None:
     reloading = [str(change.name) for change in changes if change.reloads]
     if reloading and not reload:
-        message = f"{_tables(len(reloading))} must be loaded again for this: {_names(reloading)}. Nothing was changed"
+        message = (
+            f"{_tables(len(reloading))} must be loaded again for this: {first_names(reloading)}. Nothing was changed"
+        )
         raise ConfigurationError(message, remedy="Add --reload, or correct the file")
 
 
 def _differs(changes: Sequence[TableChange], found: Comparison) -> AttentionError:
     names = [*(str(change.name) for change in changes), *map(str, found.unregistered)]
-    message = f"{_tables(len(names))} not as the file says: {_names(names)}"
+    message = f"{_tables(len(names))} not as the file says: {first_names(names)}"
     return AttentionError(message, remedy="cdclake apply makes them so; cdclake export-config writes them to a file")
 
 
@@ -228,7 +228,3 @@ def _question(changes: Sequence[TableChange]) -> str:
 
 def _tables(count: int) -> str:
     return f"{count:,} {'table' if count == 1 else 'tables'}"
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join([*names[:_MOST_NAMES], *(["..."] if len(names) > _MOST_NAMES else [])])

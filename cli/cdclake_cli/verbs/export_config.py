@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cdclake.errors import ConfigurationError
-from cdclake_cli.options import with_target
+from cdclake_cli.options import ForceOption, with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake_cli.target import Target
 
@@ -24,7 +24,7 @@ _COLUMNS = (
 def export_config(
     *,
     to: Annotated[Path, typer.Option(metavar="FILE", dir_okay=False, help="File to write.")] = Path("cdclake.yml"),
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    force: ForceOption = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:

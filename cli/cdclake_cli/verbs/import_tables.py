@@ -12,7 +12,7 @@ from cdclake.errors import ConfigurationError
 from cdclake.model.table.attributes import Attribute
 from cdclake.printable import printable, shell_word
 from cdclake_cli.json_file import json_object
-from cdclake_cli.options import with_target
+from cdclake_cli.options import ForceOption, with_target
 from cdclake_cli.patterns import parse_pattern
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake_cli.sources import options as source_database
@@ -84,7 +84,7 @@ def import_tables(
     ] = _DEFAULT_FILES,
     no_files: Annotated[bool, typer.Option("--no-files", help="Do not read the raw bucket.")] = False,
     to: Annotated[Path, typer.Option(dir_okay=False, help="File to write.")] = Path("cdclake.yml"),
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    force: ForceOption = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:

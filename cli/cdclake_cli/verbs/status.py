@@ -14,7 +14,7 @@ from cdclake.model.times import display_stored
 from cdclake_cli.aws.untyped import untyped_columns
 from cdclake_cli.options import AnyTablesArgument, LateAfterOption, with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for
-from cdclake_cli.several import limited_to
+from cdclake_cli.several import MAX_NAMES, first_names, limited_to
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from cdclake_cli.aws.untyped import Untyped
     from cdclake_cli.printing.output import Output
 
-MAX_NAMES = 3
 MAX_ROWS = 200
 """Longer tables are slow to lay out and hard to read. Tables that need action come first."""
 
@@ -115,16 +114,12 @@ def _summary(statuses: list[TableStatus], omitted: int) -> str:
 
 def _message(urgent: list[TableStatus], planned: Plan) -> str:
     names = {health: [one.table for one in urgent if one.health is health] for health in Health}
-    parts = [f"{len(tables)} {health.value} ({_names(tables)})" for health, tables in names.items() if tables]
+    parts = [f"{len(tables)} {health.value} ({first_names(tables)})" for health, tables in names.items() if tables]
     if planned.errors:
         parts.append(f"unreadable folders: {len(planned.errors)}")
     if planned.findings:
         parts.append(f"folders with raw files of no table: {len(planned.findings)}")
     return f"Action needed: {'; '.join(parts)}"
-
-
-def _names(tables: list[str]) -> str:
-    return ", ".join([*tables[:MAX_NAMES], *(["..."] if len(tables) > MAX_NAMES else [])])
 
 
 def _remedies(urgent: list[TableStatus], planned: Plan) -> str:

@@ -21,6 +21,7 @@ from cdclake_cli.options import (
     DryRunOption,
     FromFileOption,
     TablesArgument,
+    UncheckedOption,
     YesOption,
     with_target,
 )
@@ -153,9 +154,7 @@ def set_tables(
     register: Annotated[
         bool, typer.Option("--register", help="Register tables first that have no folder of raw files yet.")
     ] = False,
-    unchecked: Annotated[
-        bool, typer.Option("--unchecked", help="Do not compare the columns named with the raw files.")
-    ] = False,
+    unchecked: UncheckedOption = False,
     dry_run: DryRunOption = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
