@@ -7,12 +7,9 @@ pipeline wrote is searched for them. Only the quarantine may have them, and the 
 from __future__ import annotations
 
 import gzip
-import io
 import json
-import logging
 import os
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake import logs
 from cdclake.commit.log import ChangeLog
 from cdclake.errors import CdclakeError
 from cdclake.lake.operations.direct.apply import DirectChange, change_directly
@@ -33,6 +29,7 @@ from cdclake_devkit.memory import ManualClock
 from tests.builders import LAKE, RAW, FolderInstallation, table_run
 from tests.conftest import COUNTS
 from tests.e2e.orders import PATH, PREFIX, START
+from tests.logged import logged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -276,22 +273,6 @@ def texts_of(installation: Installation) -> Iterator[tuple[str, str]]:
             yield f"item: {name}", value
     yield "metrics", str(installation.metrics.metrics)
     yield "status", json.dumps([asdict(one) for one in installation.statuses().values()], default=str)
-
-
-@contextmanager
-def logged() -> Iterator[io.StringIO]:
-    """The log lines of a block, as jobs write them."""
-    stream, root = io.StringIO(), logging.getLogger()
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(logs.JsonFormatter())
-    before = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.DEBUG)
-    try:
-        yield stream
-    finally:
-        root.removeHandler(handler)
-        root.setLevel(before)
 
 
 def leaks_in(texts: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> list[str]:

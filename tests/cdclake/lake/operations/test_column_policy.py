@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hmac
 import io
-import logging
 import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +21,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake import logs
 from cdclake.errors import BadRowError, ConfigurationError, RefusedChangeError
 from cdclake.lake.operations.erase.erase import erase, preview
 from cdclake.lake.operations.release import release
@@ -39,6 +36,7 @@ from tests.cdclake.lake.iceberg.readers import IcebergReaders
 from tests.cdclake.lake.operations.erase.erasable_table import ErasableTable, all_objects, objects_containing
 from tests.cdclake.lake.over_time import TABLE
 from tests.examples import examples
+from tests.logged import logged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -180,21 +178,6 @@ def leaks(table: PersonTable) -> dict[str, list[str | int]]:
     numbers = [PHONE + 100 * number + version for number in range(1, 10) for version in (0, 1)]
     dates = [f"1987-11-{number:02}" for number in range(1, 10)]
     return objects_containing(table, MARK, *numbers, *map(str, numbers), *dates, SECRET)
-
-
-@contextmanager
-def logged() -> Iterator[io.StringIO]:
-    stream, root = io.StringIO(), logging.getLogger()
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(logs.JsonFormatter())
-    before = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.DEBUG)
-    try:
-        yield stream
-    finally:
-        root.removeHandler(handler)
-        root.setLevel(before)
 
 
 @pytest.fixture(autouse=True)
