@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdclake.adapters.aws import Remedies, translated_errors
-from cdclake.adapters.dms import PAGE_TABLES
 from cdclake.control.plan.full_load_gate import COMPLETED, FAILED
 from cdclake.errors import AttentionError, ConfigurationError, RetryableError
 from cdclake.model.table.attributes import Attribute
@@ -139,13 +138,9 @@ class DmsReloads:
     def _load(self, task: str, name: TableName) -> TableLoad:
         """What a task reports about a table. Names are compared without regard to case."""
         wanted = (name.schema.casefold(), name.table.casefold())
-        denied = "Grant the caller dms:DescribeTableStatistics on the task"
-        with translated_errors(Remedies(missing=f"Correct {Attribute.DMS_TASK}", denied=denied), task=task):
-            pages = self._client.get_paginator("describe_table_statistics")
-            for page in pages.paginate(ReplicationTaskArn=task, PaginationConfig={"PageSize": PAGE_TABLES}):
-                for one in page["TableStatistics"]:
-                    if (one["SchemaName"].casefold(), one["TableName"].casefold()) == wanted:
-                        rows, ended = one.get("FullLoadRows", 0), one.get("FullLoadEndTime")
-                        return TableLoad(one["SchemaName"], one["TableName"], one["TableState"], rows, ended)
+        for one in self._statistics.tables(task):
+            if (one["SchemaName"].casefold(), one["TableName"].casefold()) == wanted:
+                rows, ended = one.get("FullLoadRows", 0), one.get("FullLoadEndTime")
+                return TableLoad(one["SchemaName"], one["TableName"], one["TableState"], rows, ended)
         remedy = "If a rule of the task renames it, reload it in DMS by its source name"
         raise ConfigurationError("The DMS task has no table of this name", remedy=remedy, table=name, task=task)

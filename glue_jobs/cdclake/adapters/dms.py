@@ -12,7 +12,7 @@ from cdclake.errors import ConfigurationError
 from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from botocore.client import BaseClient
 
@@ -129,18 +129,30 @@ class DmsStatistics:
             endpoints = [one for page in pages.paginate(Filters=filters) for one in page["Endpoints"]] if arns else []
         return task._replace(endpoints={one["EndpointArn"]: _endpoint(one) for one in endpoints})
 
-    def _read(self, task: str) -> dict[tuple[str, str], str]:
+    def tables(self, task: str) -> Iterator[dict[str, Any]]:
+        """What a task reports about each of its tables now, as in DMS's answer (`SchemaName`, `TableState`, ...).
+
+        Args:
+            task: ARN of the task.
+
+        Raises:
+            ConfigurationError: The task does not exist, or the caller may not read it.
+        """
         remedies = Remedies(
             missing=f"Correct {Attribute.DMS_TASK}, or set it to null to judge full loads by their files alone",
             denied="Grant the caller dms:DescribeTableStatistics on the task",
         )
         with translated_errors(remedies, task=task):
             pages = self._connect().get_paginator("describe_table_statistics")
-            return {
-                (table["SchemaName"].casefold(), table["TableName"].casefold()): table["TableState"]
-                for page in pages.paginate(ReplicationTaskArn=task, PaginationConfig={"PageSize": PAGE_TABLES})
-                for table in page["TableStatistics"]
-            }
+            found = pages.paginate(ReplicationTaskArn=task, PaginationConfig={"PageSize": PAGE_TABLES})
+            for page in found:
+                yield from page["TableStatistics"]
+
+    def _read(self, task: str) -> dict[tuple[str, str], str]:
+        return {
+            (table["SchemaName"].casefold(), table["TableName"].casefold()): table["TableState"]
+            for table in self.tables(task)
+        }
 
 
 def _endpoint(answer: Mapping[str, Any]) -> DmsEndpoint:
