@@ -29,7 +29,7 @@ def resync(
     """Have DMS load tables from their sources again, and wait until it has.
 
     For tables that differ from their sources. Asks the DMS task in DmsTask, one table after the other. The next run
-    then replaces the lake table. If this command is stopped, DMS goes on.
+    then replaces the lake table, or with ReloadMode diff what differs. If this command is stopped, DMS goes on.
 
     Example: cdclake resync shop.orders
     """
@@ -72,7 +72,8 @@ def _prepare(target: Target, name: TableName, output: OutputFormat) -> Step:
             out.remark(f"Done. DMS has reloaded {source}, rows: {load.rows:,}.")
         if state.active:
             minutes = state.settings.full_load_quiet_minutes
-            out.remark(f"A run loads it when no file has arrived for {minutes} minutes: cdclake run {name.typed}")
+            how = "compares it with the table" if state.settings.reload_by_difference else "replaces the table with it"
+            out.remark(f"A run {how} when no file has arrived for {minutes} minutes: cdclake run {name.typed}")
         else:
             out.remark(f"{name} is off, so no run loads it. To turn it on: cdclake tables activate {name.typed}")
 

@@ -73,7 +73,8 @@ class Replacement:
         return old and self.iceberg.get(old.manifest_list, old)
 
     def _files(self, files: Iterable[DataFile]) -> tuple[DataFile, ...]:
-        return tuple(file for old in files if (file := self.files.get(old.path, old)))
+        new = ((old, self.files.get(old.path, old)) for old in files)
+        return tuple(replace(file, counts_as_loaded=old.counts_as_loaded) for old, file in new if file)
 
 
 def retained_snapshots(log: ChangeLog, head: int) -> Iterator[tuple[ChangeRecord, Snapshot]]:

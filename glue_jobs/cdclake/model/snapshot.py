@@ -60,6 +60,8 @@ class DataFile:
         key_max: Largest leading key.
         deleted: Number of soft-deleted rows.
         has_field_ids: Whether its columns have `FieldIds`; not in adopted files.
+        counts_as_loaded: Whether its rows count as rows of the last full load, whatever their operations and positions:
+            the load was taken as a difference, and left the file as it was.
     """
 
     path: str
@@ -70,6 +72,7 @@ class DataFile:
     key_max: KeyValue = None
     deleted: int = 0
     has_field_ids: bool = False
+    counts_as_loaded: bool = False
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> DataFile:

@@ -303,13 +303,16 @@ class Table:
     def rows(self) -> list[LakeRow]:
         """Rows of the table as a reader sees them, in the order of folder and file.
 
-        Rows of an adopted file without operation and position count as loaded.
+        Rows of an adopted file without operation and position count as loaded, and of files that count as such.
         """
+        snapshot = self.log.snapshot(self.log.head())
+        loaded = {file.path for file in snapshot.files if file.counts_as_loaded}
         read = (
             (path, pq.read_table(self.folder / path, partitioning=None, coerce_int96_timestamp_unit="us"))
             for path in self.files()
         )
-        return [row for path, data in read for row in rows_of(path, in_utc(data), self.columns)]
+        rows = ((path, row) for path, data in read for row in rows_of(path, in_utc(data), self.columns))
+        return [replace(row, op="I", position="") if path in loaded else row for path, row in rows]
 
 
 def rows_of(path: str, data: pa.Table, columns: pa.Schema) -> Iterator[LakeRow]:

@@ -64,7 +64,10 @@ def test_a_dry_run_tells_what_dms_has_and_asks_for_nothing(cdclake: Any, dms: Re
 def test_dms_reloads_and_the_next_step_is_named(cdclake: Any, dms: Reloads):
     result = cdclake.ok("resync", "shop.store", "--yes")
     assert "Done. DMS has reloaded SHOP.STORE, rows: 1,234." in result.stdout
-    assert "A run loads it when no file has arrived for 7 minutes: cdclake run shop.store" in result.stdout
+    assert (
+        "A run replaces the table with it when no file has arrived for 7 minutes: cdclake run shop.store"
+        in result.stdout
+    )
     record = cdclake.record("resync", "shop.store", "--yes")
     assert (record["done"], record["rows"]) == (True, 1_234)
     assert dms.asked == ["STORE", "STORE"]

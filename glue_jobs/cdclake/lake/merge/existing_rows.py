@@ -9,12 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdclake.lake.merge.messages import FileKeys
+from cdclake.lake.merge.read_changes import sorted_batch
 from cdclake.lake.merge.resolve import FILE_INDEX, PARTITION_ID, SOFT_DELETED
 from cdclake.lake.storage.arrow_ipc import Rows, concat, kept
 from cdclake.lake.storage.bloom import filtered_column, row_group_filter, with_filter_hashes
 from cdclake.lake.storage.key_ranges import candidate_rows, overlapping_files
 from cdclake.lake.storage.keys import KEY, LEADING_KEY
 from cdclake.lake.storage.partitions import partition_id
+from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import is_deleted
 from cdclake.lake.storage.tombstones import tombstone_schema
 from cdclake.lake.storage.types import arrow_schema
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from cdclake.lake.merge.messages import Batch
-    from cdclake.lake.merge.read_changes import Locations
+    from cdclake.lake.merge.read_changes import Locations, ReadStats
     from cdclake.lake.storage.reader import RowGroupFilter
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.snapshot import DataFile
@@ -125,6 +127,16 @@ def existing_rows(
     columns = [*columns, OP_COLUMN] if columns and file.deleted else columns
     for rows in keys.read(fs, path, file, columns, row_groups=row_groups):
         yield _existing_rows(rows, i, file, shape, complete=complete)
+
+
+def read_existing_rows(
+    files: Iterable[tuple[int, DataFile]], *, locations: Locations, shape: TableShape
+) -> Iterator[Batch[ReadStats]]:
+    """All rows of data files, each given with its index, with all columns, in batches sorted by leading key."""
+    fs = locations.lake.open()
+    for i, file in files:
+        for rows in read_batches(fs, locations.layout.data_key(file.path), shape, file=file):
+            yield sorted_batch(_existing_rows(rows, i, file, shape, complete=True))
 
 
 def _existing_rows(rows: pa.Table, i: int, file: DataFile, shape: TableShape, *, complete: bool) -> pa.Table:

@@ -14,6 +14,7 @@ from cdclake.lake.merge.existing_rows import (
     grouped_by_file,
     keys_by_file,
     keys_of_files,
+    read_existing_rows,
     sorted_keys,
 )
 from cdclake.lake.merge.messages import Source, SourceRows
@@ -75,6 +76,39 @@ def cogroup_by_key(
         return entries.shuffle(len(bounds) + 1)
     split = partial(_split, find=find, bounds=bounds)
     return entries.shuffle(len(bounds) + 1, probe_files(backend, batches, files, shape, split))
+
+
+def cogroup_all(
+    backend: Backend,
+    batches: Partitions[Batch[Any]],
+    read: ReadStats,
+    files: Sequence[DataFile],
+    shape: TableShape,
+    locations: Locations,
+    kept: list[Partitions[Any]],
+) -> Partitions[SourceRows]:
+    """Group rows of a full load and all of the lake's rows by key range; see `cogroup_by_key`.
+
+    Raises:
+        NeedsSparkError: The lake's files have more bytes than `EngineLimits.rewritten_bytes`.
+    """
+    shape.limits.check_rewritten(files, "compares")
+    sources = [(Source.CHANGE, batches)]
+    if files:
+        function = partial(read_existing_rows, locations=locations, shape=shape)
+        rows, stats = read_in_tasks(backend, list(enumerate(files)), function)
+        kept.append(rows)
+        sources.append((Source.TABLE, rows))
+        read += stats
+    return by_key_range(sources, read, shape.limits)
+
+
+def read_in_tasks(
+    backend: Backend, files: Sequence[Any], function: Callable[[Iterable[Any]], Iterator[Batch[ReadStats]]]
+) -> tuple[Partitions[Batch[ReadStats]], ReadStats]:
+    """Read files; returns their rows, and the sum of the statistics."""
+    groups = split_evenly(files, probe_task_count(backend, files))
+    return backend.distribute(groups).map_partitions(function).keep(attrgetter("stats"), ReadStats())
 
 
 def by_key_range(

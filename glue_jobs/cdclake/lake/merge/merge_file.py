@@ -152,7 +152,7 @@ def _remaining_rows(
     expected, found = sum(keys.num_rows for keys in (remove, mark) if keys), 0
     to_remove, to_mark = (WantedKeys(keys, shape) if keys and keys.num_rows else None for keys in (remove, mark))
     for base in spec.bases:
-        for batch in read_batches(fs, base.path, shape, size_bytes=base.bytes, encoded=not spec.sorts_rows):
+        for batch in read_batches(fs, base.path, shape, file=base, encoded=not spec.sorts_rows):
             rows = batch
             if expected:
                 removed, marked = (_find(keys, rows, spec.partition) for keys in (to_remove, to_mark))

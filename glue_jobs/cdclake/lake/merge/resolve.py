@@ -115,9 +115,7 @@ def resolve(
         UnsentValueError: The lake's row may lack a value of an older row.
         UnsettledKeyError: It is unknown which of two rows a key keeps.
     """
-    if len(pc.unique(existing_rows[KEY])) != existing_rows.num_rows:
-        message = "The lake table contains a key more than once"
-        raise IntegrityError(message, remedy="Reload the table with a full load")
+    _require_distinct(existing_rows)
     rows, live = in_order(rows), where(existing_rows, pc.invert(existing_rows[SOFT_DELETED]))
     is_known, has_tombstone = _not_after(rows, existing_rows), _not_after(rows, _last_tombstones(tombstones))
     check_positioned_deletes(rows, existing_rows, tombstones)
@@ -356,6 +354,67 @@ def resolve_full_load(rows: pa.Table, shape: TableShape) -> ResolvedBatch:
     counts = Counts(applied=rows.num_rows, inserted=rows.num_rows)
     inserts = by_partition(rows, shape.partition_key, LEADING_KEY if shape.primary_key else "")
     return ResolvedBatch(counts, inserts=inserts)
+
+
+def resolve_difference(rows: pa.Table, existing_rows: pa.Table, shape: TableShape) -> ResolvedBatch:
+    """Resolve all rows of a full load of some keys that is compared with the table: what is equal stays as it is.
+
+    The table then has the rows that it would have if they had replaced it. Rows that repeat a key are all inserted,
+    because the task that writes them keeps the last and quarantines the others.
+
+    Args:
+        rows: Rows in flight, any order.
+        existing_rows: All rows that the table has in the same range of keys, with all columns.
+
+    Raises:
+        IntegrityError: The lake contains a key twice.
+    """
+    _require_distinct(existing_rows)
+    rows = in_order(rows)
+    is_last = is_last_of_key(_one_chunk(rows[KEY]))
+    is_repeated = matches(rows[KEY], _one_chunk(rows.filter(pc.invert(is_last))[KEY]))
+    before = _matching(existing_rows, rows[KEY])
+    was_live = pc.fill_null(pc.invert(before[SOFT_DELETED]), False)
+    is_equal = pc.and_not(was_live, is_repeated)
+    for name in shape.schema.names:
+        is_equal = pc.and_(is_equal, equal_values(rows[name], before[name]))
+    stored, kept = where(rows, pc.invert(is_equal)), _one_chunk(rows[KEY].filter(is_equal))
+    removed = existing_rows.filter(pc.invert(matches(existing_rows[KEY], kept)))
+    is_surplus = pc.invert(pc.or_(matches(removed[KEY], _one_chunk(rows[KEY])), removed[SOFT_DELETED]))
+    updated, surplus = _count(pc.and_(pc.and_not(was_live, is_equal), is_last)), _count(is_surplus)
+    counts = Counts(
+        applied=stored.num_rows + surplus,
+        superseded=len(kept),
+        inserted=stored.num_rows - updated,
+        updated=updated,
+        deleted=surplus,
+    )
+    file_index, was_in = (before[name].filter(pc.invert(is_equal)) for name in (FILE_INDEX, PARTITION_ID))
+    in_place = pc.fill_null(pc.equal(partition_ids(stored, shape.partition_key), was_in), False)
+    in_place = pc.and_not(in_place, is_repeated.filter(pc.invert(is_equal)))
+    removals = removed.select([FILE_INDEX, LEADING_KEY, KEY])
+    if shape.soft_delete:
+        removals = removals.append_column(KEPT_AS_DELETED, pa.repeat(False, removed.num_rows))
+    return ResolvedBatch(
+        counts,
+        removals=_by_file(removals),
+        replacements=_by_file(where(stored.append_column(FILE_INDEX, file_index), in_place)),
+        inserts=by_partition(where(stored, pc.invert(in_place)), shape.partition_key),
+    )
+
+
+def _require_distinct(existing_rows: pa.Table) -> None:
+    if len(pc.unique(existing_rows[KEY])) != existing_rows.num_rows:
+        message = "The lake table contains a key more than once"
+        raise IntegrityError(message, remedy="Reload the table with a full load")
+
+
+def equal_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whether values are equal; null equals null, and NaN equals NaN."""
+    equal = pc.or_(pc.fill_null(pc.equal(left, right), False), pc.and_(left.is_null(), right.is_null()))
+    if pa.types.is_floating(left.type):
+        equal = pc.or_(equal, pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), False))
+    return equal
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:

@@ -13,7 +13,6 @@ from cdclake.commit.ledger import seal
 from cdclake.commit.publish import publish
 from cdclake.commit.storable import require_storable
 from cdclake.errors import InputError
-from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.storage.reader import lake_file, parquet_file
 from cdclake.model.change.books import Books
 from cdclake.model.change.record import ChangeKind, ChangeRecord, RawFileRows, StagedFile
@@ -34,11 +33,8 @@ if TYPE_CHECKING:
     from cdclake.model.snapshot import DataFile, ErasedKeys, History, Snapshot
 
 
-def _snapshot_after(
-    run: TableRun, before: Snapshot, facts: Snapshot, shape: TableShape, result: Result, kind: ChangeKind
-) -> Snapshot:
+def _snapshot_after(run: TableRun, before: Snapshot, facts: Snapshot, shape: TableShape, result: Result) -> Snapshot:
     """The table after a staged change. Paths of new files are still their staged keys."""
-    unchanged = () if kind is ChangeKind.FULL_LOAD else unchanged_files(before.files, result.rewritten)
     return replace(
         facts,
         change=before.change + 1,
@@ -47,7 +43,7 @@ def _snapshot_after(
         partition_key=shape.partition_key,
         order_column=run.settings.order_column,
         order_type=shape.order_type,
-        files=(*unchanged, *result.written),
+        files=(*result.unchanged, *result.written),
         tombstones=result.tombstones,
         forgotten=max(facts.forgotten, result.forgotten),
         history=result.history,
@@ -108,7 +104,7 @@ def commit(
         CommitConflictError: Another run committed first; nothing of this change is visible.
     """
     started = time.perf_counter()
-    after = _snapshot_after(run, before, facts, shape, result, kind)
+    after = _snapshot_after(run, before, facts, shape, result)
     paths = _FinalPaths(run, after.change, result)
     after = replace(after, files=paths.assign(after.files, after.partition_key), iceberg=None)
     if after.history and after.history.is_kept:
@@ -118,7 +114,8 @@ def commit(
         after = _with_manifests(run, before, after, paths.added)
     remaining = {file.path for file in after.all_files}
     replaced = [file for file in before.all_files if file.path not in remaining]
-    full_load = kind is ChangeKind.FULL_LOAD
+    replaces = kind is ChangeKind.FULL_LOAD and not result.by_difference
+    files_read = before.all_files if result.by_difference else () if replaces else replaced
     ledger = seal(run.log, after.ledger, after.change, run.run_id, run.limits.ledger_segment_files)
     after = replace(after, ledger=ledger)
     record = ChangeRecord(
@@ -131,7 +128,7 @@ def commit(
             RawFileRows(name, result.read.by_file.get(name, 0), result.read.quarantine.by_file.get(name, 0))
             for name in (file.relative for file in raw)
         ),
-        books=_books(before, after, result, kind),
+        books=_books(before, after, result, replaces=replaces),
         added=tuple(paths.added),
         retired=tuple(file.path for file in replaced),
         snapshot_key=run.log.write_snapshot(after, run.run_id),
@@ -141,7 +138,7 @@ def commit(
         drift=drift,
         missing_columns=missing_columns,
         unknown_keys=unknown_keys,
-        bytes_read=sum(file.size_bytes for file in raw) + sum(file.bytes for file in replaced if not full_load),
+        bytes_read=sum(file.size_bytes for file in raw) + sum(file.bytes for file in files_read),
         bytes_added=sum(file.bytes for file in result.all_written),
         seconds=result.seconds,
         oldest_written_utc=written_utc[0],
@@ -269,14 +266,14 @@ class _FinalPaths:
         return replace(history, open=opened, closed=closed)
 
 
-def _books(before: Snapshot, after: Snapshot, result: Result, kind: ChangeKind) -> Books:
+def _books(before: Snapshot, after: Snapshot, result: Result, *, replaces: bool) -> Books:
     counts = result.resolution.counts
     return Books(
         read_insert=result.read.inserts,
         read_update=result.read.updates,
         read_delete=result.read.deletes - result.read.derived,
         read_unknown=result.read.quarantine.rows + result.read.suppressed,
-        derived=result.read.derived,
+        derived=counts.deleted if result.by_difference else result.read.derived,
         applied=counts.applied - result.repeated,
         superseded=counts.superseded,
         ignored=counts.ignored,
@@ -286,7 +283,7 @@ def _books(before: Snapshot, after: Snapshot, result: Result, kind: ChangeKind) 
         updated=counts.updated,
         deleted=counts.deleted,
         absent=counts.absent,
-        replaced=before.rows if kind is ChangeKind.FULL_LOAD else 0,
+        replaced=before.rows if replaces else 0,
         rows_before=before.rows,
         rows_after=after.rows,
     )

@@ -418,6 +418,7 @@ def compute(
     loaded_utc: datetime | None = None,
     released_utc: datetime | None = None,
     sets_history_time: bool = True,
+    by_difference: bool = False,
 ) -> Result:
     """Compute a table's next change and stage its files.
 
@@ -431,6 +432,7 @@ def compute(
         released_utc: Likewise for rows of the last full load that a release applies; None if there are none.
         sets_history_time: Whether the change's rows contain, in the table's `HistoryTimeColumn`, since when they are
             valid.
+        by_difference: See `Request.by_difference`.
 
     Raises:
         InputError: A raw file cannot be read, or too many of its rows are bad.
@@ -440,7 +442,9 @@ def compute(
     seconds = {"list": round(time.perf_counter() - started, 3)}
     full_load, change = loaded_utc is not None, before.change + 1
     shape = shape.with_field_ids(before.field_ids, before.schema)
-    files = () if full_load else _with_partitions(before, shape)
+    files = () if full_load and not by_difference else _with_partitions(before, shape)
+    if by_difference:
+        files = tuple(replace(file, counts_as_loaded=True) for file in files)
     type_changes = has_type_change(before.schema, shape.schema)
     if type_changes:
         files = without_key_ranges(files)
@@ -484,6 +488,7 @@ def compute(
         loose_before=before.settled_before(run.clock(), run.limits.loose_days),
         history=history,
         suppression=suppression,
+        by_difference=by_difference,
     )
     result = compute_change(backend, request)
     load = change if full_load else None

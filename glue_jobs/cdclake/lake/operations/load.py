@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cdclake import logs
 from cdclake.commit.ledger import identified, recorded
 from cdclake.concurrency import CALLS_AT_ONCE, executor, in_parallel
-from cdclake.errors import InputError, UnsettledKeyError
+from cdclake.errors import ConfigurationError, InputError, IntegrityError, SchemaMismatchError, UnsettledKeyError
 from cdclake.lake.operations.commit import commit
 from cdclake.lake.operations.compute import (
     ChangeFiles,
@@ -23,6 +25,7 @@ from cdclake.lake.operations.compute import (
     require_known_keys,
     require_recognizable_erasures,
     require_rows_kept_keys,
+    require_same_keys,
     table_shape,
 )
 from cdclake.lake.operations.history import base_schema, without_old_policy
@@ -45,6 +48,8 @@ from cdclake.model.due_files import (
 from cdclake.model.raw.files import file_order, missing_loads
 from cdclake.model.schema import Schema
 from cdclake.model.snapshot import Snapshot
+from cdclake.model.table.attributes import Attribute
+from cdclake.model.type_widening import merge_schemas
 from cdclake.raw_listing import list_raw_files
 
 if TYPE_CHECKING:
@@ -54,9 +59,12 @@ if TYPE_CHECKING:
     from cdclake.lake.operations.request import Result
     from cdclake.lake.operations.table_run import TableRun
     from cdclake.lake.spark.backend import Backend
+    from cdclake.lake.storage.shape import TableShape
     from cdclake.model.drift import SourceDrift
     from cdclake.model.raw.files import RawFile, RawFiles
     from cdclake.model.raw.ledger import Recorded
+
+log = logs.bind(__name__)
 
 
 def load_initial(run: TableRun, backend: Backend, begin: str = "") -> dict[str, Any]:
@@ -95,7 +103,7 @@ def replace_table(
     begin: str = "",
     check: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
-    """Replace the lake table with a full load.
+    """Replace the lake table with a full load, or with what of it differs, as its `ReloadMode` says.
 
     Args:
         before: The newest snapshot.
@@ -122,8 +130,6 @@ def replace_table(
     inspections = with_types(run, before, full_load, inspect_raw_files(run, full_load))
     require_shared_columns(before.schema, full_load, inspections)
     require_known_columns(run, inspections)
-    merged = merged_schema(base_schema(run, lake, reloads=True), full_load, inspections)
-    shape = table_shape(run, merged, Snapshot(), loaded=inspections)
     loaded = merged_schema(Schema(), full_load, inspections)
     drift = reload_drift(before, loaded, full_load[0].relative)
     require_accepted(run, drift.changes)
@@ -131,11 +137,66 @@ def replace_table(
     loaded_utc = min(file.modified_utc for file in full_load)
     parts = [part for inspection in inspections for part in inspection.parts]
     check()
-    result = compute(run, backend, lake, shape, parts, started=started, loaded_utc=loaded_utc)
+
+    def computed(*, by_difference: bool) -> tuple[TableShape, Result]:
+        merged = merged_schema(base_schema(run, lake, reloads=not by_difference), full_load, inspections)
+        shape = table_shape(run, merged, Snapshot(), loaded=inspections)
+        load = partial(compute, run, backend, lake, shape, parts, started=started, loaded_utc=loaded_utc)
+        return shape, load(by_difference=by_difference)
+
+    shape, result, reason = _by_mode(run, before, loaded, computed)
     covered_to = begin or (covered_by_reload(before, full_load, changes) if before.exists else "")
     facts = mark_loaded(before, full_load, raw.all_changes, covered_to, seen, by_hand=bool(begin))
     facts = replace(facts, source=drift.source, ordering="", load_in_quarantine=bool(result.quarantine_keys))
-    return commit(run, before, facts, shape, result, ChangeKind.FULL_LOAD, full_load, drift=drift.changes)
+    kind = ChangeKind.FULL_LOAD
+    return commit(run, before, facts, shape, result, kind, full_load, drift=drift.changes, reason=reason)
+
+
+def _by_mode(
+    run: TableRun, before: Snapshot, loaded: Schema, computed: Callable[..., tuple[TableShape, Result]]
+) -> tuple[TableShape, Result, str]:
+    """Compute a full load as a difference if the table's `ReloadMode` is `diff` and the table allows it.
+
+    Args:
+        loaded: The load's columns.
+        computed: Computes it.
+
+    Returns:
+        The result, and what a person may want to know of how it was made.
+    """
+    if not (run.settings.reload_by_difference and before.exists):
+        return *computed(by_difference=False), ""
+    obstacle = _obstacle_to_difference(run, before, loaded)
+    if not obstacle:
+        try:
+            shape, result = computed(by_difference=True)
+        except IntegrityError as error:  # of the table as it is; the load replaces it
+            obstacle = str(error)
+        else:
+            counts = result.resolution.counts
+            differing = counts.inserted - result.repeated, counts.updated, counts.deleted
+            missing, changed, surplus = (f"{count:,}" for count in differing)
+            found = f"rows missing in the lake {missing}, different {changed}, surplus {surplus}"
+            return shape, result, f"by difference: {found}, equal {counts.superseded:,}"
+    reason = f"replaced, although {Attribute.RELOAD_MODE} is diff: {obstacle}"
+    log.warning("%s: %s", run.layout.name, reason)
+    return *computed(by_difference=False), reason
+
+
+def _obstacle_to_difference(run: TableRun, before: Snapshot, loaded: Schema) -> str:
+    """Why a full load cannot be compared with the table; empty if it can."""
+    if not before.primary_key:
+        return f"the table has no {Attribute.PRIMARY_KEY}"
+    try:
+        require_same_keys(run, before)
+        merged = merge_schemas(base_schema(run, before, reloads=False), loaded, "the full load")
+    except (ConfigurationError, SchemaMismatchError) as error:
+        return error.message
+    missing = [column.name for column in before.schema if loaded.find(column.name) is None]
+    if missing:
+        return f"the full load has no column {missing[0]}"
+    changed = [column.name for column in merged if column not in before.schema]
+    return f"column {changed[0]} is new or has another type" if changed else ""
 
 
 def _current(run: TableRun, *, reloads: bool = False) -> tuple[Snapshot, RawFiles]:

@@ -35,7 +35,7 @@ def load_without_shuffle(backend: Backend, request: Request) -> Result | None:
     Returns:
         The result; None if the change is no full load, or one whose rows need a shuffle.
     """
-    if not request.full_load or request.history:
+    if not request.full_load or request.by_difference or request.history:
         return None
     shape, has_key, partitioned = request.shape, bool(request.shape.primary_key), bool(request.shape.partition_key)
     group = partial(

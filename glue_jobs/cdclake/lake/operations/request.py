@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from cdclake.lake.merge.file_sizes import FileSizes
 from cdclake.lake.merge.read_changes import Reading
+from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.storage.tombstones import NO_TOMBSTONES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from cdclake.lake.limits import EngineLimits
     from cdclake.lake.merge.read_changes import Locations, ReadStats
@@ -36,7 +37,7 @@ class Request:
     Attributes:
         table: The source table.
         parts: Slices of raw files to read.
-        files: Live data files that the change applies to; none for a full load.
+        files: Live data files that the change applies to; none for a full load, unless it is a difference.
         tombstones: Files of tombstones; none for a full load.
         oldest: Smallest `file_order` of change files whose deletes must be kept as tombstones.
         forgotten: See `Snapshot.forgotten`.
@@ -48,6 +49,7 @@ class Request:
         loose_before: See `FileSizes`.
         history: How the history changes; None if the table keeps none.
         suppression: Which rows to leave out, because their keys were erased; None for none.
+        by_difference: Whether the rows of a full load are compared with the table's, and only what differs is written.
     """
 
     table: TableName
@@ -66,6 +68,7 @@ class Request:
     loose_before: int = 0
     history: HistoryPlan | None = None
     suppression: Suppression | None = None
+    by_difference: bool = False
 
     @property
     def limits(self) -> EngineLimits:
@@ -81,7 +84,7 @@ class Request:
     @property
     def inserts_all(self) -> bool:
         """Whether its rows replace none: rows of a full load, or changes of a table without a key."""
-        return self.full_load or not self.shape.primary_key
+        return (self.full_load and not self.by_difference) or not self.shape.primary_key
 
     def require_few_bad_rows(self, quarantine: Quarantine, good_rows: int) -> None:
         """Refuse more bad rows than the table's settings allow, see `Quarantine.require_at_most`."""
@@ -119,7 +122,7 @@ class Result:
         read: Numbers of rows read, by operation.
         resolution: What happened to them.
         written: New data files; `path` is the staged key.
-        rewritten: Indices, in the request's files, of the files that the new ones replace.
+        unchanged: The data files that it leaves as they were.
         tombstones: Files of all tombstones after the change.
         forgotten: Greatest position of a tombstone that the change dropped; empty if it dropped none.
         repeated: Number of rows of a full load that were quarantined because they repeat a key.
@@ -127,12 +130,13 @@ class Result:
         versions: Files of the history's open versions and of its closed versions; empty if the table keeps no history.
         history: The history after the change; None if the table never had one.
         seconds: Duration of each phase.
+        by_difference: See `Request.by_difference`.
     """
 
     read: ReadStats
     resolution: Resolution
     written: tuple[DataFile, ...]
-    rewritten: tuple[int, ...]
+    unchanged: tuple[DataFile, ...]
     tombstones: tuple[TombstoneFile, ...]
     repeated: int
     quarantine_keys: tuple[str, ...]
@@ -140,6 +144,7 @@ class Result:
     versions: tuple[Rewrite, ...] = ()
     history: History | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    by_difference: bool = False
 
     @classmethod
     def of(
@@ -148,7 +153,7 @@ class Result:
         read: ReadStats,
         resolution: Resolution,
         written: Sequence[WriteResult],
-        rewritten: Iterable[int],
+        rewritten: Collection[int],
         seconds: dict[str, float],
         tombstone_plan: TombstonePlan = NO_TOMBSTONES,
         versions: tuple[Rewrite, ...] = (),
@@ -164,13 +169,14 @@ class Result:
             read=read,
             resolution=resolution,
             written=data_files(written),
-            rewritten=tuple(sorted(rewritten)),
+            unchanged=unchanged_files(request.files, rewritten),
             tombstones=(*tombstone_plan.kept, *(file for one in written for file in one.tombstones)),
             repeated=quarantine.rows - read.quarantine.rows,
             quarantine_keys=quarantine.keys,
             forgotten=max([tombstone_plan.forgotten, *(one.forgotten for one in written)]),
             versions=versions,
             seconds=seconds,
+            by_difference=request.by_difference,
         )
 
     @property

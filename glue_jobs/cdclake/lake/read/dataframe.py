@@ -199,7 +199,7 @@ def _read_files(
         for scan in chain.from_iterable(groups[number] for number in batch.column(0).to_pylist()):
             shape, file = TableShape(schema, (), scan.partition_key), scan.retained.file
             for row_group in reader.row_groups(scan.retained):
-                rows = table_rows(row_group, shape, file.partition)
+                rows = table_rows(row_group, shape, file.partition, loaded=file.counts_as_loaded)
                 if file.deleted and not scan.with_deleted:
                     rows = rows.filter(pc.invert(is_deleted(rows)))
                 for column, value in zip(constants, scan.constants, strict=True):
@@ -207,10 +207,13 @@ def _read_files(
                 yield from rows.to_batches(max_chunksize=BATCH_ROWS)
 
 
-def table_rows(rows: pa.Table, shape: TableShape, partition: Partition) -> pa.Table:
+def table_rows(rows: pa.Table, shape: TableShape, partition: Partition, *, loaded: bool = False) -> pa.Table:
     """Rows of a data file with all columns of the table, then `Op` and position.
 
     A file that another program wrote may lack the last two columns; its rows then count as rows of a full load.
+
+    Args:
+        loaded: See `DataFile.counts_as_loaded`.
     """
-    added = as_full_load(conform(rows, _ADDED))
+    added = as_full_load(conform(rows, _ADDED), everything=loaded)
     return pa.table({**shape.source_columns(rows, partition), **{name: added[name] for name in _ADDED.names}})

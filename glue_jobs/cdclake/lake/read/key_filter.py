@@ -228,22 +228,23 @@ class KeyFilter:
             for rows in batches_of(source, self.shape, columns, row_groups=self._row_group_filter)
         )
 
-    def last_position(self, source: pa.NativeFile, partition: Partition) -> str:
+    def last_position(self, source: pa.NativeFile, file: DataFile) -> str:
         """Greatest position of a row of an open data file that has one of the keys; empty if there is none."""
         columns = [*self.shape.key_columns_stored(), POSITION]
-        batches = batches_of(source, self.shape, columns, row_groups=self._row_group_filter)
-        positions = (pc.max(rows[POSITION].filter(self.mask(rows, partition))).as_py() for rows in batches)
+        groups, loaded = self._row_group_filter, file.counts_as_loaded
+        batches = batches_of(source, self.shape, columns, row_groups=groups, loaded=loaded)
+        positions = (pc.max(rows[POSITION].filter(self.mask(rows, file.partition))).as_py() for rows in batches)
         return max(filter(None, positions), default="")
 
-    def matching_rows(self, source: pa.NativeFile, shape: TableShape, partition: Partition) -> Iterator[pa.Table]:
+    def matching_rows(self, source: pa.NativeFile, shape: TableShape, file: DataFile) -> Iterator[pa.Table]:
         """The rows of an open data file that have one of the keys, with the shape's columns and types."""
-        for rows in batches_of(source, shape, row_groups=self._row_group_filter):
-            matching = rows.filter(self.mask(rows, partition))
+        for rows in batches_of(source, shape, row_groups=self._row_group_filter, loaded=file.counts_as_loaded):
+            matching = rows.filter(self.mask(rows, file.partition))
             if matching.num_rows:
                 yield matching
 
     def other_rows(self, source: pa.NativeFile, shape: TableShape, partition: Partition) -> Iterator[pa.Table]:
-        """All other rows of an open data file, with the shape's columns and types, one row group at a time."""
+        """All other rows of an open data file, as they are, with the shape's columns and types, in parts."""
         for rows in batches_of(source, shape):
             yield rows.filter(pc.invert(self.mask(rows, partition)))
 

@@ -68,7 +68,7 @@ def find_versions(location: TableLocation, texts: Sequence[str], secret: bytes =
     def search(retained: RetainedFile) -> None:
         if key_filter and key_filter.may_match(retained.file):
             with reader.open(retained) as source:
-                for rows in key_filter.matching_rows(source, shape, retained.file.partition):
+                for rows in key_filter.matching_rows(source, shape, retained.file):
                     versions.extend(_with_short_floats(rows).to_pylist())
 
     in_parallel(search, as_of.retained(history.files), CALLS_AT_ONCE)

@@ -58,7 +58,7 @@ def row_origins(location: TableLocation, texts: Sequence[str], secret: bytes = b
     def search(retained: RetainedFile) -> None:
         if key_filter and key_filter.may_match(retained.file):
             with reader.open(retained) as source:
-                for rows in key_filter.matching_rows(source, shape, retained.file.partition):
+                for rows in key_filter.matching_rows(source, shape, retained.file):
                     found.extend(map(origin, rows.select([*keys.names, POSITION]).to_pylist()))
 
     def origin(row: dict[str, Any]) -> RowOrigin:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from cdclake.lake.merge.join_by_key import by_key_range, find_batches, probe_task_count
+from cdclake.lake.merge.join_by_key import by_key_range, find_batches, read_in_tasks
 from cdclake.lake.merge.messages import Batch, Source
-from cdclake.lake.merge.read_changes import Locations, ReadStats
 from cdclake.lake.scd2.tasks import find_open_versions, merge_key_range, read_open_versions, read_table_rows
-from cdclake.lake.spark.backend import split_evenly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
+    from cdclake.lake.merge.read_changes import Locations, ReadStats
     from cdclake.lake.merge.tasks.resolution import InsertCounting
     from cdclake.lake.scd2.tasks import HistoryPlan, VersionMerge
     from cdclake.lake.spark.backend import Backend, Partitions
@@ -62,7 +60,7 @@ def merge_into_history(
         )
         for source, files, function in reads:
             if files:
-                rows, stats = _read_in_tasks(backend, files, function)
+                rows, stats = read_in_tasks(backend, files, function)
                 sources.append((source, rows))
                 read += stats
     if plan.open_files and not plan.compare_all:
@@ -73,11 +71,3 @@ def merge_into_history(
         read += stats
     merge = partial(merge_key_range, plan=plan, shape=shape, counting=counting, full_load=full_load)
     return by_key_range(sources, read, shape.limits).map_partitions(merge)
-
-
-def _read_in_tasks(
-    backend: Backend, files: Sequence[Any], function: partial[Iterator[Batch[ReadStats]]]
-) -> tuple[Partitions[Batch[ReadStats]], ReadStats]:
-    """Read files; returns their rows, and the sum of the statistics."""
-    groups = split_evenly(files, probe_task_count(backend, files))
-    return backend.distribute(groups).map_partitions(function).keep(attrgetter("stats"), ReadStats())

@@ -114,7 +114,7 @@ def read_table_rows(
     """Read data files of the table as rows in flight, without soft-deleted rows, in batches sorted by leading key."""
     fs = locations.lake.open()
     for file in files:
-        for stored in read_batches(fs, locations.layout.data_key(file.path), shape, size_bytes=file.bytes):
+        for stored in read_batches(fs, locations.layout.data_key(file.path), shape, file=file):
             rows = stored.filter(pc.invert(is_deleted(stored))) if file.deleted else stored
             leading_key, key = shape.keys_of(rows, file.partition)
             columns = {**shape.source_columns(rows, file.partition), OP_COLUMN: rows[OP_COLUMN]}
@@ -132,7 +132,7 @@ def read_open_versions(
     """Read data files of open versions, each given with its index, in batches sorted by leading key."""
     fs, keyed = plan.locations.lake.open(), keyed_shape(shape)
     for i, file in files:
-        for rows in read_batches(fs, plan.locations.layout.data_key(file.path), keyed, size_bytes=file.bytes):
+        for rows in read_batches(fs, plan.locations.layout.data_key(file.path), keyed, file=file):
             yield sorted_batch(_existing_versions(rows, i, file, shape))
 
 

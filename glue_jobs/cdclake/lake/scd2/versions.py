@@ -23,7 +23,7 @@ from cdclake.lake.merge.key_updates import (
     sequences,
     settle,
 )
-from cdclake.lake.merge.resolve import in_order, is_last_of_key, unsent_matrix
+from cdclake.lake.merge.resolve import equal_values, in_order, is_last_of_key, unsent_matrix
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, row_keys
 from cdclake.lake.storage.partitions import NO_ROWS, PartitionedRows, by_partition
 from cdclake.lake.storage.shape import with_constant
@@ -196,7 +196,7 @@ def missing_versions(
     is_same = pc.and_(is_old, pc.equal(live[POSITION], FULL_LOAD_POSITION))
     is_same = pc.and_(is_same, pc.fill_null(pc.not_equal(newest[OPERATION], DELETED), False))
     for name in table.schema.names:
-        is_same = pc.and_(is_same, _equal(live[name], newest[name]))
+        is_same = pc.and_(is_same, equal_values(live[name], newest[name]))
     has_position = pc.and_(pc.invert(is_old), pc.fill_null(pc.equal(live[POSITION], newest[POSITION]), False))
     is_present = pc.is_in(existing[KEY], value_set=live[KEY].combine_chunks())
     ended = existing.filter(pc.and_(pc.invert(is_present), pc.not_equal(existing[OPERATION], DELETED)))
@@ -213,14 +213,6 @@ def missing_versions(
     }
     deletes = pa.table({name: columns.get(name, ended[name]) for name in ended.schema.names}, schema=ended.schema)
     return pa.concat_tables([live.filter(pc.invert(pc.or_(is_same, has_position))), deletes])
-
-
-def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Whether values are equal; null equals null, and NaN equals NaN."""
-    equal = pc.or_(pc.fill_null(pc.equal(left, right), False), pc.and_(left.is_null(), right.is_null()))
-    if pa.types.is_floating(left.type):
-        equal = pc.or_(equal, pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), False))
-    return equal
 
 
 def late_versions(new: pa.Table, existing: pa.Table, loads: Sequence[int]) -> pa.Table:
@@ -333,7 +325,7 @@ def _are_same(
         filled = [_flags(one[FILE_INDEX].is_valid())[:, np.newaxis] for one in (first, second)]
         is_unsent = (unsent[0] | unsent[1]) & (unsent[0] | filled[0]) & (unsent[1] | filled[1])
     for i, name in enumerate(table.schema.names):
-        same &= _flags(_equal(first[name], second[name])) | is_unsent[:, i]
+        same &= _flags(equal_values(first[name], second[name])) | is_unsent[:, i]
     return same | (second_deleted & (first_deleted | _have_displaced(rows, left)))
 
 
@@ -456,7 +448,7 @@ def _differ(rows: pa.Table, before: pa.Table) -> pa.ChunkedArray:
     """Whether each version differs from `before` in any of its columns."""
     differs = pa.chunked_array([pa.array(np.zeros(rows.num_rows, dtype=bool))])
     for name in before.schema.names:
-        differs = pc.or_(differs, pc.invert(_equal(rows[name], before[name])))
+        differs = pc.or_(differs, pc.invert(equal_values(rows[name], before[name])))
     return differs
 
 

@@ -15,10 +15,10 @@ from cdclake.lake.limits import DEFAULT_LIMITS
 from cdclake.lake.memory_errors import does_not_fit, too_large
 from cdclake.lake.storage.parquet.decoding import ENCODED_BYTES_PER_ROW, decoded, plan_step
 from cdclake.lake.storage.parquet.footer import footer_of
-from cdclake.lake.storage.shape import conform
+from cdclake.lake.storage.shape import conform, is_deleted
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import FULL_LOAD_POSITION
-from cdclake.model.schema import INSERT, OP_COLUMN
+from cdclake.model.schema import DELETE, INSERT, OP_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,7 +42,7 @@ def read_batches(
     shape: TableShape,
     columns: Sequence[str] | None = None,
     *,
-    size_bytes: int | None = None,
+    file: DataFile | None = None,
     encoded: bool = False,
     row_groups: RowGroupFilter | None = None,
 ) -> Iterator[pa.Table]:
@@ -50,13 +50,14 @@ def read_batches(
 
     Args:
         key: Object key of the file in the lake bucket.
-        size_bytes: As for `lake_file`.
+        file: What its snapshot says of it; None if there is no snapshot with it.
 
     Raises:
         As `lake_file`.
     """
+    size_bytes, loaded = (file.bytes, file.counts_as_loaded) if file else (None, False)
     with lake_file(fs, key, size_bytes) as source:
-        yield from batches_of(source, shape, columns, encoded=encoded, row_groups=row_groups)
+        yield from batches_of(source, shape, columns, encoded=encoded, row_groups=row_groups, loaded=loaded)
 
 
 def batches_of(
@@ -66,6 +67,7 @@ def batches_of(
     *,
     encoded: bool = False,
     row_groups: RowGroupFilter | None = None,
+    loaded: bool = False,
 ) -> Iterator[pa.Table]:
     """Read an open data file, one row group at a time, or less of a large one.
 
@@ -77,6 +79,7 @@ def batches_of(
         columns: Names of stored columns to read; None for all.
         encoded: Leave repeated texts dictionary-encoded, which is faster to read, filter and write.
         row_groups: Selects row groups, given the open file and its footer; None reads all.
+        loaded: See `DataFile.counts_as_loaded`.
     """
     stored = shape.stored if columns is None else pa.schema([shape.stored.field(name) for name in columns])
     wanted = {name.lower() for name in stored.names}
@@ -86,7 +89,7 @@ def batches_of(
     texts = repeating_texts(schema, footer) if encoded else []
     for group in row_groups(source, footer) if row_groups else range(len(footer.row_groups)):
         for rows in _read_row_group(source, footer, schema, group, names, texts, shape.limits):
-            yield as_full_load(conform(rows, stored, keep_encoded=encoded))
+            yield as_full_load(conform(rows, stored, keep_encoded=encoded), everything=loaded)
 
 
 def _read_row_group(
@@ -223,10 +226,18 @@ def _is_small_dictionary(chunk: ColumnChunk) -> bool:
     return chunk.has_dictionary and chunk.memory_bytes <= max_bytes
 
 
-def as_full_load(rows: pa.Table) -> pa.Table:
-    """Fill missing operations and positions as in a full load."""
+def as_full_load(rows: pa.Table, *, everything: bool = False) -> pa.Table:
+    """Fill missing operations and positions as in a full load.
+
+    Args:
+        everything: Whether to replace the others, too. Soft-deleted rows stay so.
+    """
     for name, value in ((OP_COLUMN, INSERT), (POSITION, FULL_LOAD_POSITION)):
         i = rows.schema.get_field_index(name)
-        if i >= 0 and rows.column(i).null_count:
+        if i >= 0 and everything:
+            values = pa.repeat(value, rows.num_rows)
+            values = pc.if_else(is_deleted(rows), DELETE, values) if name == OP_COLUMN else values
+            rows = rows.set_column(i, name, values)
+        elif i >= 0 and rows.column(i).null_count:
             rows = rows.set_column(i, name, pc.fill_null(rows.column(i).cast(pa.string()), value))
     return rows

@@ -62,9 +62,7 @@ class WantedKeys:
         Args:
             path: Object key of the file.
         """
-        batches = read_batches(
-            fs, path, self._shape, columns, size_bytes=file.bytes, encoded=True, row_groups=row_groups
-        )
+        batches = read_batches(fs, path, self._shape, columns, file=file, encoded=True, row_groups=row_groups)
         for rows in batches:
             found = rows.filter(self.find(rows, file.partition))
             for part in cut_by_bytes(found, self._shape.limits.part_bytes):

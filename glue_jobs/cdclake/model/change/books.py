@@ -37,7 +37,8 @@ class Books:
 
     * `read_*` count rows of raw files by operation; a full-load row counts as an insert. `read_unknown` counts
       quarantined rows without a known operation, and suppressed rows.
-    * `derived` counts deletes of old keys, which come from updates of keys, in addition to the rows read.
+    * `derived` counts deletes in addition to the rows read: of old keys, which come from updates of keys, and of rows
+      that a full load lacks which is taken as a difference.
     * Each row read or derived is `applied`, `superseded` (an equal or later row of its key is known), `ignored` (a
       table without a key accepts only inserts), `quarantined` or `suppressed` (its key was erased after it).
     * Each applied row `inserted`, `updated` or `deleted` a row, or was `absent`: the delete of a row that does not

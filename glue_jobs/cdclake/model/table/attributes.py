@@ -212,6 +212,11 @@ class Attribute:
     )
     """Time without a new `LOAD` file after which a full load is applied; longer if its files arrive slowly. `0`: at
     once."""
+    RELOAD_MODE = _by_operator(
+        "ReloadMode", default="replace", for_new_tables=True, more="operations.md#take-a-reload-as-a-difference"
+    )
+    """What a full load of an existing table does: `replace` writes the table anew; `diff` compares it with the table,
+    writes only files with rows that differ, and tells how many did."""
     MAX_DELAY_MINUTES = _by_operator(
         "MaxDelayMinutes", default="0", for_new_tables=True, more="monitoring.md#freshness"
     )

@@ -242,6 +242,7 @@ class TableSettings:
     retention_days: int = setting(Attribute.RETENTION_DAYS, whole_number(most=MAX_RETENTION_DAYS))
     keep_every_state: int = setting(Attribute.KEEP_EVERY_STATE, whole_number(least=1, most=MAX_RETENTION_DAYS))
     full_load_quiet_minutes: int = setting(Attribute.FULL_LOAD_QUIET_MINUTES, whole_number(most=MAX_QUIET_MINUTES))
+    reload_by_difference: bool = setting(Attribute.RELOAD_MODE, is_one("diff", of=("replace", "diff")))
     max_delay_minutes: int = setting(Attribute.MAX_DELAY_MINUTES, whole_number())
     dms_task: str = setting(Attribute.DMS_TASK, attribute_text)
     accept_lost_changes: int = setting(Attribute.ACCEPT_LOST_CHANGES, _change_number)

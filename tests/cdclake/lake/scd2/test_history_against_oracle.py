@@ -4,85 +4,29 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
-from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.iceberg.table import Readers
-from cdclake_devkit.oracle import Load, history, merge
-from tests.cdclake.lake.merge.test_against_oracle import (
-    COLUMNS,
-    SECOND_HALF,
-    feeds,
-    run_that_may_die,
-    small_changes,
-    with_ordering,
-)
+from cdclake_devkit.oracle import history, merge
+from tests.cdclake.lake.feeding import Feeding
+from tests.cdclake.lake.merge.test_against_oracle import COLUMNS, SECOND_HALF, feeds, small_changes, with_ordering
 from tests.cdclake.lake.scd2.versions import check_newest_are_the_table, file_time, table_rows, versions
-from tests.cdclake.lake.table import Table, by_key, ordering_by_value, without_ordering
+from tests.cdclake.lake.table import by_key, without_ordering
 from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from cdclake.lake.spark.backend import Backend
-    from cdclake_devkit.oracle import ChangeRow, Row, Version
+    from cdclake_devkit.oracle import Row, Version
 
 TIME_COLUMNS = st.sampled_from([None, "at"])
 READERS = st.lists(st.sampled_from(Readers), min_size=2, max_size=2)
-
-
-class _Feeding:
-    """A table that gets feeds a day apart, each of change files and an optional full load."""
-
-    def __init__(self, folder: str, item: dict[str, str], key: tuple[str, ...], spark: Any) -> None:
-        self.table = Table(Path(folder), COLUMNS, item, spark, ordering=ordering_by_value)
-        self.key = key
-        self.fed: list[Load] = []
-        self.loads: list[int] = []
-        self.days = 0
-
-    def feed(self, feed: dict[str, Any]) -> None:
-        self.days += 1
-        day, table = 5 + self.days, self.table
-        full_load = list({tuple(row[name] for name in self.key): row for row in feed["full_load"]}.values())
-        loaded_utc = datetime(2024, 3, day, tzinfo=timezone.utc)
-        if full_load:
-            self._load(full_load, loaded_utc, feed)
-        known = len(table.changes)
-        for i, run_now, death in zip(feed["arrivals"], feed["runs"], feed["deaths"], strict=True):
-            name = f"202403{day:02}-1{i}1500000.parquet"
-            rows = [(op, with_ordering(row, table.item.get("OrderColumn")), old) for op, row, old in feed["files"][i]]
-            table.write_changes(name, rows, feed["types"][i])
-            table.set_modified(name, loaded_utc.replace(hour=20))
-            if run_now:
-                run_that_may_die(table, table.load_incremental, death)
-        table.load_incremental()
-        changes = table.changes[known:]
-        if full_load or not self.fed:
-            self.fed.append(Load(full_load or None, loaded_utc, changes))
-        else:  # changes to the same load
-            self.fed[-1] = replace(self.fed[-1], changes=[*self.fed[-1].changes, *changes])
-
-    def _load(self, rows: Sequence[Row], loaded_utc: datetime, feed: dict[str, Any]) -> None:
-        middle = len(rows) // 2
-        for number, part in enumerate((rows[:middle], rows[middle:]), 1):
-            # The rows may equal those of the load before; the same bytes would be the same load.
-            columns = COLUMNS.with_metadata({"loaded": loaded_utc.isoformat()})
-            self.table.put(f"LOAD{number:08X}.parquet", pa.Table.from_pylist([dict(row) for row in part], columns))
-            self.table.set_modified(f"LOAD{number:08X}.parquet", loaded_utc)
-        run_that_may_die(self.table, self.table.load_initial, feed["load_death"])
-        self.table.load_initial()
-        self.loads.append(self.table.log.head())
-
-    def table_expected(self) -> tuple[Sequence[Row], list[ChangeRow]]:
-        """The rows of the last full load, and the changes since."""
-        return self.fed[-1].rows or [], list(self.fed[-1].changes)
 
 
 def _item(feed: dict[str, Any], time_column: str | None, feeds: int) -> dict[str, str]:
@@ -108,27 +52,32 @@ def in_file(version: Version) -> str:
     return "|".join(version.position.rsplit("|", 2)[1:])
 
 
+def check_versions(feeding: Feeding, time_column: str | None = None) -> None:
+    table, key = feeding.table, feeding.key
+
+    def time_of(row: Row, position: str) -> datetime | None:
+        return (row.get(time_column) if time_column else None) or file_time(position)
+
+    expected = history(key, feeding.fed, COLUMNS.names, time_of)
+    found = versions(table, key, tuple(feeding.loads))
+    assert [(one.row, one.operation) for one in found] == [(one.row, one.operation) for one in expected]
+    assert [replace(one, position=in_file(one)) for one in found] == [
+        replace(one, position=in_file(one)) for one in expected
+    ]
+
+
 def check(
     fed: Sequence[dict[str, Any]], time_column: str | None, spark: Backend, readers: Sequence[Readers] = ()
 ) -> None:
     first = fed[0]
     with tempfile.TemporaryDirectory() as folder:
-        feeding = _Feeding(folder, _item(first, time_column, len(fed)), first["key"], spark)
+        feeding = Feeding(folder, _item(first, time_column, len(fed)), first["key"], spark)
         feeding.table.limits = small_changes(first["small"])
         for feed, opened in zip(fed, (*readers, *(Readers.FOLDER for _ in fed)), strict=False):
             feeding.table.item["Readers"] = opened.value
             feeding.feed(feed)
+        check_versions(feeding, time_column)
         table, key = feeding.table, feeding.key
-
-        def time_of(row: Row, position: str) -> datetime | None:
-            return (row.get(time_column) if time_column else None) or file_time(position)
-
-        expected = history(key, feeding.fed, COLUMNS.names, time_of)
-        found = versions(table, key, tuple(feeding.loads))
-        assert [(one.row, one.operation) for one in found] == [(one.row, one.operation) for one in expected]
-        assert [replace(one, position=in_file(one)) for one in found] == [
-            replace(one, position=in_file(one)) for one in expected
-        ]
         soft = first["delete_mode"] == "soft"
         table_expected = merge(key, *feeding.table_expected(), soft_delete=soft)
         assert without_ordering(by_key(table_rows(table), key)) == without_ordering(table_expected)
@@ -155,7 +104,7 @@ def test_a_history_turned_on_and_off_ends_with_the_rows_of_the_table(
     feed: dict[str, Any], reload: dict[str, Any], kept: list[tuple[bool, Readers]]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        feeding = _Feeding(folder, _item(feed, None, 2), feed["key"], InProcessBackend())
+        feeding = Feeding(folder, _item(feed, None, 2), feed["key"], InProcessBackend())
         feeding.table.limits = small_changes(feed["small"])
         last = [(True, kept[-1][1])] * 100
         table, turns = feeding.table, iter([*kept, *last])

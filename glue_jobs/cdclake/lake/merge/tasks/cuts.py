@@ -62,7 +62,7 @@ def _keys(fs: FileSystem, bases: Sequence[DataFile], shape: TableShape, step: in
     """Evenly spaced leading keys of the rows of data files."""
     columns = shape.key_columns_stored() or shape.stored.names[:1]  # partition columns may be the key
     for base in bases:
-        for rows in read_batches(fs, base.path, shape, columns, size_bytes=base.bytes, encoded=True):
+        for rows in read_batches(fs, base.path, shape, columns, file=base, encoded=True):
             few = rows.take(pa.array(np.arange(0, rows.num_rows, step)))
             yield from shape.leading_key_of(few, base.partition).to_pylist()
 

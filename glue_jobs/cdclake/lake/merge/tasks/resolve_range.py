@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cdclake.lake.merge.existing_rows import existing_rows_schema
 from cdclake.lake.merge.messages import Source, SourceRows
 from cdclake.lake.merge.read_changes import read_rows
-from cdclake.lake.merge.resolve import resolve, resolve_full_load, resolve_without_key
+from cdclake.lake.merge.resolve import resolve, resolve_difference, resolve_full_load, resolve_without_key
 from cdclake.lake.merge.tasks.resolution import InsertCounting, Resolution, to_resolution
 from cdclake.lake.merge.tasks.route import rows_by_source
 from cdclake.lake.storage.arrow_ipc import concat
@@ -55,6 +55,21 @@ def resolve_key_range(
     resolved = resolve(rows, existing_rows, remembered, shape, forgotten=forgotten, overlap_end=overlap_end)
     del batches, existing_rows
     yield to_resolution(resolved, counting)
+
+
+def resolve_compared(
+    entries: Iterable[SourceRows], *, shape: TableShape, counting: InsertCounting
+) -> Iterator[Resolution]:
+    """Resolve all rows of one key range of a full load that is compared with the table.
+
+    Args:
+        entries: These rows, and all of the table's in the range.
+        counting: How to count the new rows.
+    """
+    batches = rows_by_source(entries)
+    rows = concat(batches[Source.CHANGE], shape.in_flight)
+    existing_rows = concat(batches[Source.TABLE], existing_rows_schema(shape, complete=True))
+    yield to_resolution(resolve_difference(rows, existing_rows, shape), counting)
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def search(location: TableLocation, log: ChangeLog, head: int, keys: RowKeys, pr
             with reader.open(candidate.retained) as source:
                 rows = candidate.key_filter.count(source, file.partition)
                 is_wanted = rows and candidate.comparable
-                last = candidate.key_filter.last_position(source, file.partition) if is_wanted else ""
+                last = candidate.key_filter.last_position(source, file) if is_wanted else ""
         except PastRetentionError:
             if file.key_min is not None:
                 with lock:
