@@ -174,6 +174,8 @@ class Grammar(ABC):
             attributes["TargetFileBytes"] = "1000"
         if self.chance(5):
             attributes["History"] = "true"
+        if self.chance(2):
+            attributes["ReloadMode"] = "diff"
         if self.tellable.old_keys or self.chance(2):
             # These sources log whole rows, so a missing column was dropped. By default an update of a key is refused
             # then, because the lake cannot keep the value of another key.
