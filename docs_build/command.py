@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cdclake_cli.main import app
+from cdclake_cli.main import assembled
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ LOCATIONS = tuple(Target.__dataclass_fields__)
 
 def verbs() -> Iterator[tuple[str, Any]]:
     """Each verb as typed, and its command, groups before their members."""
-    yield from _below("cdclake", typer.main.get_command(app))
+    yield from _below("cdclake", typer.main.get_command(assembled()))
 
 
 def _below(path: str, command: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - Typer does not export the type

@@ -3,24 +3,9 @@
 from __future__ import annotations
 
 import errno
+import sys
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    ConnectTimeoutError,
-    CredentialRetrievalError,
-    EndpointConnectionError,
-    InvalidRegionError,
-    NoCredentialsError,
-    NoRegionError,
-    ParamValidationError,
-    PartialCredentialsError,
-    ProfileNotFound,
-    SSOError,
-    TokenRetrievalError,
-)
-from botocore.parsers import ResponseParserError
 from rich.console import Console
 from typer import Exit
 from typer.core import TyperGroup
@@ -31,10 +16,8 @@ from cdclake.printable import printable
 if TYPE_CHECKING:
     from typer._click import Context  # the type in TyperGroup's signatures
 
-_LOCAL_HINT = "for the embedded AWS, set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to any value"
-_NO_CREDENTIALS = (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError)
-_LOGIN_EXPIRED = (SSOError, TokenRetrievalError)
-_EXPIRED_CODES = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
+_AWS_LIBRARY = "botocore"
+"""Takes a tenth of a second to import. Without it, no error is one of AWS."""
 
 
 def explain(error: BaseException) -> CdclakeError | None:
@@ -42,60 +25,34 @@ def explain(error: BaseException) -> CdclakeError | None:
 
     If AWS was not reached, the cause of an adapter's error says more than the error.
     """
-    for cause in (error, error.__cause__):
-        explained = _explain_aws(cause) if cause else None
-        if explained:
-            return explained
+    explained = _explain_access(error)
+    if explained:
+        return explained
     if isinstance(error, CdclakeError):
         return error
-    if isinstance(error, ClientError):
-        response = error.response.get("Error", {})
-        message = f"AWS answered {response.get('Code')} to {error.operation_name}: {response.get('Message')}"
-        return CdclakeError(message, remedy="Check the caller's permissions and the names in the command")
-    if isinstance(error, BotoCoreError):
-        return CdclakeError(str(error).rstrip("."), remedy="Check the AWS configuration and the network")
+    if _AWS_LIBRARY in sys.modules:
+        from cdclake_cli.aws.errors import explain_answer
+
+        return explain_answer(error) or disk_full(error)
     return disk_full(error)
 
 
 def concerns_every_table(error: BaseException) -> bool:
     """Whether an error of one table would be that of every other, too: AWS is not reached, or refuses the caller."""
-    return any(_explain_aws(cause) for cause in (error, error.__cause__) if cause)
+    return _explain_access(error) is not None
 
 
-def _explain_aws(error: BaseException) -> ConfigurationError | None:
-    if isinstance(error, (EndpointConnectionError, ConnectTimeoutError)):
-        return ConfigurationError(
-            "The AWS endpoint does not respond",
-            remedy="Correct --endpoint-url or AWS_ENDPOINT_URL, or start the embedded AWS: cdclake local serve",
-            endpoint=error.kwargs.get("endpoint_url"),
-        )
-    if isinstance(error, _NO_CREDENTIALS):
-        remedy = f"Set AWS_PROFILE, --profile or access keys; {_LOCAL_HINT}"
-        return ConfigurationError("No AWS credentials were found", remedy=remedy)
-    if isinstance(error, _LOGIN_EXPIRED):
-        remedy = "Log in again, for example with: aws sso login"
-        return ConfigurationError("The AWS login has expired", remedy=remedy, reason=error)
-    if isinstance(error, ProfileNotFound):
-        remedy = "Correct --profile or AWS_PROFILE; aws configure list-profiles lists the profiles"
-        return ConfigurationError(str(error), remedy=remedy)
-    if isinstance(error, NoRegionError):
-        return ConfigurationError("No AWS region is configured", remedy="Use --region or set AWS_DEFAULT_REGION")
-    if isinstance(error, (InvalidRegionError, ParamValidationError)):
-        remedy = "Correct the option or the environment variable"
-        return ConfigurationError(str(error).rstrip("."), remedy=remedy)
-    if isinstance(error, ResponseParserError):
-        remedy = "Correct --endpoint-url or AWS_ENDPOINT_URL"
-        return ConfigurationError("The endpoint does not respond like AWS", remedy=remedy)
-    if isinstance(error, ClientError):
-        from cdclake.adapters.aws import clock_off, is_clock_off  # slow to import, and rarely needed
+def _is_of_aws(error: BaseException) -> bool:
+    return any(kind.__module__.partition(".")[0] == _AWS_LIBRARY for kind in type(error).__mro__)
 
-        if is_clock_off(error):
-            return clock_off(error)
-    if isinstance(error, ClientError) and error.response.get("Error", {}).get("Code") in _EXPIRED_CODES:
-        return ConfigurationError(
-            "The AWS credentials have expired", remedy="Log in again", operation=error.operation_name
-        )
-    return None
+
+def _explain_access(error: BaseException) -> ConfigurationError | None:
+    if _AWS_LIBRARY not in sys.modules:
+        return None
+    from cdclake_cli.aws.errors import explain_access
+
+    causes = (cause for cause in (error, error.__cause__) if cause)
+    return next(filter(None, map(explain_access, causes)), None)
 
 
 def explain_file(error: OSError) -> CdclakeError | None:
@@ -132,7 +89,9 @@ class ErrorReportingGroup(TyperGroup):
         """
         try:
             return super().invoke(ctx)
-        except (CdclakeError, BotoCoreError, ClientError, ResponseParserError, OSError) as error:
+        except Exception as error:
+            if not (isinstance(error, (CdclakeError, OSError)) or _is_of_aws(error)):
+                raise
             explained = explain_file(error) if isinstance(error, OSError) else explain(error)
             if explained is None:
                 raise

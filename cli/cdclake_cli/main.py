@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
+from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -13,46 +15,82 @@ from cdclake_cli.errors import ErrorReportingGroup
 from cdclake_cli.printing.output import PrintableFormatter
 from cdclake_cli.printing.stdout import lost_output_reported
 from cdclake_cli.signals import stopping_in_order
-from cdclake_cli.verbs import (
-    adopt,
-    apply,
-    changes,
-    clean_up,
-    console,
-    diff,
-    dms,
-    doctor,
-    erase,
-    export,
-    export_config,
-    files,
-    history,
-    import_tables,
-    plan,
-    quarantine,
-    reapply,
-    repair,
-    resync,
-    rollback,
-    run,
-    status,
-    tables,
-    verify,
-)
 from cdclake_cli.version import version_text
 
 _TRY, _SET_UP, _DAILY = "Try it out", "Set up", "Daily use"
 _HISTORY, _FIX = "History and undo", "Fix and clean up"
 
-app = typer.Typer(
-    name="cdclake",
-    cls=ErrorReportingGroup,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    help="Keep a data lake on S3 equal to its source databases, from AWS DMS files.\n\nExample: cdclake status",
-    epilog="Exit status: 0 success, 2 wrong setting, 3 bad raw file, 4 run again, 5 check first, 6 action needed.",
-)
+
+class _Verb(NamedTuple):
+    """Where a verb is: under which heading in the help, in which module of `cdclake_cli.verbs`, and as what."""
+
+    panel: str
+    module: str
+    attribute: str
+
+
+VERBS = {
+    "dms": _Verb(_SET_UP, "dms", "app"),
+    "import": _Verb(_SET_UP, "import_tables", "import_tables"),
+    "apply": _Verb(_SET_UP, "apply", "apply"),
+    "export-config": _Verb(_SET_UP, "export_config", "export_config"),
+    "run": _Verb(_DAILY, "run", "run"),
+    "plan": _Verb(_DAILY, "plan", "plan"),
+    "status": _Verb(_DAILY, "status", "status"),
+    "tables": _Verb(_DAILY, "tables", "app"),
+    "console": _Verb(_DAILY, "console", "console"),
+    "verify": _Verb(_DAILY, "verify", "verify"),
+    "changes": _Verb(_HISTORY, "changes", "app"),
+    "history": _Verb(_HISTORY, "history", "history"),
+    "diff": _Verb(_HISTORY, "diff", "diff"),
+    "export": _Verb(_HISTORY, "export", "export"),
+    "rollback": _Verb(_HISTORY, "rollback", "rollback"),
+    "reapply": _Verb(_HISTORY, "reapply", "reapply"),
+    "doctor": _Verb(_FIX, "doctor", "doctor"),
+    "files": _Verb(_FIX, "files", "files"),
+    "quarantine": _Verb(_FIX, "quarantine", "app"),
+    "repair": _Verb(_FIX, "repair", "repair"),
+    "resync": _Verb(_FIX, "resync", "resync"),
+    "clean-up": _Verb(_FIX, "clean_up", "clean_up"),
+    "erase": _Verb(_FIX, "erase", "erase"),
+    "adopt": _Verb(_FIX, "adopt", "adopt"),
+}
+"""The verbs in the order of the help, without what other packages add."""
+
+
+def assembled(only: str = "") -> typer.Typer:
+    """The command with its verbs.
+
+    Args:
+        only: The only verb that is needed: to import and to set up all of them takes half of a short command's time. If
+            it is empty or unknown, all are.
+    """
+    app = typer.Typer(
+        name="cdclake",
+        cls=ErrorReportingGroup,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        help="Keep a data lake on S3 equal to its source databases, from AWS DMS files.\n\nExample: cdclake status",
+        epilog="Exit status: 0 success, 2 wrong setting, 3 bad raw file, 4 run again, 5 check first, 6 action needed.",
+    )
+    app.callback()(_options)
+    for name in (only,) if only in VERBS else VERBS:
+        panel, module, attribute = VERBS[name]
+        _add(app, name, getattr(import_module(f"cdclake_cli.verbs.{module}"), attribute), panel)
+    if (
+        only not in VERBS
+    ):  # what other packages add, as the devkit its `demo` and `local`: a function, or a group of verbs
+        for entry in sorted(entry_points(group="cdclake.verbs")):
+            _add(app, entry.name, entry.load(), _TRY)
+    return app
+
+
+def _add(app: typer.Typer, name: str, verb: Any, panel: str) -> None:  # noqa: ANN401 - a function, or a group
+    if isinstance(verb, typer.Typer):
+        app.add_typer(verb, name=name, rich_help_panel=panel)
+    else:
+        app.command(name, rich_help_panel=panel)(verb)
 
 
 def _print_version(requested: bool) -> None:
@@ -61,7 +99,6 @@ def _print_version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     *,
     version: Annotated[
@@ -72,46 +109,9 @@ def _options(
     """Parse the options that belong to no verb."""
 
 
-app.add_typer(dms.app, name="dms", rich_help_panel=_SET_UP)
-app.command("import", rich_help_panel=_SET_UP)(import_tables.import_tables)
-app.command(rich_help_panel=_SET_UP)(apply.apply)
-app.command("export-config", rich_help_panel=_SET_UP)(export_config.export_config)
-
-app.command(rich_help_panel=_DAILY)(run.run)
-app.command(rich_help_panel=_DAILY)(plan.plan)
-app.command(rich_help_panel=_DAILY)(status.status)
-app.add_typer(tables.app, name="tables", rich_help_panel=_DAILY)
-app.command(rich_help_panel=_DAILY)(console.console)
-app.command(rich_help_panel=_DAILY)(verify.verify)
-
-app.add_typer(changes.app, name="changes", rich_help_panel=_HISTORY)
-app.command(rich_help_panel=_HISTORY)(history.history)
-app.command(rich_help_panel=_HISTORY)(diff.diff)
-app.command(rich_help_panel=_HISTORY)(export.export)
-app.command(rich_help_panel=_HISTORY)(rollback.rollback)
-app.command(rich_help_panel=_HISTORY)(reapply.reapply)
-
-app.command(rich_help_panel=_FIX)(doctor.doctor)
-app.command(rich_help_panel=_FIX)(files.files)
-app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_FIX)
-app.command(rich_help_panel=_FIX)(repair.repair)
-app.command(rich_help_panel=_FIX)(resync.resync)
-app.command("clean-up", rich_help_panel=_FIX)(clean_up.clean_up)
-app.command(rich_help_panel=_FIX)(erase.erase)
-app.command(rich_help_panel=_FIX)(adopt.adopt)
-
-# What other packages add, as the devkit its `demo` and `local`: a function, or a group of verbs.
-for entry in sorted(entry_points(group="cdclake.verbs")):
-    verb = entry.load()
-    if isinstance(verb, typer.Typer):
-        app.add_typer(verb, name=entry.name, rich_help_panel=_TRY)
-    else:
-        app.command(entry.name, rich_help_panel=_TRY)(verb)
-
-
 def main() -> None:
     """Entry point of the command."""
     if logging.lastResort:  # prints warnings of the modules that log
         logging.lastResort.setFormatter(PrintableFormatter())
     with lost_output_reported(), stopping_in_order():
-        app()
+        assembled(sys.argv[1] if len(sys.argv) > 1 else "")()

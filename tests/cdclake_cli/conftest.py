@@ -19,7 +19,7 @@ from cdclake.model.names import STATE_TABLE
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
 from cdclake_cli import confirm
-from cdclake_cli.main import app
+from cdclake_cli.main import assembled
 from cdclake_cli.target import Target
 from tests.builders import LakeBuilder
 from tests.moto_buckets import Version, read_bucket, write_bucket
@@ -39,7 +39,7 @@ class Command:
         self._runner = testing.CliRunner()
 
     def __call__(self, *arguments, **environment):
-        return self._runner.invoke(app, arguments, env=environment)
+        return self._runner.invoke(assembled(), arguments, env=environment)
 
     def ok(self, *arguments, **environment):
         """The result of a command that succeeds."""
@@ -75,7 +75,7 @@ class Command:
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(stdout), redirect_stderr(stderr):
             patch.setattr("sys.stdin", terminal)
             with pytest.raises(SystemExit) as end:
-                app(arguments, prog_name="cdclake")
+                assembled()(arguments, prog_name="cdclake")
         return TerminalResult(int(end.value.code or 0), stdout.getvalue(), stderr.getvalue())
 
 

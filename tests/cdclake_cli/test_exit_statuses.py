@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from cdclake import errors
 from cdclake.errors import CdclakeError
-from cdclake_cli.main import app
+from cdclake_cli.main import assembled
 from tests import ROOT
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def verbs(command: Any, path: tuple[str, ...] = ()) -> list[str]:
 
 
 def test_every_verb_is_tested():
-    assert set(verbs(get_command(app))) == TABLE_VERBS.keys() | OTHER_VERBS
+    assert set(verbs(get_command(assembled()))) == TABLE_VERBS.keys() | OTHER_VERBS
 
 
 def test_every_kind_of_error_is_documented_with_its_exit_status():

@@ -9,7 +9,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from cdclake_cli.main import app
+from cdclake_cli import main
+from cdclake_cli.main import assembled
 from cdclake_cli.version import version_text
 
 
@@ -20,7 +21,7 @@ def verbs(command, path=()):
         yield from verbs(below, (*path, name))
 
 
-COMMAND = get_command(app)
+COMMAND = get_command(assembled())
 VERBS = list(verbs(COMMAND))
 
 
@@ -40,7 +41,7 @@ def options(verb):
 
 
 def test_the_command_prints_its_version():
-    result = CliRunner().invoke(app, ["--version"])
+    result = CliRunner().invoke(assembled(), ["--version"])
     assert (result.exit_code, result.output) == (0, f"cdclake {version_text(version('cdclake'))}\n")
 
 
@@ -104,8 +105,8 @@ def test_the_shell_completes_verbs(cdclake):
 @pytest.mark.slow
 def test_help_loads_neither_boto3_nor_moto_nor_arrow_nor_spark():
     code = (
-        "import sys; from cdclake_cli.main import app\n"
-        "try: app(['--help'], prog_name='cdclake')\n"
+        "import sys; from cdclake_cli.main import assembled\n"
+        "try: assembled()(['--help'], prog_name='cdclake')\n"
         "except SystemExit as end: assert not end.code\n"
         "print(sorted({'boto3', 'moto', 'pyarrow', 'numpy', 'pyspark', 'flask'} & set(sys.modules)))"
     )
@@ -115,3 +116,22 @@ def test_help_loads_neither_boto3_nor_moto_nor_arrow_nor_spark():
 
 def test_an_unknown_verb_is_a_usage_error(cdclake):
     assert cdclake("explode").exit_code == 2
+
+
+@pytest.mark.parametrize("verb", main.VERBS)
+def test_a_verb_alone_has_the_help_that_it_has_among_all(verb):
+    alone, among_all = (CliRunner().invoke(app, [verb, "--help"]) for app in (assembled(verb), assembled()))
+    assert alone.stdout == among_all.stdout
+    assert alone.exit_code == 0
+
+
+def test_a_verb_alone_loads_no_other_and_no_client_of_aws():
+    code = (
+        "import sys; sys.argv = ['cdclake', 'plan', '--help']\n"
+        "from cdclake_cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code\n"
+        "print(sorted(name for name in sys.modules if name.startswith(('cdclake_cli.verbs.', 'botocore.parsers'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "['cdclake_cli.verbs.plan']"

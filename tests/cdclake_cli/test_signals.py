@@ -20,7 +20,7 @@ STATUSES = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 def test_a_stopped_command_is_one_line_and_a_status(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: signal.Signals, status: int
 ) -> None:
-    monkeypatch.setattr(main, "app", lambda: os.kill(os.getpid(), number))
+    monkeypatch.setattr(main, "assembled", lambda _: lambda: os.kill(os.getpid(), number))
     before = signal.getsignal(number)
     with pytest.raises(SystemExit) as end:
         main.main()

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.model.names import STATE_TABLE
 from cdclake.model.table.state import TableState
-from cdclake_cli.main import app
+from cdclake_cli.main import assembled
 from cdclake_devkit.local import EmbeddedAws
 from tests.moto_buckets import s3_backend
 
@@ -115,7 +115,7 @@ def test_a_short_file_configures_1000_tables(
                 file.write_text(text, encoding="utf-8")
             writes.count.clear()
             begin, begin_cpu = time.perf_counter(), time.process_time()
-            done = CliRunner().invoke(app, arguments, env={"STAGE": "test"})
+            done = CliRunner().invoke(assembled(), arguments, env={"STAGE": "test"})
             seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - begin_cpu
             assert done.exit_code == 0, done.output
             with capsys.disabled():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from cdclake_cli.main import app
+from cdclake_cli.main import assembled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 def doctor(folder: Path, *arguments: str, schema: str) -> str:
     command = ["doctor", "shop.flights", "--folder", str(folder), "--schema", schema, *arguments]
-    return CliRunner().invoke(app, command).stdout
+    return CliRunner().invoke(assembled(), command).stdout
 
 
 def test_bad_values_are_shown_on_request_and_escaped(folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from cdclake_cli.main import app
+from cdclake_cli.main import assembled
 from cdclake_devkit.feed.options import Fault
 from tests.cdclake_cli.doctor.feed import GOOD
 from tests.cdclake_devkit.feed.combinations import COMBINATIONS, SMALL
@@ -59,12 +59,14 @@ REDUNDANT = frozenset(
 def diagnose_feed(folder: Path, *arguments: str, **settings: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Generate a feed, and check it with further settings; returns the doctor's JSON and the feed's manifest."""
     raw, expected = folder / "raw", folder / "expected"
-    made = CliRunner().invoke(app, ("local", "feed", str(raw), "--expected", str(expected), *arguments))
+    made = CliRunner().invoke(assembled(), ("local", "feed", str(raw), "--expected", str(expected), *arguments))
     assert made.exit_code == 0, made.output
     prefix = ("--raw-prefix", "dms") if "BucketFolder=dms" in arguments else ()
     more = (*prefix, *(part for name, value in settings.items() for part in ("--set", f"{name}={value}")))
     item = str(expected / "table.json")
-    found = CliRunner().invoke(app, ("doctor", TABLE, "--folder", str(raw), "--from", item, "-o", "json", *more))
+    found = CliRunner().invoke(
+        assembled(), ("doctor", TABLE, "--folder", str(raw), "--from", item, "-o", "json", *more)
+    )
     answer = json.loads(found.stdout)
     assert found.exit_code == (6 if any(finding["severity"] == "error" for finding in answer["findings"]) else 0)
     return answer, json.loads((expected / "feed.json").read_text(encoding="utf-8"))

@@ -14,7 +14,7 @@ from cdclake.errors import ConfigurationError
 from cdclake.lake.read.as_of import TableLocation
 from cdclake.model.names import HASH_SECRET_VARIABLE
 from cdclake.model.table.name import TableName
-from cdclake_cli.main import app
+from cdclake_cli.main import assembled
 from cdclake_cli.sources.options import PASSWORD_VARIABLE
 from cdclake_cli.sources.verify import TableVerification, verify
 from tests.cdclake.lake.over_time import TABLE, TableOverTime
@@ -66,7 +66,7 @@ def command(source: TestDatabase, table: TableOverTime, *more: str) -> Any:
     server = ("--engine", source.engine, "--user", str(options.user), "--socket", options.socket)
     place = ("--port", str(options.port), "--lake-bucket", table.location, "-o", "json")
     environment = {PASSWORD_VARIABLE: options.password, "AWS_DEFAULT_REGION": "eu-central-1"}
-    return CliRunner().invoke(app, ["verify", source.source.database, *server, *place, *more], env=environment)
+    return CliRunner().invoke(assembled(), ["verify", source.source.database, *server, *place, *more], env=environment)
 
 
 def test_equal_tables_are_equal(orders: MariadbDatabase, table: TableOverTime) -> None:
@@ -131,7 +131,7 @@ def test_the_command_exits_with_status_6_if_a_table_differs(orders: MariadbDatab
 
 def test_expected_counts_need_no_database(table: TableOverTime) -> None:
     def run(*arguments: str) -> Any:
-        return CliRunner().invoke(app, ["verify", "--lake-bucket", table.location, *arguments])
+        return CliRunner().invoke(assembled(), ["verify", "--lake-bucket", table.location, *arguments])
 
     assert run("--expect", f"{TABLE}=2").exit_code == 0
     different = run("--expect", f"{TABLE}=3")

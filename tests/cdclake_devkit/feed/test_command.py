@@ -13,7 +13,7 @@ from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.s3 import S3Store
 from cdclake.model.names import STATE_TABLE, Sentinel
 from cdclake.model.table.attributes import Attribute
-from cdclake_cli.main import app
+from cdclake_cli.main import assembled
 from cdclake_devkit.local import EmbeddedAws, deploy
 from cdclake_devkit.local.deploy import DEFAULT_DEPLOYMENT
 from tests.cdclake_devkit.feed.combinations import COMBINATIONS, SMALL, key_of
@@ -47,7 +47,7 @@ def aws() -> Iterator[EmbeddedAws]:
 @pytest.mark.long
 def test_one_run_produces_every_expected_table(aws: EmbeddedAws, tmp_path: Path) -> None:
     def cdclake(*arguments: str) -> None:
-        done = CliRunner().invoke(app, arguments, env=aws.environment())
+        done = CliRunner().invoke(assembled(), arguments, env=aws.environment())
         assert done.exit_code == 0, f"{arguments}: {done.output}"
 
     assert len(NAMES) >= 30

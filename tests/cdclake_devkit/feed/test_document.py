@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cdclake_cli.main import app
+from cdclake_cli.main import assembled
 from tests import ROOT
 from tests.builders import FolderInstallation
 
@@ -25,7 +25,7 @@ def test_the_documented_comparison_finds_no_difference(
     installation = FolderInstallation(tmp_path)
     (command,) = re.findall(r"^cdclake (local feed s3://cdclake-raw .*)$", DOCUMENT, re.MULTILINE)
     arguments = shlex.split(command.replace("s3://cdclake-raw", "raw"))
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert CliRunner().invoke(assembled(), arguments).exit_code == 0
     installation.run_controller()
     installation.activate("raw/shop/orders/", **json.loads(Path("expected/table.json").read_text()))
     installation.run_controller()
@@ -41,7 +41,7 @@ def test_the_documented_comparison_finds_no_difference(
 def test_the_first_example_writes_the_listed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     command = next(iter(re.findall(r"^cdclake (local feed raw .*)$", DOCUMENT, re.MULTILINE)))
-    assert CliRunner().invoke(app, shlex.split(command)).exit_code == 0
+    assert CliRunner().invoke(assembled(), shlex.split(command)).exit_code == 0
     listed = re.findall(r"^((?:raw|expected)/\S+)", DOCUMENT, re.MULTILINE)
     assert len(listed) == 6
     assert [path for path in listed if not Path(path).is_file()] == []

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from cdclake.model.names import RunState, Sentinel
 from cdclake.model.table.attributes import Attribute
-from cdclake_cli.main import app
+from cdclake_cli.main import assembled
 from tests.builders import LAKE, RAW, FolderInstallation
 from tests.cdclake_devkit.feed.combinations import SMALL
 from tests.cdclake_devkit.feed.expectation import check_table
@@ -32,7 +32,7 @@ class FedTable(FolderInstallation):
 
     def feed(self, *more: str) -> list[dict[str, Any]]:
         """Write the feed or a round of it; returns the faults in the manifest."""
-        done = CliRunner().invoke(app, [*self._arguments, *more])
+        done = CliRunner().invoke(assembled(), [*self._arguments, *more])
         assert done.exit_code == 0, done.output
         return self._manifest("faults")
 

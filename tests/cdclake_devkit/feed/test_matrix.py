@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from cdclake.model.names import RunState
 from cdclake.model.table.attributes import Attribute
-from cdclake_cli.main import app
+from cdclake_cli.main import assembled
 from tests.builders import LAKE, RAW, FolderInstallation
 from tests.cdclake_devkit.feed.combinations import COMBINATIONS, SMALL, key_of
 from tests.cdclake_devkit.feed.expectation import check_history, check_table
@@ -35,7 +35,7 @@ def test_the_lake_equals_the_expectation_after_each_round(tmp_path: Path, name: 
     for number in range(1, ROUNDS + 1):
         place = ("local", "feed", str(tmp_path / RAW), "--expected", str(expected), "--table", f"feed.{name}")
         arguments = (*place, *SMALL, *COMBINATIONS[name], "--rounds", str(ROUNDS), "--only-round", str(number))
-        done = CliRunner().invoke(app, arguments)
+        done = CliRunner().invoke(assembled(), arguments)
         assert done.exit_code == 0, done.output
         if number == 1:
             installation.run_controller()  # registers the table, inactive

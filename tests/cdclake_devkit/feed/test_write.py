@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.table.name import TableName
-from cdclake_cli.main import app
+from cdclake_cli.main import assembled
 from cdclake_devkit.feed.feed import Feed
 from cdclake_devkit.feed.options import FeedOptions
 from cdclake_devkit.feed.write import write_feed
@@ -71,7 +71,7 @@ def test_invalid_options_are_refused_before_anything_is_written(
     monkeypatch.chdir(tmp_path)
     Path("bytes").write_bytes(b"\xff\xfe")
     size = ("--rows", "5", "--changes", "5", "--files", "1")
-    done = CliRunner().invoke(app, ("local", "feed", "raw", *size, *arguments))
+    done = CliRunner().invoke(assembled(), ("local", "feed", "raw", *size, *arguments))
     assert done.exit_code == ConfigurationError.exit_code
     assert why in done.output
     assert not list(Path().rglob("*.parquet"))
