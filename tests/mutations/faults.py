@@ -7,6 +7,7 @@ from dataclasses import dataclass
 AREAS = ("merge", "commit", "publish", "plan", "run", "undo", "erase")
 PACKAGE = "glue_jobs/cdclake"
 _ERASE = "tests/cdclake/lake/operations/erase/test_erase.py"
+_DIFFERENCE = "tests/cdclake/lake/merge/test_reload_by_difference.py"
 _POLICY = "tests/cdclake/lake/operations/test_column_policy.py"
 
 
@@ -177,6 +178,22 @@ _MERGE = (
         "raw if part.only_rows is None else raw.select(part.only_rows)",
         "raw",
         ("tests/cdclake/lake/operations/test_release.py",),
+    ),
+    Fault(
+        "files-that-a-reload-leaves-keep-their-positions",
+        "merge",
+        "lake/operations/compute.py",
+        "replace(file, counts_as_loaded=True)",
+        "file",
+        (_DIFFERENCE,),
+    ),
+    Fault(
+        "equal-row-of-a-repeated-key-stays-beside-the-last",
+        "merge",
+        "lake/merge/resolve.py",
+        "is_equal = pc.and_not(was_live, is_repeated)",
+        "is_equal = was_live",
+        (_DIFFERENCE,),
     ),
 )
 

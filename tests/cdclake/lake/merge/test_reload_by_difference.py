@@ -21,8 +21,10 @@ from cdclake.lake.read.as_of import TableLocation
 from cdclake.lake.read.row_origin import row_origins
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.storage.types import TIMESTAMP
+from cdclake.model.iceberg.table import Readers
 from cdclake_devkit.oracle import merge
 from tests.cdclake.lake.feeding import Feeding
+from tests.cdclake.lake.iceberg.readers import IcebergReaders
 from tests.cdclake.lake.merge.test_against_oracle import SECOND_HALF, TINY, TYPES, feeds, rows, small_changes
 from tests.cdclake.lake.scd2.test_history_against_oracle import check_versions
 from tests.cdclake.lake.table import Table, by_key, without_ordering
@@ -184,6 +186,15 @@ def test_an_ordering_value_before_the_load_does_not_win_against_a_change_after_i
     assert table.live("name")[1] == "corrected"
 
 
+@pytest.mark.parametrize("names", ["az", "za", "aa"])
+def test_the_last_row_of_a_repeated_key_counts_and_the_others_are_quarantined(tmp_path: Path, names: str) -> None:
+    table = Table(tmp_path, NAMES, {**DIFF, "MaxQuarantinedRows": "1"})
+    table.load([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}], at(1))
+    books = table.load([*({"id": 1, "name": name} for name in names), {"id": 2, "name": "b"}], at(5))["books"]
+    assert table.live("name") == {1: names[-1], 2: "b"}
+    assert (books["updated"], books["inserted"], books["superseded"], books["quarantined"]) == (1, 0, 1, 1)
+
+
 def test_a_rollback_brings_the_positions_back(table: Table) -> None:
     table.write_changes("20240305-020000000.parquet", [("U", {"id": 7, "name": "changed"})])
     table.set_modified("20240305-020000000.parquet", at(2))
@@ -249,3 +260,17 @@ def test_too_large_a_table_goes_to_spark_before_anything_is_written(table: Table
     with pytest.raises(NeedsSparkError, match="compares data files"):
         table.load([*reversed(_rows().values())], at(5))
     assert table.files() == files
+
+
+@pytest.mark.parametrize("readers", [Readers.ICEBERG, Readers.BOTH])
+def test_iceberg_readers_see_the_rows_and_most_files_stay(tmp_path: Path, readers: Readers) -> None:
+    table = Table(tmp_path, NAMES, {**DIFF, "TargetFileBytes": "4000", "Readers": readers.value})
+    rows = _rows()
+    table.load([*rows.values()], at(1))
+    rows[10]["name"] = "drifted"
+    del rows[2000]
+    record = table.log.record(table.load([*rows.values()], at(5))["change"])
+    assert record.reason == "by difference: rows missing in the lake 0, different 1, surplus 1, equal 2,998"
+    assert len(record.retired) < len(table.log.snapshot(2).files) / 4
+    seen = IcebergReaders(table.lake, table.layout).rows()
+    assert {row["id"]: row["name"] for row in seen} == {number: row["name"] for number, row in rows.items()}
