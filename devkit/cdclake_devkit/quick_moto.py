@@ -1,17 +1,23 @@
 """Makes moto quicker, with the same responses: much that it computes anew for each request or value is computed once.
 
 A listing of 200 objects takes 70 instead of 104 ms of CPU, with the client's part; 50 if that reads times quickly, too.
+An update of 12 attributes of an item takes half as long.
 """
 
 from __future__ import annotations
 
+import pickle
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from moto.core import serialize
 from moto.core.base_backend import BaseBackend
 from moto.core.serialize import AttributePicker, AttributePickerContext, XFormedAttributePicker
+from moto.dynamodb.parsing import validators
+from moto.dynamodb.parsing.ast_nodes import DepthFirstTraverser, Expression, Node, UpdateExpressionFunction
+from moto.dynamodb.parsing.expressions import UpdateExpressionParser
 
 from cdclake.adapters.aws import read_time
 from cdclake_devkit.patching import replaced
@@ -22,14 +28,21 @@ if TYPE_CHECKING:
 
     from moto.core.model import Shape
 
+_NODES = (Node,)
+_WITH_CLAUSES = (Expression, UpdateExpressionFunction)
+
 
 @contextmanager
 def quick_moto() -> Iterator[None]:
-    """Let moto remember its URLs and the names of values, and read its own times quickly."""
+    """Let moto remember its URLs, names of values and update expressions, and read its own times quickly."""
     with (
         replaced(BaseBackend, "urls", property(lru_cache(vars(BaseBackend)["urls"].fget))),
         replaced(AttributePicker, "__call__", _picking(AttributePicker.__call__)),
         replaced(serialize, "parse_to_aware_datetime", _reading(vars(serialize)["parse_to_aware_datetime"])),
+        replaced(UpdateExpressionParser, "make", staticmethod(lru_cache(UpdateExpressionParser.make))),
+        replaced(DepthFirstTraverser, "traverse", _traverse),
+        replaced(Node, "find_clauses", _find_clauses),
+        replaced(validators, "deepcopy", _copied),
     ):
         yield
 
@@ -60,3 +73,53 @@ def _reading(parse: Any) -> Any:  # noqa: ANN401 - botocore has no types
         return read_time(value) if isinstance(value, str) and value.endswith("Z") else parse(value)
 
     return read
+
+
+def _traverse(self: DepthFirstTraverser, root: Node) -> Any:  # noqa: ANN401 - moto has no types
+    """Processes the nodes of an expression bottom up. Moto asks anew for each node whether it is of each class."""
+    processes = self._processing_map()
+    classes = tuple(processes)
+
+    def visit(node: Any, number: int) -> Any:  # noqa: ANN401 - likewise
+        parent = node.parent
+        for place, child in enumerate(node.children or ()):
+            self.pre_processing_of_child(node, place)
+            if _first_of(_NODES, type(child)):
+                visit(child, place)
+        processed = _first_of(classes, type(node))
+        if processed:
+            node = processes[processed](node)
+            node.parent = parent
+            if parent:
+                parent.children[number] = node
+        return node
+
+    return visit(root, -1)
+
+
+def _find_clauses(self: Node, kinds: list[type[Node]]) -> list[Node]:
+    """The nearest nodes of some classes below a node. Only an expression or a function has some further below."""
+    found: list[Node] = []
+    for child in self.children or ():
+        kind = type(child)
+        if kind in kinds:
+            found.append(child)
+        elif _first_of(_WITH_CLAUSES, kind):
+            found += _find_clauses(child, kinds)
+    return found
+
+
+def _copied(value: Any) -> Any:  # noqa: ANN401 - moto has no types
+    """A copy of a remembered expression, which moto changes, or of something else."""
+    return pickle.loads(_pickled(value)) if isinstance(value, Node) else deepcopy(value)
+
+
+@lru_cache
+def _pickled(expression: Node) -> bytes:
+    return pickle.dumps(expression)
+
+
+@cache
+def _first_of(classes: tuple[type[Node], ...], kind: type) -> type[Node] | None:
+    """The first of some classes that a class belongs to; None if it belongs to none."""
+    return next((one for one in classes if issubclass(kind, one)), None)

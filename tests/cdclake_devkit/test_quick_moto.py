@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from cdclake_devkit.quick_moto import _names, quick_moto
@@ -19,7 +20,7 @@ BUCKET = "lake-bucket"
 
 
 def answers(speed: AbstractContextManager[None]) -> list[Any]:
-    """What S3 and Glue answer to the requests that tests make most often."""
+    """What S3, Glue and DynamoDB answer to the requests that tests make most often."""
     found: list[Any] = []
 
     def note(parsed: dict[str, Any], **_: object) -> None:
@@ -47,12 +48,51 @@ def answers(speed: AbstractContextManager[None]) -> list[Any]:
             TableInput={"Name": "orders", "PartitionKeys": columns, "StorageDescriptor": {"Columns": columns}},
         )
         glue.get_tables(DatabaseName="lake")
+        update_items(session.client("dynamodb"))
     return found
+
+
+UPDATES = (
+    "SET #a = :a, #b.#c = :b, l[0] = :a, n = if_not_exists(n, :n) + :n REMOVE r ADD s :s",
+    "SET #a = :a, #b.#c = :b, l[1] = list_append(:l, l), n = n - :n REMOVE l[2], l[0] DELETE s :s",
+    "REMOVE #a, #b.#c",
+    "SET #a = :a, #a = :b",
+    "SET #a = :a SET #b = :b",
+    "SET missing.x = :a",
+    "SET path = :a",
+    "SET n = :n + :b",
+    "SET #a = ",
+)
+
+
+def update_items(dynamodb: Any) -> None:
+    """Change items in all ways that DynamoDB knows, and in some that it refuses."""
+    dynamodb.create_table(
+        TableName="state",
+        KeySchema=[{"AttributeName": "path", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "path", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    texts = [{"S": text} for text in "xyz"]
+    item = {"path": {"S": "p"}, "b": {"M": {}}, "l": {"L": texts}, "r": {"S": "r"}}
+    dynamodb.put_item(TableName="state", Item=item)
+    names = {"#a": "a", "#b": "b", "#c": "c"}
+    values = {":a": {"S": "1"}, ":b": {"S": "2"}, ":n": {"N": "3"}, ":s": {"SS": ["x"]}, ":l": {"L": texts[:1]}}
+    for expression in 2 * UPDATES:
+        request = {
+            "UpdateExpression": expression,
+            "ExpressionAttributeNames": {name: one for name, one in names.items() if name in expression},
+            "ExpressionAttributeValues": {name: one for name, one in values.items() if name in expression},
+            "ReturnValues": "ALL_NEW",
+        }
+        with suppress(ClientError):
+            dynamodb.update_item(TableName="state", Key={"path": {"S": "p"}}, **{k: v for k, v in request.items() if v})
 
 
 def test_the_answers_are_the_same() -> None:
     slow, quick = answers(nullcontext()), answers(quick_moto())
-    assert len(slow) > 10
+    assert len(slow) > 10 + 2 * len(UPDATES)
+    assert sum("Error" in one for one in slow) == 12
     for one, other in zip(slow, quick, strict=True):
         assert without_chance(one) == without_chance(other)
 
@@ -64,7 +104,7 @@ def test_the_names_of_values_are_found_once() -> None:
     assert _names.cache_info().misses == found > 0
 
 
-CHANCE = {"VersionId", "LastModified", "CreateTime", "UpdateTime", "CreatedTime"}
+CHANCE = {"VersionId", "LastModified", "CreateTime", "UpdateTime", "CreatedTime", "CreationDateTime", "TableId"}
 
 
 def without_chance(value: Any) -> Any:
