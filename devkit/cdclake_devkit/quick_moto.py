@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any
 from moto.core import serialize
 from moto.core.base_backend import BaseBackend
 from moto.core.serialize import AttributePicker, AttributePickerContext, XFormedAttributePicker
-from moto.dynamodb.parsing import validators
-from moto.dynamodb.parsing.ast_nodes import DepthFirstTraverser, Expression, Node, UpdateExpressionFunction
-from moto.dynamodb.parsing.expressions import UpdateExpressionParser
+from moto.dynamodb.parsing import ast_nodes, expressions, validators
 
 from cdclake.adapters.aws import read_time
 from cdclake_devkit.patching import replaced
@@ -28,20 +26,23 @@ if TYPE_CHECKING:
 
     from moto.core.model import Shape
 
-_NODES = (Node,)
-_WITH_CLAUSES = (Expression, UpdateExpressionFunction)
+_EXPRESSIONS: Any = expressions  # moto has no types for these
+_NODES: Any = ast_nodes
+_NODE = (_NODES.Node,)
+_WITH_CLAUSES = (_NODES.Expression, _NODES.UpdateExpressionFunction)
 
 
 @contextmanager
 def quick_moto() -> Iterator[None]:
     """Let moto remember its URLs, names of values and update expressions, and read its own times quickly."""
+    parser = _EXPRESSIONS.UpdateExpressionParser
     with (
         replaced(BaseBackend, "urls", property(lru_cache(vars(BaseBackend)["urls"].fget))),
         replaced(AttributePicker, "__call__", _picking(AttributePicker.__call__)),
         replaced(serialize, "parse_to_aware_datetime", _reading(vars(serialize)["parse_to_aware_datetime"])),
-        replaced(UpdateExpressionParser, "make", staticmethod(lru_cache(UpdateExpressionParser.make))),
-        replaced(DepthFirstTraverser, "traverse", _traverse),
-        replaced(Node, "find_clauses", _find_clauses),
+        replaced(parser, "make", staticmethod(lru_cache(parser.make))),
+        replaced(_NODES.DepthFirstTraverser, "traverse", _traverse),
+        replaced(_NODES.Node, "find_clauses", _find_clauses),
         replaced(validators, "deepcopy", _copied),
     ):
         yield
@@ -75,7 +76,7 @@ def _reading(parse: Any) -> Any:  # noqa: ANN401 - botocore has no types
     return read
 
 
-def _traverse(self: DepthFirstTraverser, root: Node) -> Any:  # noqa: ANN401 - moto has no types
+def _traverse(self: Any, root: Any) -> Any:  # noqa: ANN401 - moto has no types
     """Processes the nodes of an expression bottom up. Moto asks anew for each node whether it is of each class."""
     processes = self._processing_map()
     classes = tuple(processes)
@@ -84,9 +85,9 @@ def _traverse(self: DepthFirstTraverser, root: Node) -> Any:  # noqa: ANN401 - m
         parent = node.parent
         for place, child in enumerate(node.children or ()):
             self.pre_processing_of_child(node, place)
-            if _first_of(_NODES, type(child)):
+            if _first_of(_NODE, child):
                 visit(child, place)
-        processed = _first_of(classes, type(node))
+        processed = _first_of(classes, node)
         if processed:
             node = processes[processed](node)
             node.parent = parent
@@ -97,29 +98,33 @@ def _traverse(self: DepthFirstTraverser, root: Node) -> Any:  # noqa: ANN401 - m
     return visit(root, -1)
 
 
-def _find_clauses(self: Node, kinds: list[type[Node]]) -> list[Node]:
+def _find_clauses(self: Any, kinds: list[type]) -> list[Any]:  # noqa: ANN401 - moto has no types
     """The nearest nodes of some classes below a node. Only an expression or a function has some further below."""
-    found: list[Node] = []
+    found: list[Any] = []
     for child in self.children or ():
-        kind = type(child)
-        if kind in kinds:
+        if type(child) in kinds:
             found.append(child)
-        elif _first_of(_WITH_CLAUSES, kind):
+        elif _first_of(_WITH_CLAUSES, child):
             found += _find_clauses(child, kinds)
     return found
 
 
 def _copied(value: Any) -> Any:  # noqa: ANN401 - moto has no types
     """A copy of a remembered expression, which moto changes, or of something else."""
-    return pickle.loads(_pickled(value)) if isinstance(value, Node) else deepcopy(value)
+    return pickle.loads(_pickled(value)) if isinstance(value, _NODE) else deepcopy(value)
 
 
 @lru_cache
-def _pickled(expression: Node) -> bytes:
+def _pickled(expression: Any) -> bytes:  # noqa: ANN401 - likewise
     return pickle.dumps(expression)
 
 
+def _first_of(classes: tuple[type, ...], value: object) -> type | None:
+    """The first of some classes that a value belongs to; None if it belongs to none."""
+    kind: Any = type(value)
+    return _first_above(classes, kind)
+
+
 @cache
-def _first_of(classes: tuple[type[Node], ...], kind: type) -> type[Node] | None:
-    """The first of some classes that a class belongs to; None if it belongs to none."""
+def _first_above(classes: tuple[type, ...], kind: Any) -> type | None:  # noqa: ANN401 - mypy takes no type as a key
     return next((one for one in classes if issubclass(kind, one)), None)
