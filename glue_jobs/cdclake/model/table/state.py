@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from cdclake.errors import ConfigurationError
@@ -155,7 +156,7 @@ class TableState:
         remedy = "Remove the attribute: the next run or command takes the number from the lake"
         return ConfigurationError(message, remedy=remedy, table=self.name)
 
-    @property
+    @cached_property
     def settings(self) -> TableSettings:
         """The operator's settings of the table."""
         return TableSettings.from_item(self.item)
