@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdclake.control.admin.change_settings import starts_reload
 from cdclake.errors import ConfigurationError, similar_names
-from cdclake.model.table.attributes import ATTRIBUTES, Attribute, attributes_that
-from cdclake_cli.config.compare import Effect, effect_of
+from cdclake.model.table.attributes import attributes_that
 from cdclake_cli.json_file import json_object
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
-
-    from cdclake.model.table.state import TableState
 
 SETTABLE = attributes_that(lambda declared: declared.settable)
 SHOWN = attributes_that(lambda declared: declared.shown)
@@ -52,32 +47,3 @@ def read_settings(file: Path | None) -> dict[str, str]:
             message = f"{name} in {file} is not a string"
             raise ConfigurationError(message, remedy='Put every value in quotes, as in {"History": "true"}')
     return parse_settings([f"{name}={value}" for name, value in settings.items()])
-
-
-def changed_values(before: TableState, after: TableState, attributes: Mapping[str, str]) -> list[dict[str, str]]:
-    """For each attribute that was set its value before and after, and its effect. An unset value is its default."""
-    return [
-        {
-            "setting": name,
-            "before": before.item.get(name) or default_text(name),
-            "after": after.item.get(name) or default_text(name),
-            "effect": _effect(name, before, attributes),
-        }
-        for name in attributes
-    ]
-
-
-def default_text(name: str) -> str:
-    """What people see as the value of an attribute that is not set."""
-    default = ATTRIBUTES[name].default
-    return f"{default} (default)" if default else ""
-
-
-def _effect(name: str, before: TableState, attributes: Mapping[str, str]) -> str:
-    """What a setting changes, and when."""
-    value = attributes[name]
-    if value == before.item.get(name):
-        return "none: it was so"
-    if name != Attribute.ACTIVE_FLAG and starts_reload(attributes):
-        return Effect.RELOAD.value
-    return effect_of(before, {name: value}).value

@@ -9,11 +9,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from typing import TYPE_CHECKING, Callable, TypeVar
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
+from cdclake.concurrency import CALLS_AT_ONCE, in_parallel
 from cdclake.control.jobs.entry import error_line
 from cdclake.errors import CdclakeError, ConfigurationError, UnknownTableError, gravest_kind, similar_names
 from cdclake.model.table.name import TableName
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from cdclake_cli.target import Target
 
 Result = TypeVar("Result")
+Table = TypeVar("Table")
 
 MAX_NAMES = 3
 """Tables that a message names; it says that there are more."""
@@ -151,6 +154,31 @@ def gathering(tables: int, remedy: str = "") -> Iterator[Failures]:
     if failures.errors:
         message = f"{len(failures.errors)} of {tables} tables failed: {', '.join(failures.errors)}"
         raise gravest_kind(failures.errors.values())(message, remedy=remedy)
+
+
+def at_once(
+    work: Callable[[Table], Result],
+    tables: Sequence[Table],
+    failures: Failures,
+    done: list[Result],
+    name: Callable[[Table], object] = attrgetter("name"),
+) -> None:
+    """Do the work for many tables at the same time. The error of one table does not stop the others.
+
+    Args:
+        tables: The tables, as the work takes them.
+        done: Gets the results of the tables without an error, in any order, also if an error ends the work.
+        name: Tells a table's name.
+
+    Raises:
+        As `Failures`: an error that every table would have.
+    """
+
+    def attempt(table: Table) -> None:
+        with failures.of(name(table)):
+            done.append(work(table))
+
+    in_parallel(attempt, tables, CALLS_AT_ONCE)
 
 
 def for_each(

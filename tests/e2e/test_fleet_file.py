@@ -1,4 +1,4 @@
-"""One short file configures 1,000 tables within seconds, with one write for each table that changes.
+"""One short file configures 1,000 tables within seconds: for each, one file is opened and one item written.
 
 `make test-fleet` prints counts and seconds.
 """
@@ -30,6 +30,8 @@ SCHEMAS, TABLES_OF_A_SCHEMA, COLUMNS = 10, 100, b"Op,id,region,amount,created\n"
 TABLES = SCHEMAS * TABLES_OF_A_SCHEMA
 MOST_SECONDS = 30
 """For each command."""
+LISTINGS = 3
+"""A page with a file of each of 1,000 tables, one of the table that its end cuts, and one of transaction files."""
 FILE = """\
 defaults:
   PrimaryKey: id
@@ -69,8 +71,8 @@ tables:
 """
 
 
-class Writes:
-    """Counts the requests to DynamoDB."""
+class Requests:
+    """Counts the requests to DynamoDB by operation, and those to S3 by method."""
 
     def __init__(self) -> None:
         self.count = Counter[str]()
@@ -78,8 +80,7 @@ class Writes:
     def watch(self, application: WSGIApplication) -> WSGIApplication:
         def watched(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
             service, _, operation = environ.get("HTTP_X_AMZ_TARGET", "").partition(".")
-            if service.startswith("DynamoDB"):
-                self.count[operation] += 1
+            self.count[operation if service.startswith("DynamoDB") else environ["REQUEST_METHOD"]] += 1
             return application(environ, start)
 
         return watched
@@ -103,33 +104,37 @@ def register(aws: EmbeddedAws) -> None:
 def test_a_short_file_configures_1000_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    writes, file = Writes(), tmp_path / "cdclake.yml"
-    with EmbeddedAws(region="us-east-1", middleware=writes.watch) as aws:
+    requests, file = Requests(), tmp_path / "cdclake.yml"
+    with EmbeddedAws(region="us-east-1", middleware=requests.watch) as aws:
         for name, value in aws.environment().items():
             monkeypatch.setenv(name, value)
         register(aws)
 
         def cdclake(text: str, *arguments: str) -> Counter[str]:
-            """Run the command with the file, print how long it takes, and return the requests to DynamoDB."""
+            """Run the command with the file, print how long it takes, and return its requests."""
             if text:
                 file.write_text(text, encoding="utf-8")
-            writes.count.clear()
+            requests.count.clear()
             begin, begin_cpu = time.perf_counter(), time.process_time()
             done = CliRunner().invoke(assembled(), arguments, env={"STAGE": "test"})
             seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - begin_cpu
             assert done.exit_code == 0, done.output
             with capsys.disabled():
                 took = f"{seconds:.1f} s, {cpu_seconds:.1f} s of CPU for command and AWS"
-                print(f"\ncdclake {' '.join(arguments)}: {took}; {dict(writes.count)}", end="")
+                print(f"\ncdclake {' '.join(arguments)}: {took}; {dict(requests.count)}", end="")
             assert cpu_seconds < MOST_SECONDS  # of an idle machine, which answers one request at a time
-            return Counter(writes.count)
+            return Counter(requests.count)
 
         path = str(file)
         assert len(FILE.splitlines()) <= 40
-        assert cdclake(FILE, "apply", path, "--yes", "--unchecked")["UpdateItem"] == TABLES
+        assert cdclake(FILE, "apply", path, "--yes") == {"Scan": 2, "GET": TABLES + LISTINGS, "UpdateItem": TABLES}
         assert "UpdateItem" not in cdclake(FILE, "apply", path, "--check")
         changed = FILE.replace("TimeColumn: created", "TimeColumn: amount").replace("Rows: 10", "Rows: 20")
-        assert cdclake(changed, "apply", path, "--yes")["UpdateItem"] == TABLES_OF_A_SCHEMA + 1
+        made = cdclake(changed, "apply", path, "--yes")
+        assert made == {"Scan": 2, "GET": TABLES_OF_A_SCHEMA + LISTINGS - 1, "UpdateItem": TABLES_OF_A_SCHEMA + 1}
+        by_hand = cdclake("", "tables", "set", "s2.*", "--set", "HistoryTimeColumn=created")
+        assert by_hand == {**made, "Scan": 1, "GetItem": TABLES_OF_A_SCHEMA, "UpdateItem": TABLES_OF_A_SCHEMA}
+        cdclake(changed, "apply", path, "--yes")
         cdclake("", "export-config", "--force", "--to", path)
         assert "UpdateItem" not in cdclake("", "apply", path, "--check")
         assert len(file.read_text(encoding="utf-8").splitlines()) < 4 * TABLES

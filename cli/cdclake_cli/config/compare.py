@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cdclake.control.admin.change_settings import checked_settings
+from cdclake.control.admin.change_settings import checked_settings, starts_reload
 from cdclake.errors import ConfigurationError
 from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import COLUMN_ATTRIBUTES
-from cdclake_cli.config.vocabulary import READERS, same_value
+from cdclake_cli.config.vocabulary import READERS, default_text, same_value
 from cdclake_cli.patterns import is_pattern
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ _REWRITES: Mapping[str, Callable[[Any, Any], bool]] = {
 class Effect(Enum):
     """What happens when a setting is changed."""
 
+    NOTHING = "none: it was so"
     SWITCHES_ON = "runs work on the table"
     SWITCHES_OFF = "runs skip the table"
     FIRST_LOAD = "from the first load on"
@@ -48,13 +49,24 @@ class Difference(NamedTuple):
 
     Attributes:
         before: Its value as it is; None if it is not set.
-        after: Its value in the file.
+        after: Its value then.
     """
 
     setting: str
     before: str | None
     after: str
     effect: Effect
+
+    @property
+    def record(self) -> dict[str, str | None]:
+        """It as JSON."""
+        return {**self._asdict(), "effect": self.effect.value}
+
+    @property
+    def line(self) -> dict[str, str | None]:
+        """It for people, who see the default in place of no value."""
+        default = default_text(self.setting)
+        return {**self.record, "before": self.before or default, "after": self.after or default}
 
 
 @dataclass(frozen=True)
@@ -98,14 +110,12 @@ class TableChange:
         Raises:
             ConfigurationError: The settings are invalid.
         """
-        reloads = lake is not None and _needs_reload(self.before, self.settings, lake)
+        reloads = lake is not None and lake.exists and _needs_reload(self.before, self.settings, lake)
         settings = {**self.settings, **_RELOAD} if reloads else self.settings
         checked_settings(self.before, settings, lake)
-        differences = tuple(
-            Difference(name, self.before.item.get(name), after, effect_of(self.before, {name: after}, lake))
-            for name, after in self.settings.items()
+        return replace(
+            self, settings=settings, differences=differences(self.before, self.settings, lake), reloads=reloads
         )
-        return replace(self, settings=settings, differences=differences, reloads=reloads)
 
 
 @dataclass(frozen=True)
@@ -167,20 +177,32 @@ def _turns_on(wanted: Settings) -> bool:
     return bool(_value(Attribute.ACTIVE_FLAG, wanted))
 
 
-def effect_of(before: TableState, setting: Settings, lake: Snapshot | None = None) -> Effect:
-    """What happens when one attribute of a table is set.
+def differences(before: TableState, settings: Settings, lake: Snapshot | None = None) -> tuple[Difference, ...]:
+    """What becomes of each attribute of a table that is set.
 
     Args:
         lake: The lake table; None: it is not known whether a reload is needed.
     """
-    ((name, text),) = setting.items()
+    return tuple(
+        Difference(name, before.item.get(name), after, _effect(before, settings, name, lake))
+        for name, after in settings.items()
+    )
+
+
+def _effect(before: TableState, settings: Settings, name: str, lake: Snapshot | None) -> Effect:
+    text = settings[name]
+    setting = {name: text}
+    if text == before.item.get(name):
+        return Effect.NOTHING
     if name == Attribute.ACTIVE_FLAG:
         return Effect.SWITCHES_ON if _turns_on(setting) else Effect.SWITCHES_OFF
+    if starts_reload(settings):
+        return Effect.RELOAD
     if not (lake.exists if lake else before.last_change):
         return Effect.FIRST_LOAD
     if lake and name in COLUMN_ATTRIBUTES and _needs_reload(before, setting, lake):
         return Effect.RELOAD
-    rewrites = name in _REWRITES and _REWRITES[name](_value(name, before.item), _value(name, {name: text}))
+    rewrites = name in _REWRITES and _REWRITES[name](_value(name, before.item), _value(name, setting))
     return Effect.REWRITE if rewrites else Effect.NEXT_RUN
 
 

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.table.attributes import Attribute, attributes_that
+from cdclake.model.table.attributes import ATTRIBUTES, Attribute, attributes_that
 from cdclake.model.table.settings import CsvDialect, TableSettings
 from cdclake.model.table.values import ATTRIBUTE, READ, flag
 
@@ -35,6 +35,12 @@ def same_value(attribute: str, one: Mapping[str, str], other: Mapping[str, str])
         return bool(READERS[attribute](one) == READERS[attribute](other))
     except ConfigurationError:  # one of them is invalid, so they do not mean the same
         return False
+
+
+def default_text(attribute: str) -> str:
+    """What people see as the value of an attribute that is not set."""
+    default = ATTRIBUTES[attribute].default
+    return f"{default} (default)" if default else ""
 
 
 def choices(attribute: str) -> tuple[str, ...]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from cdclake.adapters.filesystem import FetchedFile
 from cdclake.control.plan.raw_scan import scan_raw
 from cdclake.errors import ConfigurationError, InputError, similar_names
-from cdclake.lake.raw.reader import inspect_raw_file
+from cdclake.lake.raw.reader import inspect_raw_file, read_errors_reported
 from cdclake.model.schema import OP_COLUMN, Schema
 from cdclake.model.snapshot import RELOAD
 from cdclake.model.table.attributes import Attribute
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectReader
 
 _UNCHECKED = "or add --unchecked if the files are still to come"
+_FETCHED_BYTES = 1 << 20
+"""A file up to this size is fetched whole, in one request. To open it takes two or three."""
 
 
 class RawReader(NamedTuple):
@@ -112,7 +115,8 @@ def _known_columns(raw: RawReader, newest: RawFile | None, state: TableState, la
     if newest is None:
         return KnownColumns(tuple(lake.schema.names), "the lake table") if lake.exists else None
     try:
-        columns = tuple(name for name in read_columns(raw.open_fs(), newest, settings).columns if name != OP_COLUMN)
+        source = _fetched(raw, newest) or raw.open_fs()
+        columns = tuple(name for name in read_columns(source, newest, settings).columns if name != OP_COLUMN)
     except (InputError, ConfigurationError) as error:
         raise _unreadable(error, state, newest) from error
     by_header = newest.format.is_text and not settings.schema
@@ -122,7 +126,7 @@ def _known_columns(raw: RawReader, newest: RawFile | None, state: TableState, la
 def _check_undeclared(raw: RawReader, newest: RawFile, state: TableState, lake: Snapshot) -> None:
     """Refuse a Schema without a column that the newest file has as another type than the lake table: text, in CSV."""
     try:
-        read = inspect_raw_file(raw.open_fs(), newest, state.settings).schema
+        read = inspect_raw_file(raw.open_fs(), newest, state.settings, _fetched(raw, newest)).schema
     except (InputError, ConfigurationError) as error:
         raise _unreadable(error, state, newest) from error
     for column in read:
@@ -134,6 +138,14 @@ def _check_undeclared(raw: RawReader, newest: RawFile, state: TableState, lake: 
             )
             remedy = f"Declare it as {was}, or reload the table: add --set '{RELOAD}'"
             raise ConfigurationError(message, remedy=remedy, table=state.name, file=newest.relative)
+
+
+def _fetched(raw: RawReader, file: RawFile) -> FetchedFile | None:
+    """A file in memory; None if it is large."""
+    if file.size_bytes > _FETCHED_BYTES:
+        return None
+    with read_errors_reported(file):
+        return FetchedFile.of(raw.open_fs(), file.key)
 
 
 def _unreadable(error: InputError | ConfigurationError, state: TableState, file: RawFile) -> ConfigurationError:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,17 +13,13 @@ from cdclake.errors import AttentionError, CommitConflictError, ConfigurationErr
 from cdclake_cli.confirm import DRY_RUN, confirm
 from cdclake_cli.options import DryRunOption, UncheckedOption, YesOption, with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
-from cdclake_cli.settings import default_text
 from cdclake_cli.several import first_names
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from cdclake.model.snapshot import Snapshot
-    from cdclake.model.table.name import TableName
     from cdclake_cli.aws.services import Services
-    from cdclake_cli.config.carry_out import Checks
     from cdclake_cli.config.compare import Comparison, TableChange
     from cdclake_cli.config.model import Config
     from cdclake_cli.printing.output import Output
@@ -71,6 +65,7 @@ def apply(
     """
     from cdclake_cli.aws.services import connect  # slow to import, and --help does not need it
     from cdclake_cli.config.carry_out import carry_out, checked
+    from cdclake_cli.config.column_checks import column_checks
     from cdclake_cli.config.read import read_config
 
     services, out = connect(target), output_for(output)
@@ -78,7 +73,8 @@ def apply(
     with progress("Comparing the file with the tables") as bar:
         found = _compare(config, services, register=register)
         bar.describe("Checking the differences")
-        with _checks(target, services, found.changes, unchecked=unchecked) as checks:
+        named = [change.after for change in found.changes if change.names_columns]
+        with column_checks(target, services, named, unchecked=unchecked) as checks:
             changes = checked(found.changes, checks)
     if output is OutputFormat.TABLE:
         _show(changes, out)
@@ -113,31 +109,6 @@ def _compare(config: Config, services: Services, *, register: bool) -> Compariso
     return compare(config, states, place.new_state if register else None)
 
 
-@contextmanager
-def _checks(target: Target, services: Services, changes: Sequence[TableChange], *, unchecked: bool) -> Iterator[Checks]:
-    from cdclake.adapters.filesystem import lake_filesystem
-    from cdclake.control.plan.shared_listings import SharedListings
-    from cdclake_cli.aws.environment import aws_environment
-    from cdclake_cli.config.carry_out import Checks
-    from cdclake_cli.doctor.check_settings import RawReader, check_columns
-
-    named = [change.after for change in changes if change.names_columns]
-    now = services.clock()
-    files = SharedListings.of_tables(services.raw, named, now)
-    raw = RawReader(files, cache(lambda: lake_filesystem(target.raw_bucket).open()))
-
-    def lake_table(name: TableName) -> Snapshot:
-        log = services.log(name)
-        return log.snapshot(log.head())
-
-    def columns(change: TableChange, lake: Snapshot) -> None:
-        if not unchecked:
-            check_columns(raw, change.after, change.settings, now, lake, reloads=change.reloads)
-
-    with aws_environment(target):
-        yield Checks(lake_table, columns)
-
-
 def _show(changes: Sequence[TableChange], out: Output) -> None:
     """Print a line for each difference; of many, one for all tables that differ in the same way."""
     rows = [{"table": str(change.name), **one} for change in changes for one in _lines(change)]
@@ -155,26 +126,21 @@ def _show(changes: Sequence[TableChange], out: Output) -> None:
     out.records("Differences", _GROUPS, records)
 
 
-def _lines(change: TableChange) -> list[dict[str, object]]:
-    """The differences of a table for people: instead of no value they see the default."""
-    new: dict[str, object] = {"setting": "", "before": "not registered", "after": "registered", "effect": "is new"}
-    lines = [
-        {**one._asdict(), "before": one.before or default_text(one.setting), "effect": one.effect.value}
-        for one in change.differences
-    ]
-    return [new, *lines] if change.is_new else lines
+def _lines(change: TableChange) -> Sequence[Mapping[str, object]]:
+    """The differences of a table for people."""
+    new = {"setting": "", "before": "not registered", "after": "registered", "effect": "is new"}
+    return [*([new] if change.is_new else []), *(one.line for one in change.differences)]
 
 
 def _print_json(changes: Sequence[TableChange], found: Comparison, out: Output, *, done: bool) -> None:
     for change in changes:
-        differences = [{**one._asdict(), "effect": one.effect.value} for one in change.differences]
         out.json_record(
             {
                 "table": str(change.name),
                 "registered": done or not change.is_new,
                 "reloads": change.reloads,
                 "done": done,
-                "differences": differences,
+                "differences": [one.record for one in change.differences],
             }
         )
     for name in found.unregistered:

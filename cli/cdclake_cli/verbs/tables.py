@@ -15,6 +15,7 @@ from cdclake.model.layout import require_schema_folder
 from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import COLUMN_ATTRIBUTES
+from cdclake_cli.config.compare import differences
 from cdclake_cli.confirm import DRY_RUN, open_table
 from cdclake_cli.options import (
     AnyTablesArgument,
@@ -26,12 +27,12 @@ from cdclake_cli.options import (
     with_target,
 )
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for
-from cdclake_cli.settings import SETTABLE, SHOWN, changed_values, parse_settings, read_settings
-from cdclake_cli.several import Step, change_each, for_each, gathering, limited_to, matching_names
+from cdclake_cli.settings import SETTABLE, SHOWN, parse_settings, read_settings
+from cdclake_cli.several import Step, at_once, change_each, for_each, gathering, limited_to, matching_names
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from cdclake.model.retained import Retained
     from cdclake.model.snapshot import Snapshot
@@ -180,11 +181,7 @@ def set_tables(
         remedy = "Use --primary-key, --partition-key, --schema, --history, --readers, --set or --from"
         raise ConfigurationError("There is nothing to set", remedy=remedy)
     names = matching_names(target, tables)
-    found: list[TableState] = []
-    with gathering(len(names), remedy="Nothing was changed") as failures:
-        for name in names:
-            with failures.of(name):
-                found.append(_checked(target, name, attributes, register=register, unchecked=unchecked))
+    found = _checked(target, names, attributes, register=register, unchecked=unchecked)
     _change(target, found, attributes, output, register=register, dry_run=dry_run)
 
 
@@ -385,31 +382,42 @@ def _list(target: Target, output: OutputFormat, tables: Sequence[str] = ()) -> N
 
 
 def _checked(
-    target: Target, name: TableName, attributes: Mapping[str, str], *, register: bool, unchecked: bool
-) -> TableState:
-    """The state of a table whose settings can be changed.
+    target: Target, names: Sequence[TableName], attributes: Mapping[str, str], *, register: bool, unchecked: bool
+) -> list[TableState]:
+    """The states of tables whose settings can be changed, by name.
 
     Raises:
-        ConfigurationError: A setting is wrong for it.
-        UnknownTableError: It is not registered, and is not to be.
+        CdclakeError: As `cdclake_cli.several.gathering`: a setting is wrong for one, or one is not registered and is
+            not to be.
     """
     from cdclake_cli.aws.services import connect
+    from cdclake_cli.config.column_checks import column_checks
 
     services = connect(target)
-    if register:
+    names_columns = not COLUMN_ATTRIBUTES.isdisjoint(attributes)
+
+    def read(name: TableName) -> TableState:
+        if not register:
+            return target.installation.find_table(services.state, name)
         require_schema_folder(name)
         new = target.installation.new_state(name)
-        before = services.state.get(new.path) or new
-    else:
-        before = target.installation.find_table(services.state, name)
-    lake = None
-    if attributes.keys() & COLUMN_ATTRIBUTES:
-        log = services.log(name)
-        lake = log.snapshot(log.head())
-    after = checked_settings(before, attributes, lake)
-    if lake and not unchecked:
-        _check_columns(target, after, attributes.keys(), lake, reloads=starts_reload(attributes))
-    return before
+        return services.state.get(new.path) or new
+
+    def check(before: TableState) -> TableState:
+        lake = checks.lake(before) if names_columns else None
+        after = checked_settings(before, attributes, lake)
+        if lake:
+            checks.columns(after, attributes.keys(), lake, starts_reload(attributes))
+        return before
+
+    found: list[TableState] = []
+    good: list[TableState] = []
+    with gathering(len(names), remedy="Nothing was changed") as failures:
+        at_once(read, names, failures, found, name=str)
+        named = [state.with_attributes(**attributes) for state in found if names_columns]
+        with column_checks(target, services, named, unchecked=unchecked) as checks:
+            at_once(check, found, failures, good)
+    return sorted(good, key=lambda state: state.name)
 
 
 def _switch(target: Target, tables: Sequence[str], flag: str, output: OutputFormat) -> None:
@@ -438,18 +446,21 @@ def _change(
     from cdclake_cli.aws.services import connect
 
     store = connect(target).state
+
+    def change(before: TableState) -> tuple[TableState, TableState]:
+        if dry_run:
+            return before, before.with_attributes(**attributes)
+        if register:
+            store.register(before)
+        return before, change_settings(store, before, attributes)
+
     changed: list[tuple[TableState, TableState]] = []
     try:
         with gathering(len(found)) as failures:
-            for before in found:
-                with failures.of(before.name):
-                    if register and not dry_run:
-                        store.register(before)
-                    planned = before.with_attributes(**attributes)
-                    changed.append((before, planned if dry_run else change_settings(store, before, attributes)))
+            at_once(change, found, failures, changed)
     finally:
         if changed:
-            _show_changed(changed, attributes, output, dry_run=dry_run)
+            _show_changed(sorted(changed, key=lambda pair: pair[0].name), attributes, output, dry_run=dry_run)
 
 
 def _show_changed(
@@ -462,24 +473,11 @@ def _show_changed(
     """Show settings before and after: a line for each, or a JSON object for each table."""
     out, records = output_for(output), []
     for before, after in changed:
-        values = changed_values(before, after, attributes)
-        out.json_record({**_state_record(after), "done": not dry_run, "set": values})
-        records += [{"table": str(after.name), **value} for value in values]
+        changes = differences(before, attributes)
+        record = {**_state_record(after), "done": not dry_run, "differences": [one.record for one in changes]}
+        out.json_record(record)
+        records += [{"table": str(after.name), **one.line} for one in changes]
     if output is OutputFormat.TABLE:
         out.records("Settings", _SETTINGS, records)
     if dry_run:
         out.remark(DRY_RUN)
-
-
-def _check_columns(
-    target: Target, state: TableState, changed: Collection[str], lake: Snapshot, *, reloads: bool
-) -> None:
-    from cdclake.adapters.filesystem import lake_filesystem
-    from cdclake_cli.aws.environment import aws_environment
-    from cdclake_cli.aws.services import connect
-    from cdclake_cli.doctor.check_settings import RawReader, check_columns
-
-    with aws_environment(target):
-        services = connect(target)
-        raw = RawReader(services.raw, lambda: lake_filesystem(target.raw_bucket).open())
-        check_columns(raw, state, changed, services.clock(), lake, reloads=reloads)

@@ -10,7 +10,8 @@ from cdclake.control.admin.installation import Installation
 from cdclake.errors import ConfigurationError
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.name import TableName
-from cdclake_cli.config.carry_out import Checks, carry_out, checked
+from cdclake_cli.config.carry_out import carry_out, checked
+from cdclake_cli.config.column_checks import Checks
 from cdclake_cli.config.compare import TableChange, compare
 from cdclake_cli.config.model import Config
 from cdclake_devkit.memory import MemoryState
@@ -49,11 +50,11 @@ def test_each_table_that_changes_is_written_once_and_the_others_never():
     assert (again.changes, again.equal, len(again.unmatched)) == ((), 501, 500)
 
 
-def test_the_lake_is_read_only_of_loaded_tables_whose_columns_are_set():
+def test_the_lake_is_read_only_of_tables_whose_columns_are_set():
     read: list[TableName] = []
 
-    def lake(name: TableName) -> Snapshot:
-        read.append(name)
+    def lake(state: TableState) -> Snapshot:
+        read.append(state.name)
         return Snapshot()
 
     compared: list[TableName] = []
@@ -65,14 +66,14 @@ def test_the_lake_is_read_only_of_loaded_tables_whose_columns_are_set():
         TableChange(other, {"Readers": "both"}),
         TableChange(loaded, {"Readers": "both"}),
     ]
-    done = checked(changes, Checks(lake, lambda change, _: compared.append(change.name)))
-    assert (len(done), read) == (4, [loaded.name])
-    assert sorted(compared) == sorted([loaded.name, new.name])
+    done = checked(changes, Checks(lake, lambda state, *_: compared.append(state.name)))
+    assert len(done) == 4
+    assert sorted(read) == sorted(compared) == sorted([loaded.name, new.name])
 
 
 def test_errors_are_those_of_their_tables(capsys: pytest.CaptureFixture[str]):
-    def columns(change: TableChange, _: Snapshot) -> None:
-        if change.name == NAMES[0]:
+    def columns(state: TableState, *_: object) -> None:
+        if state.name == NAMES[0]:
             raise ConfigurationError("PrimaryKey names 'id', which is not a column")
 
     changes = [

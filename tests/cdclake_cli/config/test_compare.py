@@ -13,12 +13,11 @@ from cdclake.errors import ConfigurationError
 from cdclake.model.schema import Column, Schema
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.name import TableName
-from cdclake_cli.config.compare import Comparison, Effect, TableChange, compare
+from cdclake_cli.config.compare import Comparison, Effect, TableChange, compare, differences
 from cdclake_cli.config.export import exported
 from cdclake_cli.config.model import Config
 from cdclake_cli.config.read import read_config
 from cdclake_cli.config.write import config_text
-from cdclake_cli.settings import changed_values
 
 if TYPE_CHECKING:
     from cdclake.model.table.state import TableState
@@ -85,7 +84,7 @@ def test_a_table_that_a_rollback_turned_off_is_not_turned_on():
     [
         ({}, {"LateWindowHours": "48"}, Effect.NEXT_RUN),
         ({}, {"ActiveFlag": "True"}, Effect.SWITCHES_ON),
-        ({}, {"ActiveFlag": "false"}, Effect.SWITCHES_OFF),
+        ({"ActiveFlag": "true"}, {"ActiveFlag": "false"}, Effect.SWITCHES_OFF),
         ({}, {"PrimaryKey": "ID"}, Effect.NEXT_RUN),
         ({}, {"PrimaryKey": "id,price"}, Effect.RELOAD),
         ({}, {"PartitionKey": "price"}, Effect.RELOAD),
@@ -109,9 +108,28 @@ def test_each_difference_of_a_loaded_table_has_its_meaning(
 
 def test_what_is_set_by_hand_has_the_same_meaning():
     loaded = table(LastChangeId="3")
-    set_by_hand = {"History": "true", "CatalogTable": "orders"}
-    shown = changed_values(loaded, loaded.with_attributes(**set_by_hand), set_by_hand)
-    assert [one["effect"] for one in shown] == [Effect.REWRITE.value, Effect.NEXT_RUN.value]
+    set_by_hand = {"History": "true", "CatalogTable": "orders", "LastChangeId": "3"}
+    found = [one.effect for one in differences(loaded, set_by_hand)]
+    assert found == [Effect.REWRITE, Effect.NEXT_RUN, Effect.NOTHING]
+    reloaded = differences(loaded, {**set_by_hand, "LastFullLoadDate": "1900-01-01 00:00:00", "ActiveFlag": "true"})
+    assert [one.effect for one in reloaded] == [
+        *[Effect.RELOAD] * 2,
+        Effect.NOTHING,
+        Effect.NOTHING,
+        Effect.SWITCHES_ON,
+    ]
+
+
+def test_programs_see_what_is_stored_and_people_the_default():
+    unset, same = differences(table(PrimaryKey="id"), {"LateWindowHours": "9", "PrimaryKey": "id"})
+    assert unset.record == {
+        "setting": "LateWindowHours",
+        "before": None,
+        "after": "9",
+        "effect": "from the first load on",
+    }
+    assert unset.line == {**unset.record, "before": "72 (default)"}
+    assert same.record == same.line == {**same.record, "before": "id", "after": "id", "effect": "none: it was so"}
 
 
 def test_all_is_new_to_a_table_without_a_lake():

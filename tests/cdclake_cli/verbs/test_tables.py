@@ -262,15 +262,15 @@ def test_set_shows_before_and_after_and_the_effect(cdclake, store, state):
     dry = ("tables", "set", "*", "--set", "LateWindowHours=5", "--set", "ActiveFlag=true", "--dry-run")
     before = {table.path: dict(table.item) for table in state.all()}
     product, store_ = cdclake.records(*dry)
-    assert (product["table"], product["done"], product["set"]) == (
+    assert (product["table"], product["done"], product["differences"]) == (
         "shop.product",
         False,
         [
-            {"setting": "LateWindowHours", "before": "72 (default)", "after": "5", "effect": "from the first load on"},
+            {"setting": "LateWindowHours", "before": None, "after": "5", "effect": "from the first load on"},
             {"setting": "ActiveFlag", "before": "false", "after": "true", "effect": "runs work on the table"},
         ],
     )
-    assert [one["effect"] for one in store_["set"]] == ["from the next run on", "none: it was so"]
+    assert [one["effect"] for one in store_["differences"]] == ["from the next run on", "none: it was so"]
     assert "Dry run: nothing was changed." in cdclake.ok(*dry).stdout
     assert {table.path: dict(table.item) for table in state.all()} == before
     shown = cdclake.ok("tables", "set", "shop.store", "--set", "LateWindowHours=5", "--set", reload).stdout
