@@ -22,11 +22,11 @@ from cdclake.model.table.name import TableName
 from cdclake.printable import printable
 from cdclake_cli.confirm import DRY_RUN, confirm
 from cdclake_cli.errors import concerns_every_table, explain
-from cdclake_cli.patterns import EVERY, is_pattern, matches, parse_pattern
+from cdclake_cli.patterns import EVERY, is_pattern, parse_pattern, tables_of
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, output_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from cdclake_cli.target import Target
 
@@ -45,17 +45,17 @@ def matching_names(target: Target, texts: Iterable[str]) -> list[TableName]:
     For patterns see `cdclake_cli.patterns`. Each table occurs once. The state table is read only if there is one.
 
     Raises:
-        ConfigurationError: A text is not a table name.
+        ConfigurationError: A text is not a table name, or stands for tables in two ways.
         UnknownTableError: No registered table matches a pattern.
     """
     from cdclake_cli.aws.services import connect  # slow to import, and --help does not need it
 
     parsed = {text: parse_pattern(text) for text in texts}
-    registered: list[TableName] = []
+    registered: dict[TableName, None] = {}
     if any(map(is_pattern, parsed)):
         states = connect(target).state.all(target.installation.state_prefix)
-        registered = sorted(state.name for state in states)
-    found = {text: _matching(name, registered) if is_pattern(text) else [name] for text, name in parsed.items()}
+        registered = dict.fromkeys(sorted(state.name for state in states))
+    found = {text: tables_of(name, registered) if is_pattern(text) else [name] for text, name in parsed.items()}
     unmatched = {text: parsed[text] for text, names in found.items() if not names}
     if unmatched:
         similar = "".join(_similar(pattern, registered) for pattern in unmatched.values())
@@ -275,14 +275,7 @@ def _question(steps: list[Step]) -> str:
     return f"{steps[0].action}?" if len(steps) == 1 else f"Do this to {len(steps):,} tables?"
 
 
-def _matching(pattern: TableName, names: Sequence[TableName]) -> list[TableName]:
-    """The names that a pattern matches; only the one that is written so, if there is one."""
-    if pattern in names:
-        return [pattern]
-    return [name for name in names if matches(name, pattern)]
-
-
-def _similar(pattern: TableName, names: Sequence[TableName]) -> str:
+def _similar(pattern: TableName, names: Collection[TableName]) -> str:
     """Suggests names in the schemas that a pattern matches, and other schemas that have tables it matches."""
     others = {TableName(name.schema, pattern.table) for name in names if fnmatchcase(name.table, pattern.table)}
     near = {name for name in names if fnmatchcase(name.schema, pattern.schema)}

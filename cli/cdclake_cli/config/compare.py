@@ -12,7 +12,7 @@ from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import COLUMN_ATTRIBUTES
 from cdclake_cli.config.vocabulary import READERS, default_text, same_value
-from cdclake_cli.patterns import is_pattern
+from cdclake_cli.patterns import name_of, parse_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -146,13 +146,19 @@ def compare(
 
     Args:
         new_state: The state of a newly registered table; None: tables that are not registered stay so.
+
+    Raises:
+        ConfigurationError: A name of the file stands for tables in two ways.
     """
     registered = {state.name: state for state in states}
-    missing = tuple(name for name in config.named if name not in registered and not is_pattern(str(name)))
+    missing = tuple(name for name in config.named if name not in registered)
     new = {name: new_state(name) for name in missing} if new_state else {}
+    tables = {**registered, **new}
+    chosen = config.chosen(tables)
+    settings_of = config.settings(chosen)
     changes, unmatched, rolled_back = [], [], []
-    for name, state in sorted({**registered, **new}.items()):
-        wanted = config.settings_of(name)
+    for name, state in sorted(tables.items()):
+        wanted = settings_of.get(name)
         if wanted is None:
             unmatched.append(name)
             continue
@@ -168,7 +174,7 @@ def compare(
         len(registered) + len(new) - len(changes) - len(unmatched),
         tuple(unmatched),
         () if new_state else missing,
-        config.unused({**registered, **new}),
+        tuple(key for key, names in chosen.items() if not names and not name_of(parse_pattern(key))),
         tuple(rolled_back),
     )
 

@@ -10,8 +10,9 @@ from cdclake.errors import ConfigurationError
 from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import ATTRIBUTES, Attribute
 from cdclake.model.table.name import TableName
-from cdclake_cli.config.model import Config, key_of, literal
+from cdclake_cli.config.model import Config, key_of
 from cdclake_cli.config.vocabulary import CONFIGURABLE, READERS, same_value
+from cdclake_cli.patterns import literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from cdclake.model.table.name import TableName
-from cdclake_cli.patterns import is_pattern, matches, parse_pattern
+from cdclake.errors import ConfigurationError
+from cdclake_cli.patterns import name_of, parse_pattern, pattern_of, tables_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Sequence
 
-_SPECIAL = re.compile(r"([*?\[])")
+    from cdclake.model.table.name import TableName
+
 Settings = Mapping[str, str]
 """Attributes and their values, as in the state table."""
 
@@ -32,46 +32,52 @@ class Config:
     tables: Mapping[str, Settings] = field(default_factory=dict)
 
     def settings_of(self, name: TableName) -> dict[str, str] | None:
-        """The settings of a table; None if neither a name nor a pattern matches it.
+        """The settings of a table, if it is the only one; None if neither a name nor a pattern matches it."""
+        return self.settings(self.chosen({name})).get(name)
+
+    def settings(self, chosen: Mapping[str, Sequence[TableName]]) -> dict[TableName, dict[str, str]]:
+        """The settings of each table that a name or pattern matches.
 
         Of several values of an attribute, the one below the table's own name counts, else that of the last pattern in
         the file that matches the table, else the default.
+
+        Args:
+            chosen: See `chosen`.
         """
-        found = [settings for pattern, settings in self._patterns if matches(name, pattern)]
-        if name in self.named:
-            found.append(self.named[name])
-        if not found:
-            return None
-        merged = dict(self.defaults)
-        for settings in found:
-            merged.update(settings)
-        return merged
+        patterns = {key: parse_pattern(key) for key in self.tables}
+        own = {key for key, pattern in patterns.items() if name_of(pattern) or pattern in chosen[key]}
+        found: dict[TableName, dict[str, str]] = {}
+        for key in sorted(self.tables, key=own.__contains__):  # which keeps their order otherwise
+            for name in chosen[key]:
+                found.setdefault(name, dict(self.defaults)).update(self.tables[key])
+        return found
 
-    def unused(self, names: Iterable[TableName]) -> tuple[str, ...]:
-        """The patterns that match none of these tables."""
-        known = set(names)
-        patterns = {key: parse_pattern(key) for key in self.tables if is_pattern(key)}
-        return tuple(
-            key
-            for key, pattern in patterns.items()
-            if pattern not in known and not any(matches(name, pattern) for name in known)
-        )
+    def chosen(self, names: Collection[TableName]) -> dict[str, list[TableName]]:
+        """The tables that each name or pattern stands for.
+
+        Raises:
+            ConfigurationError: Some stand for tables in two ways; names them all.
+        """
+        found: dict[str, list[TableName]] = {}
+        mistakes: list[ConfigurationError] = []
+        for key in self.tables:
+            try:
+                found[key] = tables_of(parse_pattern(key), names)
+            except ConfigurationError as error:
+                mistakes.append(error)
+        if len(mistakes) > 1:
+            message = "; ".join(error.message for error in mistakes)
+            raise ConfigurationError(message, remedy=mistakes[0].remedy)
+        if mistakes:
+            raise mistakes[0]
+        return found
 
     @cached_property
-    def named(self) -> dict[TableName, Settings]:
-        """The settings by names that may be a table's own."""
-        return {parse_pattern(key): settings for key, settings in self.tables.items()}
-
-    @cached_property
-    def _patterns(self) -> list[tuple[TableName, Settings]]:
-        return [(parse_pattern(key), settings) for key, settings in self.tables.items() if is_pattern(key)]
+    def named(self) -> tuple[TableName, ...]:
+        """The tables that the file names, and no pattern."""
+        return tuple(name for name in (name_of(parse_pattern(key)) for key in self.tables) if name)
 
 
 def key_of(name: TableName) -> str:
     """The key of the file that matches this table alone."""
-    return str(TableName(literal(name.schema), literal(name.table)))
-
-
-def literal(text: str) -> str:
-    """A pattern that matches this text alone."""
-    return _SPECIAL.sub(r"[\1]", text)
+    return str(pattern_of(name))

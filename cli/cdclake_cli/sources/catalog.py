@@ -90,6 +90,6 @@ class Catalog(Protocol):
 
 
 def is_chosen(name: TableName, patterns: Iterable[str]) -> bool:
-    """Whether a pattern such as `shop.*` matches a table; without patterns, every table is chosen."""
+    """Whether a table has a name, or a pattern such as `shop.*` matches it; without patterns, every table is chosen."""
     parsed = [parse_pattern(pattern) for pattern in patterns]
-    return not parsed or any(matches(name, pattern) for pattern in parsed)
+    return not parsed or any(name == pattern or matches(name, pattern) for pattern in parsed)

@@ -12,6 +12,7 @@ import typer
 from cdclake.errors import AttentionError, CommitConflictError, ConfigurationError, similar_names
 from cdclake_cli.confirm import DRY_RUN, confirm
 from cdclake_cli.options import DryRunOption, UncheckedOption, YesOption, with_target
+from cdclake_cli.patterns import parse_pattern
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake_cli.several import first_names
 from cdclake_cli.target import Target
@@ -149,12 +150,15 @@ def _print_json(changes: Sequence[TableChange], found: Comparison, out: Output, 
 
 def _remark(found: Comparison, out: Output) -> None:
     """Print what the differences do not tell."""
+    from cdclake_cli.config.model import key_of  # not needed for --help
+
     known = [str(change.name) for change in found.changes] + [str(name) for name in found.unmatched]
     for name in found.unregistered:
         near = similar_names(str(name), known)
         out.remark(f"{name} is not registered. {near}cdclake run registers it with its raw files, --register now.")
     for pattern in found.unused:
-        out.remark(f"'{pattern}' matches no registered table.")
+        literally = f" A table of this name is written {key_of(parse_pattern(pattern))}." if "[" in pattern else ""
+        out.remark(f"'{pattern}' matches no registered table.{literally}")
     for name in found.rolled_back:
         out.remark(f"{name} stays off, because of a rollback. To turn it on: cdclake tables activate {name.typed}")
     out.remark(

@@ -71,6 +71,15 @@ def test_a_table_that_is_not_registered_becomes_a_new_one_if_asked():
     assert (found.equal, found.unregistered, found.unused) == (1, (), ("shop.new*",))
 
 
+def test_a_name_whose_brackets_are_escaped_is_registered_and_a_pattern_is_not():
+    config = Config({}, {"shop.a[[]1]": {"PrimaryKey": "id"}, "shop.b[1]": {}})
+    found = compare(config, [], HERE.new_state)
+    (change,) = found.changes
+    assert (change.name, change.settings) == (TableName("shop", "a[1]"), {"PrimaryKey": "id"})
+    assert found.unused == ("shop.b[1]",)
+    assert compare(config, [], None).unregistered == (TableName("shop", "a[1]"),)
+
+
 def test_a_table_that_a_rollback_turned_off_is_not_turned_on():
     state = table(LastOffByRollback="true")
     found = compared({"ActiveFlag": "true", "History": "true"}, state)

@@ -151,9 +151,16 @@ def test_the_defaults_are_those_of_the_tables_in_the_file():
     assert Config({"Readers": "both"}, {"shop.i*": {}}).settings_of(ITEMS) == {"Readers": "both"}
 
 
-def test_a_name_with_characters_of_a_pattern_is_its_own_table_too():
-    config = Config({}, {"shop.a[1]": {"PrimaryKey": "id"}})
-    assert config.settings_of(TableName("shop", "a[1]")) == config.settings_of(TableName("shop", "a1"))
+def test_a_name_with_brackets_is_that_of_a_table_if_there_is_one():
+    config = Config({}, {"shop.a[1]": {"PrimaryKey": "id"}, "shop.*": {"PrimaryKey": "no"}})
+    one, other = TableName("shop", "a[1]"), TableName("shop", "a1")
+    assert config.settings_of(one) == {"PrimaryKey": "id"}  # its own name, although another pattern follows
+    assert config.settings_of(other) == {"PrimaryKey": "no"}
+    with pytest.raises(ConfigurationError, match=r"is the name of a table, and as a pattern it matches shop\.a1"):
+        config.chosen({one, other})
+    two = Config({}, {"shop.a[1]": {}, "shop.[a]1": {}})
+    with pytest.raises(ConfigurationError, match=r"shop\.a1; .*shop\.a1"):
+        two.chosen({one, other, TableName("shop", "[a]1")})
 
 
 @pytest.mark.parametrize(
