@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError, similar_names
 from cdclake.model.table.attributes import attributes_that
-from cdclake_cli.json_file import json_object
+from cdclake_cli.named_files import json_object
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cdclake.errors import ConfigurationError
+from cdclake_cli.named_files import check_writable, write_text
 from cdclake_cli.options import ForceOption, with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake_cli.target import Target
@@ -38,11 +38,10 @@ def export_config(
     from cdclake_cli.config.export import exported
     from cdclake_cli.config.write import config_text
 
-    if to.exists() and not force:
-        raise ConfigurationError("The file exists already", remedy="Name another one, or add --force", file=to)
+    check_writable(to, force=force)
     states = list(connect(target).state.all(target.installation.state_prefix))
     config, invalid = exported(states)
-    to.write_text(config_text(config, head=_HEAD), encoding="utf-8")
+    write_text(to, config_text(config, head=_HEAD), force=force)
     out = output_for(output)
     for error in invalid:
         out.remark(f"Left out, because it is invalid: {error}")

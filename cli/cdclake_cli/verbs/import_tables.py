@@ -11,7 +11,7 @@ import typer
 from cdclake.errors import ConfigurationError
 from cdclake.model.table.attributes import Attribute
 from cdclake.printable import printable, shell_word
-from cdclake_cli.json_file import json_object
+from cdclake_cli.named_files import check_writable, json_object, write_text
 from cdclake_cli.options import ForceOption, with_target
 from cdclake_cli.patterns import parse_pattern
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
@@ -101,8 +101,7 @@ def import_tables(
     from cdclake_cli.importing.propose import propose
     from cdclake_cli.sources.url import open_catalog
 
-    if to.exists() and not force:
-        raise ConfigurationError("The file exists", remedy="Name another one with --to, or use --force", file=to)
+    check_writable(to, force=force)
     if no_files and not source:
         raise ConfigurationError("There is nothing to read", remedy="Use --source, or leave --no-files out")
     out = output_for(output)
@@ -118,7 +117,7 @@ def import_tables(
         found = propose(catalog, raw, dms.endpoint, bar.describe)
     if not found.tables:
         raise _nothing(found)
-    to.write_text(document(found, task or ""), encoding="utf-8")
+    write_text(to, document(found, task or ""), force=force)
     out.records(f"Proposed in {to}", _COLUMNS, [_record(table) for table in found.tables])
     if found.without_files:
         out.remark(f"Left out, because they have no raw files: {', '.join(map(str, found.without_files))}")

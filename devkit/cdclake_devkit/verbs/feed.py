@@ -13,7 +13,7 @@ import typer
 from cdclake.errors import ConfigurationError
 from cdclake.model.table.name import TableName
 from cdclake_cli.dms.settings import DmsSettings, settings_from
-from cdclake_cli.json_file import json_object
+from cdclake_cli.named_files import json_object
 from cdclake_cli.options import with_target
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake_cli.target import Target

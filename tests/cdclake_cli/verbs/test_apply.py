@@ -186,7 +186,7 @@ def test_what_is_exported_is_what_is_there(cdclake: Any, state: DynamoState, tmp
         "  shop.store:\n    PrimaryKey: id\n    ActiveFlag: true\n"
     )
     assert cdclake.records("apply", str(to), "--check") == []
-    assert "exists already" in cdclake.refused("export-config", "--to", str(to))
+    assert "The file exists" in cdclake.refused("export-config", "--to", str(to))
     assert cdclake.record("export-config", "--to", str(to), "--force") == {
         "file": str(to),
         "tables": 3,
