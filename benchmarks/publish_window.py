@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tests.versioned_bucket import VersionedBucket
-
 from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
@@ -24,6 +22,7 @@ from cdclake.model.change.books import Books
 from cdclake.model.change.record import ChangeKind, ChangeRecord, StagedFile
 from cdclake.model.layout import LakeLayout
 from cdclake.model.table.name import TableName
+from cdclake_devkit.versioned_bucket import VersionedBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable

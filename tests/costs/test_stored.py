@@ -11,8 +11,8 @@ from costs.stored import ANYWHERE, OLD_ROWS, Replaced, simulate_stored
 from cdclake.adapters.s3 import S3Store
 from cdclake.model.change.record import StagedFile
 from cdclake.model.snapshot import DataFile, Snapshot
+from cdclake_devkit.versioned_bucket import VersionedBucket
 from tests.cdclake.control.world import LAKE, LAKE_PREFIX, World
-from tests.versioned_bucket import VersionedBucket
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

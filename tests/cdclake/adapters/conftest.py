@@ -18,7 +18,7 @@ from cdclake.adapters.folder import FolderStore
 from cdclake.adapters.s3 import S3Store
 from cdclake.model.names import JOB_LOAD_INITIAL
 from cdclake_devkit.memory import MemoryState, MemoryStore
-from tests.versioned_bucket import VersionedBucket
+from cdclake_devkit.versioned_bucket import VersionedBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

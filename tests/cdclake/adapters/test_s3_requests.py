@@ -13,8 +13,8 @@ from cdclake.adapters.s3_versions import LEAST_FILES, MOST_FILES, versions_of
 from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.concurrency import CALLS_AT_ONCE
 from cdclake.model.layout import FileKeys
+from cdclake_devkit.versioned_bucket import VersionedBucket
 from tests.builders import FIRST_CHANGE_UTC, LakeBuilder
-from tests.versioned_bucket import VersionedBucket
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -17,10 +17,10 @@ from cdclake.commit.takeover import take_over
 from cdclake.commit.undo import check_files_retained, plan_rollback
 from cdclake.errors import CdclakeError
 from cdclake_devkit.memory import ManualClock, MemoryStore
+from cdclake_devkit.versioned_bucket import VersionedBucket
 from tests.builders import LAYOUT, LakeBuilder
 from tests.conftest import COUNTS
 from tests.dying_store import PausingStore
-from tests.versioned_bucket import VersionedBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable

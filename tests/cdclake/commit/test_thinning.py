@@ -26,10 +26,10 @@ from cdclake.model.change.record import ChangeKind
 from cdclake.model.retained import Retained
 from cdclake.model.snapshot import DataFile
 from cdclake_devkit.memory import ManualClock, MemoryStore
+from cdclake_devkit.versioned_bucket import VersionedBucket
 from tests.builders import LAYOUT, LakeBuilder
 from tests.dying_store import Death, DiedError, DyingStore
 from tests.examples import examples
-from tests.versioned_bucket import VersionedBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable

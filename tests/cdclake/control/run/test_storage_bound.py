@@ -9,8 +9,8 @@ import pytest
 from cdclake.adapters.s3 import S3Store
 from cdclake.model.change.record import StagedFile
 from cdclake.model.snapshot import DataFile, Snapshot
+from cdclake_devkit.versioned_bucket import VersionedBucket
 from tests.cdclake.control.world import LAKE, World
-from tests.versioned_bucket import VersionedBucket
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

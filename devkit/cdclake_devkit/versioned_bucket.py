@@ -1,4 +1,5 @@
-"""A bucket with versioning on, in memory: for tests that make more requests than moto can answer in their time."""
+# ruff: noqa: D102, ANN401 - boto3's methods
+"""A bucket with versioning on, in memory: where more requests are made than moto can answer in their time."""
 
 from __future__ import annotations
 
