@@ -48,7 +48,8 @@ beside-tests-all:
 
 thorough: $(VENV)/.test-ready ## Run what a release needs: all tests with new and many more examples, faults at every call, and put into the product; both databases; Spark 4.1 (hours)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest -v -n 2 --dist loadgroup --hypothesis-show-statistics -p tests.cdclake_devkit.strict_aws.summary
-	@$(MAKE) --no-print-directory mutation-check test-spark4 sample-db
+	@PYTHONPATH=$(CODE):lambdas $(BIN)/python -m cdclake_devkit.simulate --seeds 1000-999999 --hours 12 --minutes 120
+	@$(MAKE) --no-print-directory simulate-mutants mutation-check test-spark4 sample-db
 
 # Tests of the first tier are short and keep both cores busy. Later ones often wait for processes that they started.
 tests-quick: $(VENV)/.test-ready
@@ -62,6 +63,13 @@ tests-all: $(VENV)/.test-ready
 
 mutation-check: $(VENV)/.test-ready ## Put over eighty faults into the product, one at a time: each time a test of `make test` must fail (ten minutes)
 	@$(BIN)/python -m tests.mutations
+
+# SEEDS: how many, or a range as 100-299; HOURS: simulated hours of steps and faults.
+simulate: $(VENV)/.test-ready ## Simulate hours of an installation from 200 seeds, with faults at every call: SEEDS=100-299 HOURS=24 (two minutes)
+	@PYTHONPATH=$(CODE):lambdas $(BIN)/python -m cdclake_devkit.simulate $(if $(SEEDS),--seeds $(SEEDS)) $(if $(HOURS),--hours $(HOURS))
+
+simulate-mutants: $(VENV)/.test-ready ## Put faults of the protocol in, one at a time, and print after how many seeds the simulator finds each
+	@PYTHONPATH=$(CODE):lambdas $(BIN)/python -m cdclake_devkit.simulate --mutants --seeds $(or $(SEEDS),2000)
 
 # Java 17 or 21 must be on the path.
 test-spark4: $(SPARK4_VENV)/.ready

@@ -48,8 +48,8 @@ LAYERS = {
         ["operations"],
     ],
     "cdclake_devkit": [
-        ["memory", "memory_catalog", "oracle", "patching"],
-        ["quick_moto", "strict_aws"],
+        ["memory", "memory_catalog", "oracle", "patching", "versioned_bucket"],
+        ["quick_moto", "simulate", "strict_aws"],
         ["local"],
         ["feed", "replicate"],
         ["shop"],
@@ -236,10 +236,13 @@ def test_files_are_opened_only_where_their_errors_are_translated():
     assert opening == {"cdclake.adapters.filesystem", "cdclake.lake.read.retained_files"}
 
 
+READ_FROM_MEMORY = {"cdclake_devkit.simulate.invariants", "cdclake_devkit.simulate.lake_state"}
+
+
 def test_parquet_files_are_read_only_where_reads_are_repeated():
     readers = ("pq.ParquetFile", "pq.read_table(", "pq.ParquetDataset(")
     reading = {module_name(path) for path in PRODUCT if any(reader in path.read_text("utf-8") for reader in readers)}
-    assert reading == {"cdclake.adapters.filesystem", "cdclake_devkit.shop.checksum"}
+    assert reading == {"cdclake.adapters.filesystem", "cdclake_devkit.shop.checksum", *READ_FROM_MEMORY}
 
 
 def test_parquet_files_are_opened_only_with_a_footer_that_was_checked():

@@ -1,0 +1,102 @@
+"""A case: what happens in a simulation from outside, and when. It is drawn from a seed, and can be made smaller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple
+
+from cdclake.model.table.attributes import Attribute
+from cdclake_devkit.simulate.faults import Fault, FaultPlan
+
+HOUR = 3600.0
+QUIET_HOURS = 6
+"""How long a run goes on after the last step and the last fault: until then every table must be well."""
+DEFAULT_HOURS = 4.0
+OPERATIONS = ("rollback", "reapply", "clean up", "repair", "foreign file", "erase", "pause", "settings", "run")
+
+
+class Step(NamedTuple):
+    """Something that happens from outside.
+
+    Attributes:
+        at: Simulated seconds since the start.
+        kind: What happens: `change`, `load`, `controller` or one of `OPERATIONS`.
+        table: Number of the table.
+        seed: Decides the rest.
+        number: Tells steps apart, whichever others there are.
+    """
+
+    at: float
+    kind: str
+    table: int
+    seed: int
+    number: int = 0
+
+    @property
+    def name(self) -> str:
+        """Name of the process that does it."""
+        return f"{self.kind.replace(' ', '-')}{self.number}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run to simulate.
+
+    Attributes:
+        hours: How long steps and faults go on.
+        tables: Settings of each table.
+        steps: In the order of their times.
+        faults: How calls go wrong.
+        only: If given, the only faults that happen.
+        skew_seconds: By how much the clock of a process is off at most.
+        versions: Whether the lake bucket keeps versions.
+        small_changes: Whether the function for small changes does the work of ProcessTable.
+    """
+
+    seed: int
+    hours: float
+    tables: tuple[dict[str, str], ...]
+    steps: tuple[Step, ...]
+    faults: FaultPlan
+    only: tuple[Fault, ...] | None = None
+    skew_seconds: float = 0.0
+    versions: bool = False
+    small_changes: bool = False
+
+
+def drawn(seed: int, hours: float = DEFAULT_HOURS) -> Case:
+    """The case of a seed."""
+    chance = Random(seed)
+    tables = tuple(_settings(chance) for _ in range(chance.choice((1, 1, 2))))
+    faults = FaultPlan.drawn(seed, chance)
+    steps = [Step(0.0, "load", number, chance.getrandbits(32)) for number in range(len(tables))]
+    steps += [Step(hour * HOUR + chance.uniform(1, 60), "controller", 0, 0) for hour in range(int(hours))]
+    operations = [kind for kind in OPERATIONS if chance.random() < 0.4]
+    for number in range(len(tables)):
+        for _ in range(round(hours * chance.choice((0.7, 1.5, 2.5)))):
+            at = chance.uniform(60, hours * HOUR)
+            for _ in range(chance.choice((1, 1, 1, 3))):
+                at += chance.uniform(0, 90)
+                steps.append(Step(at, "change", number, chance.getrandbits(32)))
+        if chance.random() < 0.25:
+            steps.append(Step(chance.uniform(600, hours * HOUR), "load", number, chance.getrandbits(32)))
+        for _ in range(round(hours * chance.choice((0.5, 1.0, 2.0)))):
+            if operations:
+                at = chance.uniform(600, hours * HOUR)
+                steps.append(Step(at, chance.choice(operations), number, chance.getrandbits(32)))
+    skew = chance.choice((0.0, 0.0, 5.0, 4000.0))
+    versions, small_changes = chance.random() < 0.4, chance.random() < 0.3
+    numbered = tuple(step._replace(number=number) for number, step in enumerate(sorted(steps)))
+    return Case(seed, hours, tables, numbered, faults, None, skew, versions, small_changes)
+
+
+def _settings(chance: Random) -> dict[str, str]:
+    settings = {Attribute.PRIMARY_KEY: "id", Attribute.FULL_LOAD_QUIET_MINUTES: chance.choice(("0", "0", "10"))}
+    if chance.random() < 0.3:
+        settings[Attribute.PARTITION_KEY] = "region"
+    if chance.random() < 0.3:
+        settings[Attribute.MAX_FILES_PER_RUN] = "2"
+    if chance.random() < 0.2:
+        settings[Attribute.DELETE_MODE] = "soft"
+    return settings

@@ -1,0 +1,291 @@
+"""What must hold: after each call that changes something, and at rest."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cdclake.commit.ledger import recorded
+from cdclake.control.controller import PlanInputs, plan
+from cdclake.control.status import LATE_AFTER_MINUTES, Health, table_statuses
+from cdclake.errors import CdclakeError
+from cdclake.model.change.record import ChangeKind
+from cdclake.model.layout import is_in_iceberg
+from cdclake.model.names import RunState
+from cdclake.model.raw.files import parse_raw_file
+from cdclake.model.table.attributes import Attribute
+from cdclake.raw_listing import list_raw_files
+from cdclake_devkit.simulate.lake_state import LakeState, after, difference, rows_of
+from cdclake_devkit.simulate.world import PREFIX, RAW, SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cdclake.commit.log import ChangeLog
+    from cdclake.model.change.record import ChangeRecord
+    from cdclake.model.snapshot import ErasedKeys, Snapshot
+    from cdclake_devkit.oracle import LakeRow
+    from cdclake_devkit.simulate.intercepted import Call
+    from cdclake_devkit.simulate.scheduler import Process
+    from cdclake_devkit.simulate.source import SourceTable
+    from cdclake_devkit.simulate.world import World
+
+_WELL = (Health.UP_TO_DATE, Health.INCOMPLETE)
+_BROKEN = ("IntegrityError", "BooksError", "LakeFilesError", "RawFilesLostError")
+_CHANGES_UNTIL_COMPARED = 3
+"""A takeover, and the change of the run that compared the files before."""
+
+
+class _Erasure(NamedTuple):
+    key: int
+    keys: ErasedKeys
+
+
+@dataclass
+class _Seen:
+    """What was seen of a table.
+
+    Attributes:
+        states: Its content after each change, from none on.
+        token: The greatest fencing token of a change.
+        files: Paths of the data files of each change that readers of the folder see.
+        rows: Rows of each data file, by path.
+        visible: The files that readers of the folder saw last.
+        erasures: The erasures, by the number of their change.
+        unfinished: Keys of erasures that died after their commit: until they are repeated, a rollback brings rows back.
+    """
+
+    states: list[LakeState] = field(default_factory=lambda: [LakeState()])
+    token: int = 0
+    files: list[frozenset[str]] = field(default_factory=lambda: [frozenset()])
+    rows: dict[str, list[LakeRow]] = field(default_factory=dict)
+    visible: frozenset[str] = frozenset()
+    erasures: dict[int, _Erasure] = field(default_factory=dict)
+    unfinished: set[int] = field(default_factory=set)
+
+
+class Invariants:
+    """Checks a world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.seen = {table.name: _Seen() for table in world.tables}
+        world.after_call.append(self.after_call)
+
+    def after_call(self, process: Process, call: Call, answer: object) -> None:
+        """What must hold after a call that may have changed something."""
+        if call.port == "lake":
+            if "/erasures/" in call.subject:  # the report, which is written last
+                self.seen[self._world.table_of(call.subject).name].unfinished.discard(self._world.erasing[process.name])
+            tables = [self._world.table_of(call.subject)] if SCHEMA in call.subject else self._world.tables
+            for table in tables:
+                if call.method.startswith("put") and "/changes/" in call.subject and answer is not False:
+                    self._committed(table, process)
+                self._check_visible(table)
+        elif call.port == "states" and call.method in ("record_run", "release_lease"):
+            self._check_item(self._world.table_of(call.subject))
+
+    # --- the change log ---
+
+    def _committed(self, table: SourceTable, process: Process) -> None:
+        world, seen = self._world, self.seen[table.name]
+        log, number = world.log(table), len(seen.states)
+        if log.head() < number:
+            world.violate(
+                "one change has each number", f"{process.name} overwrites change {number - 1} of {table.name}"
+            )
+            return
+        record, snapshot = log.record(number), log.snapshot(number)
+        world.counts[f"changes: {record.kind.value}"] += 1
+        files = ", ".join(record.raw_names)
+        as_of = "" if record.as_of is None else f" as of {record.as_of}"
+        world.note(process, f"commits change {number} of {table.name}: {record.kind.value}{as_of} {files}".rstrip())
+        if record.fencing_token < seen.token:
+            text = f"{process.name} commits change {number} of {table.name} with token {record.fencing_token}, and "
+            world.violate("one writer", f"{text}token {seen.token} has written")
+        seen.token = max(seen.token, record.fencing_token)
+        try:
+            record.check()
+            state = after(record, seen.states, table, world.raw_read[process.name], f"{PREFIX}{SCHEMA}/{table.name}/")
+        except (CdclakeError, ValueError, KeyError) as error:
+            world.violate("changes apply each file once", f"change {number} of {table.name}: {error!r}")
+            return
+        state = self._with_erasures(table, record, state, process)
+        seen.states.append(state)
+        seen.files.append(frozenset(file.path for file in snapshot.files if not is_in_iceberg(file.path)))
+        staged = {file.path: file.staged_key for file in record.added}
+        found = [row for file in snapshot.files for row in self._rows(table, file.path, staged)]
+        expected = state.rows(table, soft_delete=self._is_soft(table))
+        wrong = difference(found, expected, seen.unfinished)
+        if wrong:
+            world.violate("each state equals the oracle", f"change {number} of {table.name}: {wrong}")
+        live = sum(row.op != "D" for row in found)
+        if not live == record.books.rows_after == snapshot.rows:
+            counted = f"{record.books.rows_after} in the books, {snapshot.rows} in the snapshot, {live} in the files"
+            world.violate("books balance", f"change {number} of {table.name}: {counted}")
+
+    def _with_erasures(self, table: SourceTable, record: ChangeRecord, state: LakeState, process: Process) -> LakeState:
+        """The state without rows that are erased now, or are older than an erasure."""
+        seen, world = self.seen[table.name], self._world
+        if record.kind is ChangeKind.ERASURE:
+            key = world.erasing[process.name]
+            seen.unfinished.add(key)
+            seen.states = [one.without(key) for one in seen.states]
+            seen.rows.clear()
+            snapshot = world.log(table).snapshot(record.change)
+            seen.erasures[record.change] = _Erasure(key, snapshot.erased[-1])
+            return state.without(key)
+        folder = f"{PREFIX}{SCHEMA}/{table.name}/"
+        listed = {entry.key[len(folder) :]: entry for entry in world.raw.list(folder)}
+        for one in seen.erasures.values():
+            for name in record.raw_names:
+                entry = listed[name]
+                file = parse_raw_file(entry, folder)
+                if file and one.keys.is_later_than(file, entry.modified_utc):
+                    stored = state.loaded if record.kind is ChangeKind.FULL_LOAD else name
+                    state = replace(state, erased=state.erased | {(stored, one.key)})
+        return state
+
+    def _is_soft(self, table: SourceTable) -> bool:
+        return self._world.state(table).item.get(Attribute.DELETE_MODE) == "soft"
+
+    def _rows(self, table: SourceTable, path: str, staged: dict[str, str]) -> list[LakeRow]:
+        rows = self.seen[table.name].rows
+        if path not in rows:
+            log = self._world.log(table)
+            content = self._content(log, path) or self._world.lake.get(staged.get(path, ""))
+            rows[path] = rows_of(path, content) if content else []
+        return rows[path]
+
+    def _content(self, log: ChangeLog, path: str) -> bytes | None:
+        """A live or retired data file."""
+        lake, key = self._world.lake, log.layout.data_key(path)
+        content = lake.get(key) or lake.get(log.layout.retired_key(path))
+        if content is None:
+            content = next((lake.get_version(one) for one in lake.old_versions(key) if one.key == key), None)
+        return content
+
+    # --- readers ---
+
+    def _check_visible(self, table: SourceTable) -> None:
+        """Readers of the folder see the files of the newest published change, of the one that is published, or both."""
+        seen, world, log = self.seen[table.name], self._world, self._world.log(table)
+        prefix = log.layout.table_prefix
+        keys = (entry.key for entry in world.lake.list(prefix) if entry.key not in world.foreign)
+        visible = frozenset(key[len(prefix) :] for key in keys)
+        if visible == seen.visible:
+            return
+        seen.visible = visible
+        head = len(seen.states) - 1
+        before, now = seen.files[max(head - 1, 0)], seen.files[head]
+        if self._is_excused(table):
+            return
+        if not (before <= visible or now <= visible):
+            missing = ", ".join(sorted(now - visible)[:3])
+            world.violate("readers miss nothing", f"change {head} of {table.name}: {missing} is not there")
+        if not visible <= before | now:
+            more = ", ".join(sorted(visible - before - now)[:3])
+            world.violate("readers see nothing stale", f"change {head} of {table.name}: {more} is there")
+
+    def _is_excused(self, table: SourceTable) -> bool:
+        """Whether a publisher paused within a call, see `docs/guarantees.md`: until the next run has compared files."""
+        excused = self._world.excused.get(table.name, -_CHANGES_UNTIL_COMPARED)
+        return len(self.seen[table.name].states) < excused + _CHANGES_UNTIL_COMPARED
+
+    # --- items ---
+
+    def _check_item(self, table: SourceTable) -> None:
+        item = self._world.state(table).item
+        if item.get(Attribute.LAST_RUN_STATE) != RunState.FAILED:
+            return
+        code, error = item.get(Attribute.LAST_ERROR_CODE, ""), item.get(Attribute.LAST_ERROR, "")
+        if not code or (code in _BROKEN and not self._world.foreign):
+            self._world.violate("tables fail only for a reason", f"{table.name}: {error}")
+
+    # --- at rest ---
+
+    def at_rest(self) -> None:
+        """What must hold some hours after the last step and the last fault."""
+        world = self._world
+        planned = plan(PlanInputs(world.raw, world.states, RAW, PREFIX), world.time())
+        logs = {table.name: world.log(table) for table in world.tables}
+        statuses = table_statuses(planned.tables, lambda name: logs[name.table], world.time(), LATE_AFTER_MINUTES)
+        by_name = {status.table: status for status in statuses}
+        for table in world.tables:
+            status = by_name[f"{SCHEMA}.{table.name}"]
+            if status.health not in _WELL:
+                world.violate(
+                    "tables get well", f"{table.name} is {status.health.value}: {status.reason} {status.error}"
+                )
+                continue
+            self._check_table(table, logs[table.name])
+
+    def _check_table(self, table: SourceTable, log: ChangeLog) -> None:
+        world, seen, name = self._world, self.seen[table.name], table.name
+        item, head = world.state(table).item, log.head()
+        if Attribute.LEASE_HOLDER in item:
+            world.violate("leases end", f"{name} is leased by {item[Attribute.LEASE_HOLDER]}")
+        if item.get(Attribute.LAST_CHANGE_ID) != str(head):
+            world.violate("items follow the lake", f"{name}: {item.get(Attribute.LAST_CHANGE_ID)}, not {head}")
+        if seen.visible != seen.files[head] and not self._is_excused(table):
+            more, less = sorted(seen.visible - seen.files[head]), sorted(seen.files[head] - seen.visible)
+            world.violate("readers see the newest change", f"{name}: {more} are stale, {less} are missing")
+        lake = {row.row["id"]: dict(row.row) for path in seen.visible for row in self._now(log, path)}
+        erased = {one.key for one in seen.erasures.values()}
+        wrong = sorted({key for key in {*lake, *table.rows} if lake.get(key) != table.rows.get(key)} - erased)
+        if wrong and not self._is_excused(table):
+            world.violate("the lake equals the source", f"{name}: keys {wrong}")
+        self._check_erased(table)
+        for number in range(1, head + 1):
+            self._check_retained(table, log, number)
+        files = list_raw_files(world.raw, world.state(table).raw_prefix, world.state(table).settings)
+        snapshot = log.snapshot(head)
+        ledger = recorded(log, snapshot.ledger, files.all_changes).names
+        left = seen.states[head].applied - ledger
+        if left:
+            world.violate("the ledger has every file", f"{name}: {sorted(left)}")
+
+    def _check_retained(self, table: SourceTable, log: ChangeLog, number: int) -> None:
+        """Each retained change can be read, and is what it was."""
+        if number not in log.retained():
+            return
+        world, seen = self._world, self.seen[table.name]
+        snapshot: Snapshot = log.snapshot(number)
+        found: list[LakeRow] = []
+        for file in snapshot.files:
+            content = self._content(log, file.path)
+            if content is None:
+                world.violate("retained changes stay", f"change {number} of {table.name} lacks {file.path}")
+                return
+            found += rows_of(file.path, content)
+        expected = seen.states[number].rows(table, soft_delete=self._is_soft(table))
+        wrong = difference(found, expected, seen.unfinished)
+        if wrong:
+            world.violate("retained changes stay", f"change {number} of {table.name}: {wrong}")
+
+    def _check_erased(self, table: SourceTable) -> None:
+        """No object of the lake contains a value that was erased."""
+        seen, lake = self.seen[table.name], self._world.lake
+        if not seen.erasures:
+            return
+        values = seen.states[-1].erased_values(table)
+        objects = [(entry.key, lake.get(entry.key) or b"") for entry in lake.list("")]
+        objects += [(f"version of {one.key}", lake.get_version(one) or b"") for one in lake.old_versions("")]
+        for key, content in objects:
+            text = content
+            if content.startswith(b"PAR1") and "foreign" not in key:
+                text += repr(pq.read_table(pa.BufferReader(content), partitioning=None).to_pylist()).encode()
+            elif key.endswith(".gz"):
+                text = gzip.decompress(content)
+            found = next((value for value in values if value.encode() in text), None)
+            if found:
+                self._world.violate("erased rows are nowhere", f"{found} is in {key}")
+                return
+
+    def _now(self, log: ChangeLog, path: str) -> Iterable[LakeRow]:
+        content = self._world.lake.get(log.layout.data_key(path)) or b""
+        return (row for row in rows_of(path, content) if row.op != "D")

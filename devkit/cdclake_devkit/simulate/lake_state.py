@@ -1,0 +1,118 @@
+"""What a lake table must contain after each change, from its change records and what the source has written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cdclake.model.change.record import ChangeKind
+from cdclake.model.partition_folder import HIVE_NULL_PARTITION
+from cdclake_devkit.oracle import ChangeRow, LakeRow, merge
+from cdclake_devkit.simulate.source import COLUMNS, KEY, identity
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from cdclake.model.change.record import ChangeRecord
+    from cdclake_devkit.oracle import Row
+    from cdclake_devkit.simulate.source import SourceTable
+
+
+@dataclass(frozen=True)
+class LakeState:
+    """The content of a lake table.
+
+    Attributes:
+        load: Rows of its full load.
+        applied: Names of the change files that were applied since.
+        loaded: Identity of the full load.
+        erased: Raw files, the full load by its identity, and keys of which the rows in them were erased or left out.
+    """
+
+    load: Sequence[Row] = ()
+    applied: frozenset[str] = frozenset()
+    loaded: str = ""
+    erased: frozenset[tuple[str, int]] = frozenset()
+
+    def rows(self, table: SourceTable, *, soft_delete: bool) -> list[LakeRow]:
+        """The rows that the oracle computes."""
+        changes: list[ChangeRow] = [
+            row for name in self.applied for row in table.changes[name] if (name, row.row["id"]) not in self.erased
+        ]
+        load = [row for row in self.load if (self.loaded, row["id"]) not in self.erased]
+        return merge(KEY, load, changes, COLUMNS.names, soft_delete=soft_delete)
+
+    def erased_values(self, table: SourceTable) -> set[str]:
+        """Values in rows that were erased, and in no row that was not."""
+        rows = [(file, change.row) for file, changes in table.changes.items() for change in changes]
+        rows += [(file, row) for file, loaded in table.loads.items() for row in loaded]
+        gone = {row["name"] for file, row in rows if (file, row["id"]) in self.erased}
+        there = {*self.applied, self.loaded}
+        return gone - {row["name"] for file, row in rows if file in there and (file, row["id"]) not in self.erased}
+
+    def without(self, key: int) -> LakeState:
+        """The state after an erasure of a key."""
+        more = {(name, key) for name in (*self.applied, self.loaded)}
+        return replace(self, erased=self.erased | more)
+
+
+def after(
+    record: ChangeRecord, states: Sequence[LakeState], table: SourceTable, read: Mapping[str, bytes], folder: str
+) -> LakeState:
+    """The state after a change.
+
+    Args:
+        states: Those after all changes before it, from the empty one on.
+        read: Contents of raw files as the run that made the change read them, by key.
+        folder: The table's folder in the raw bucket.
+
+    Raises:
+        ValueError: The change applied what the table has already, or what nobody wrote.
+    """
+    before = states[-1]
+    if record.as_of is not None:
+        return states[record.as_of]
+    if record.kind is ChangeKind.FULL_LOAD:
+        (loaded,) = (identity(read.get(folder + name, b"")) for name in record.raw_names)
+        return LakeState(table.loads[loaded], loaded=loaded)
+    if record.kind is ChangeKind.INCREMENTAL:
+        again = before.applied.intersection(record.raw_names)
+        if again:
+            message = f"change {record.change} applies {', '.join(sorted(again))} again"
+            raise ValueError(message)
+        return replace(before, applied=before.applied.union(record.raw_names))
+    return before
+
+
+def rows_of(path: str, content: bytes) -> list[LakeRow]:
+    """The rows of a data file, with the partition values in its path."""
+    parts = [piece.split("=", 1) for piece in path.split("/")[:-1] if "=" in piece]
+    values = {unquote(name): None if text == HIVE_NULL_PARTITION else unquote(text) for name, text in parts}
+    found = []
+    for row in pq.read_table(pa.BufferReader(content), partitioning=None).to_pylist():
+        op, position = row.pop("Op", "I"), row.pop("_cdc_position", "")
+        whole: dict[str, Any] = {**row, **values}
+        found.append(LakeRow({name: whole.get(name) for name in COLUMNS.names}, op, position))
+    return found
+
+
+def difference(found: Sequence[LakeRow], expected: Sequence[LakeRow], unknown: Collection[int] = ()) -> str:
+    """How rows differ, for people; empty if they do not.
+
+    Args:
+        unknown: Keys of rows that may be there or not.
+    """
+    have, want = (sorted(_text(row) for row in rows if row.row["id"] not in unknown) for rows in (found, expected))
+    if have == want:
+        return ""
+    more, less = [one for one in have if one not in want], [one for one in want if one not in have]
+    twice = len(have) - len(set(have))
+    return f"missing {less[:3]}, too many {more[:3]}, {len(have)} of {len(want)} rows, {twice} twice"
+
+
+def _text(row: LakeRow) -> str:
+    return f"{row.row['id']} {row.op} {row.row['name']} {row.row['region']} {row.position}"

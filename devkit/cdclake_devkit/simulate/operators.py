@@ -1,0 +1,175 @@
+"""Operators: what people do to tables, with the product's own code."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from cdclake.control.admin.table_admin import RegisteredTable
+from cdclake.errors import CdclakeError
+from cdclake.lake.operations.erase.erase import Erasure, erase
+from cdclake.lake.operations.erase.progress import Progress
+from cdclake.lake.read.as_of import TableLocation
+from cdclake.lake.read.key_filter import RowKeys
+from cdclake.model.names import Sentinel
+from cdclake.model.table.attributes import Attribute
+from cdclake_devkit.simulate.world import LAKE
+
+if TYPE_CHECKING:
+    from cdclake.adapters.filesystem import FileSystemSpec
+    from cdclake.model.layout import LakeLayout
+    from cdclake.ports import ObjectStore
+    from cdclake_devkit.simulate.case import Step
+    from cdclake_devkit.simulate.scheduler import Process
+    from cdclake_devkit.simulate.world import World
+
+_ACTIVATED_AFTER = (60.0, 900.0, 4000.0)
+
+
+def operate_again(world: World, at: float) -> None:
+    """At rest, operators do again what they began: erase, and move foreign files away."""
+
+    def again(number: int) -> None:
+        table = world.tables[number]
+        path = world.path(table)
+        process = world.process(f"rest.{table.name}.again")
+
+        def work() -> None:
+            state = world.state(table)
+            log = world.log(table, world.store(process, LAKE))
+            states = world.port(process, "states", world.states)
+            lake = RegisteredTable(states, state, log, process.name, world.time, sleep=world.scheduler.sleep)
+            if world.foreign:
+                world.note(process, f"repair: {lake.repair().to_json()}")
+            for erased_path, key in sorted(world.to_erase):
+                if erased_path == path:
+                    world.note(process, f"erase: {erase_key(world, process, lake, key)}")
+
+        world.scheduler.spawn(process, work, at)
+
+    for number in range(len(world.tables)):
+        again(number)
+
+
+def operate(world: World, step: Step, name: str) -> None:
+    """Let an operator do something."""
+    process = world.process(name)
+
+    def work() -> None:
+        try:
+            found = _do(world, process, step)
+        except CdclakeError as error:
+            found = f"{type(error).__name__}: {error}"
+            world.counts[f"refused: {step.kind}"] += 1
+        else:
+            world.counts[f"done: {step.kind}"] += 1
+        world.note(process, f"{step.kind} of {world.tables[step.table].name}: {found or 'done'}")
+
+    world.scheduler.spawn(process, work)
+
+
+def _do(world: World, process: Process, step: Step) -> str:
+    table, chance = world.tables[step.table], Random(step.seed)
+    states, path = world.port(process, "states", world.states), world.path(table)
+    state = states.get(path)
+    lake = RegisteredTable(
+        states,
+        state,
+        world.log(table, world.store(process, LAKE)),
+        process.name,
+        world.time,
+        lease_wait_seconds=chance.choice((0, 0, 60)),
+        sleep=world.scheduler.sleep,
+    )
+    if step.kind == "rollback":
+        head = world.log(table).head()
+        to = chance.choice((None, None, chance.randrange(head))) if head else None
+        record = lake.rollback(to)
+        activate(world, step.table, f"{process.name}.later", chance.choice(_ACTIVATED_AFTER))
+        return f"change {record.change} is as of {record.as_of}"
+    if step.kind == "reapply":
+        record = lake.reapply()
+        return f"change {record.change} is as of {record.as_of}"
+    if step.kind == "clean up":
+        retention = state.settings.retention / chance.choice((1, 1000, 100000))
+        return f"retained {lake.clean_up(retention, state.settings.keep_every).retained}"
+    if step.kind == "repair":
+        return f"{lake.repair().to_json()}"
+    if step.kind == "foreign file":
+        key = f"{lake.log.layout.table_prefix}foreign-{process.name}.parquet"
+        world.foreign.add(key)
+        world.lake.put(key, b"PAR1 of another program PAR1")
+        repair_later(world, step, f"{process.name}.repair", chance.choice(_ACTIVATED_AFTER))
+    if step.kind == "erase":
+        return erase_key(world, process, lake, chance.randrange(12))
+    if step.kind == "pause":
+        states.set_attributes(path, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE})
+        activate(world, step.table, f"{process.name}.later", chance.choice(_ACTIVATED_AFTER))
+    if step.kind == "settings":
+        changed = chance.choice(
+            (
+                {Attribute.MAX_FILES_PER_RUN: "1"},
+                {Attribute.MAX_FILES_PER_RUN: "10000"},
+                {Attribute.TARGET_FILE_BYTES: "1"},
+                {Attribute.RETENTION_DAYS: "1"},
+                {Attribute.KEEP_EVERY_STATE: "2"},
+            )
+        )
+        states.set_attributes(path, changed)
+        return str(changed)
+    return ""
+
+
+def repair_later(world: World, step: Step, name: str, after: float) -> None:
+    """Let an operator repair a table later."""
+    world.scheduler.spawn(
+        world.process(f"{name}.plan"), lambda: operate(world, step._replace(kind="repair"), name), after
+    )
+
+
+class _Location(TableLocation):
+    """A table whose lake a process opens as its own."""
+
+    def __init__(self, layout: LakeLayout, fs: FileSystemSpec, store: ObjectStore) -> None:
+        super().__init__(LAKE, layout, fs)
+        object.__setattr__(self, "_opened", store)
+
+    def store(self) -> ObjectStore:
+        opened: ObjectStore = vars(self)["_opened"]
+        return opened
+
+
+def erase_key(world: World, process: Process, lake: RegisteredTable, key: int) -> str:
+    """Erase the rows of a key."""
+    log = lake.log
+    snapshot = log.snapshot(log.head())
+    if not snapshot.exists:
+        return "no table"
+    world.erasing[process.name] = key
+    world.to_erase.add((lake.state.path, key))
+    erasure = Erasure(
+        location=_Location(log.layout, world.files(process, LAKE), log.store),
+        log=log,
+        keys=RowKeys.parse([str(key)], snapshot.primary_key, snapshot.schema),
+        raw=None,
+        run_id=process.name,
+        reason="a request",
+        made_by="operator",
+        clock=world.time,
+        progress=Progress(),
+    )
+    done = lake.change(lambda token: erase(erasure, token, lake.update_catalog))
+    return f"change {done.change}, {done.touched.rows} rows of key {key}"
+
+
+def activate(world: World, number: int, name: str, after: float = 0.0) -> None:
+    """Turn a table on, later."""
+    process, path = world.process(name), world.path(world.tables[number])
+
+    def work() -> None:
+        try:
+            world.port(process, "states", world.states).set_attributes(path, {Attribute.ACTIVE_FLAG: Sentinel.ACTIVE})
+        except CdclakeError as error:
+            world.note(process, f"activate: {error}")
+
+    world.scheduler.spawn(process, work, after)

@@ -1,0 +1,100 @@
+"""The source database and DMS: tables whose rows change, and the raw files that tell of it."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from hashlib import md5
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cdclake.model.position import position
+from cdclake_devkit.oracle import ChangeRow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+    from cdclake_devkit.oracle import Row
+
+COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("region", pa.string())])
+KEY = ("id",)
+_CHANGE_COLUMNS = pa.schema([("Op", pa.string()), *COLUMNS])
+_REGIONS = ("north", "south", "east")
+LOAD = "LOAD00000001.parquet"
+
+
+def identity(content: bytes) -> str:
+    """Tells contents of raw files apart."""
+    return md5(content, usedforsecurity=False).hexdigest()
+
+
+@dataclass
+class SourceTable:
+    """A table of the source.
+
+    Attributes:
+        rows: Its rows by key, now.
+        loads: Rows of each full load, by the identity of its file.
+        changes: Change rows of each change file, by its name.
+        values: Number of different values so far.
+    """
+
+    name: str
+    rows: dict[int, dict[str, Any]] = field(default_factory=dict)
+    loads: dict[str, Sequence[Row]] = field(default_factory=dict)
+    changes: dict[str, Sequence[ChangeRow]] = field(default_factory=dict)
+    values: int = 0
+
+    def load(self) -> bytes:
+        """A full load of the rows that are there now."""
+        rows = [dict(self.rows[key]) for key in sorted(self.rows)]
+        content = _parquet(rows, COLUMNS)
+        self.loads[identity(content)] = rows
+        return content
+
+    def change(self, chance: Random, now: datetime) -> tuple[str, bytes]:
+        """Some statements, and the name and content of the change file with their rows."""
+        name = self._free_name(now)
+        rows: list[tuple[str, dict[str, Any]]] = []
+        for _ in range(chance.randint(1, 4)):
+            key = chance.randrange(12)
+            op = "I" if key not in self.rows else chance.choice("UUD")
+            row = dict(self.rows[key]) if op == "D" else self._new_row(chance, key)
+            rows.append((op, row))
+            if op == "D":
+                del self.rows[key]
+            else:
+                self.rows[key] = row
+        self.changes[name] = [ChangeRow(position(name, place), op, row) for place, (op, row) in enumerate(rows)]
+        return name, _parquet([{"Op": op, **row} for op, row in rows], _CHANGE_COLUMNS)
+
+    def fill(self, chance: Random) -> None:
+        """Insert the first rows."""
+        for key in range(8):
+            self.rows[key] = self._new_row(chance, key)
+
+    def _new_row(self, chance: Random, key: int) -> dict[str, Any]:
+        self.values += 1
+        return {"id": key, "name": f"<{self.name} {key} v{self.values}>", "region": chance.choice(_REGIONS)}
+
+    def _free_name(self, now: datetime) -> str:
+        while True:
+            name = f"{now:%Y%m%d-%H%M%S}{now.microsecond // 1000:03d}.parquet"
+            if name not in self.changes:
+                return name
+            now += timedelta(milliseconds=1)
+
+
+def _parquet(rows: Sequence[Row], schema: pa.Schema) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(list(rows), schema), sink, compression="none")
+    return sink.getvalue()
+
+
+def utc(seconds: float) -> datetime:
+    """A time in seconds since 1970."""
+    return datetime.fromtimestamp(seconds, timezone.utc)

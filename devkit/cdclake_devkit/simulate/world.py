@@ -1,0 +1,256 @@
+"""The world of a simulation: stores, state table, jobs and source, and every call that reaches them."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter, defaultdict
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from cdclake.adapters.s3 import S3Store
+from cdclake.commit.log import ChangeLog
+from cdclake.errors import CommitStateUnknownError, RetryableError
+from cdclake.model.layout import HISTORY_SUFFIX, LakeLayout
+from cdclake.model.names import Sentinel
+from cdclake.model.table.attributes import Attribute
+from cdclake.model.table.name import TableName
+from cdclake.model.table.state import TableState
+from cdclake.ports import ObjectStore, Ports
+from cdclake_devkit.memory import MemoryMetrics, MemoryState, MemoryStore
+from cdclake_devkit.memory_catalog import MemoryCatalog
+from cdclake_devkit.simulate.case import HOUR, Case
+from cdclake_devkit.simulate.faults import Faults, Kind
+from cdclake_devkit.simulate.intercepted import Files, Intercepted
+from cdclake_devkit.simulate.scheduler import KilledError, Process, Scheduler
+from cdclake_devkit.simulate.source import SourceTable, utc
+from cdclake_devkit.simulate.standard_library import EPOCH
+from cdclake_devkit.versioned_bucket import VersionedBucket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from cdclake.adapters.filesystem import FileSystemSpec
+    from cdclake_devkit.simulate.faults import Fault
+    from cdclake_devkit.simulate.intercepted import Call
+
+RAW, LAKE, PREFIX = "raw-bucket", "lake-bucket", "dms/"
+SCHEMA = "shop"
+
+
+class Entry(NamedTuple):
+    """A line of the time line."""
+
+    at: float
+    process: str
+    text: str
+
+
+class Violation(NamedTuple):
+    """An invariant that does not hold.
+
+    Attributes:
+        name: Which one.
+        text: What was found.
+    """
+
+    name: str
+    text: str
+
+
+class World:
+    """Everything that the actors share.
+
+    Attributes:
+        time_line: What happened.
+        violations: Ends the run as soon as there is one.
+        counts: Counts calls, faults, commits, ...
+        after_call: Called after the effect of each call that may change something.
+        kills: Called with each process that was killed.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.time_line: list[Entry] = []
+        self.violations: list[Violation] = []
+        self.counts: Counter[str] = Counter()
+        self.scheduler = Scheduler(self._crashed)
+        self.faults = Faults(case.faults, case.only)
+        self.raw: ObjectStore = MemoryStore(self.time)
+        self.lake: ObjectStore = MemoryStore(self.time)
+        if case.versions:
+            ids, client = self.chance("writers"), cast("Any", VersionedBucket(self.time))
+            new_id = lambda: f"{ids.getrandbits(64):x}"  # noqa: E731
+            self.lake = S3Store(client, LAKE, new_id=new_id, sleep=self.scheduler.sleep)
+        self.states, self.metrics, self.catalog = MemoryState(), MemoryMetrics(), MemoryCatalog()
+        self.tables = [SourceTable(chr(ord("a") + number)) for number in range(len(case.tables))]
+        self.after_call: list[Callable[[Process, Call, object], None]] = []
+        self.kills: list[Callable[[Process], None]] = []
+        self.raw_read: dict[str, dict[str, bytes]] = defaultdict(dict)
+        """What each process read last of each raw file."""
+        self.erasing: dict[str, int] = {}
+        """The key that each process erases."""
+        self.to_erase: set[tuple[str, int]] = set()
+        """Tables and keys that operators began to erase."""
+        self.foreign: set[str] = set()
+        """Keys of files of other programs in the lake's folders."""
+        self.excused: dict[str, int] = {}
+        """The number of changes that a table had when a publisher paused within a call: readers may see its effect."""
+        for number, table in enumerate(self.tables):
+            state = TableState.new(RAW, f"{PREFIX}{SCHEMA}/", f"{table.name}/")
+            active = {Attribute.ACTIVE_FLAG: Sentinel.ACTIVE}
+            self.states.register(state.with_attributes(**case.tables[number], **active))
+
+    # --- names ---
+
+    def path(self, table: SourceTable) -> str:
+        """Key of a table's item."""
+        return f"{RAW}/{PREFIX}{SCHEMA}/{table.name}/"
+
+    def log(self, table: SourceTable, lake: ObjectStore | None = None) -> ChangeLog:
+        """A table's change log, by default as it is, without faults."""
+        return ChangeLog(lake or self.lake, LakeLayout(LAKE, "", TableName(SCHEMA, table.name)))
+
+    def table_of(self, path: str) -> SourceTable:
+        """The table of an item, or of a key in the lake or the raw bucket."""
+        parts = path.split("/")
+        name = parts[parts.index(SCHEMA) + 1].removesuffix(HISTORY_SUFFIX)
+        (found,) = (table for table in self.tables if table.name == name)
+        return found
+
+    def state(self, table: SourceTable) -> TableState:
+        """A table's item."""
+        state = self.states.get(self.path(table))
+        assert state is not None
+        return state
+
+    # --- time ---
+
+    def time(self) -> datetime:
+        """The true time."""
+        return utc(EPOCH + self.scheduler.now)
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether calls may still go wrong."""
+        return self.scheduler.now < self.case.hours * HOUR
+
+    def chance(self, name: str) -> Random:
+        """Chance for one purpose, which does not depend on what others draw."""
+        return Random(f"{self.case.seed}|{name}")
+
+    # --- processes ---
+
+    def process(self, name: str) -> Process:
+        """A new process, whose machine has a clock of its own."""
+        skew = self.case.skew_seconds and self.chance(f"skew {name}").uniform(-1, 1) * self.case.skew_seconds
+        return Process(name, skew)
+
+    def ports(self, process: Process, jobs: object) -> Ports:
+        """What a process works with."""
+        return Ports(
+            states=cast("Any", self.port(process, "states", self.states)),
+            jobs=cast("Any", self.port(process, "jobs", jobs)),
+            open_bucket=lambda name: self.store(process, name),
+            clock=self.time,
+            metrics=self.metrics,
+            catalog=cast("Any", self.port(process, "catalog", self.catalog)),
+        )
+
+    def store(self, process: Process, bucket: str) -> ObjectStore:
+        """A bucket, as a process sees it."""
+        port, target = ("raw", self.raw) if bucket == RAW else ("lake", self.lake)
+        return cast("ObjectStore", self.port(process, port, target))
+
+    def port(self, process: Process, name: str, target: object) -> Intercepted:
+        """A port, as a process sees it."""
+        return Intercepted(target, name, process, self.make)
+
+    def files(self, process: Process, bucket: str) -> FileSystemSpec:
+        """The files of a bucket, as the engine in a process opens them."""
+        if bucket == LAKE:
+            return cast("FileSystemSpec", Files(self.lake, "lake", process, self.make))
+        was_read = self.raw_read[process.name].__setitem__
+        return cast("FileSystemSpec", Files(self.raw, "raw", process, self.make, was_read))
+
+    # --- calls ---
+
+    def make(self, process: Process, call: Call, effect: Callable[[], Any]) -> Any:  # noqa: ANN401 - forwards
+        """Make a call, or let it go wrong. Others may go on before it and after it."""
+        if process.is_dead:
+            raise KilledError
+        process.calls += 1
+        self.counts[f"calls of {call.port}"] += 1
+        number = process.calls
+        self.scheduler.sleep(self.faults.latency(process.name, number))
+        fault = self.faults.at(process.name, number, changes=call.changes) if self.has_faults else None
+        kind = fault.kind if fault else None
+        if fault:
+            self.faults.happened.append(fault)
+            self.counts["faults"] += 1
+            self.counts[f"faults: {fault.kind.value}"] += 1
+            seconds = f" for {fault.seconds:,.0f} s" if fault.seconds else ""
+            self.note(process, f"{fault.kind.value} {call}{seconds}")
+        if kind is Kind.EXPIRE and fault:
+            process.no_answer_until = self.scheduler.now + fault.seconds
+        if kind is Kind.FAIL or self.scheduler.now < process.no_answer_until:
+            raise RetryableError("No answer", remedy="Run again", call=call.port)
+        if kind is Kind.KILL_BEFORE:
+            self.kill(process)
+        if fault and kind in (Kind.PAUSE_BEFORE, Kind.SLOW):
+            self._pause(process, fault)
+            if call.port == "lake" and call.changes and not call.method.startswith("put_if"):
+                self._excuse(call)
+        answer = effect()
+        if call.changes:
+            for check in self.after_call:
+                check(process, call, answer)
+        if kind is Kind.KILL_AFTER:
+            self.kill(process)
+        if fault and kind is Kind.PAUSE_AFTER:
+            self._pause(process, fault)
+        if kind is Kind.LOSE_ANSWER:
+            if call.method == "put_if_absent":
+                raise CommitStateUnknownError("The answer was lost", remedy="Run again", call=str(call))
+            raise RetryableError("The answer was lost", remedy="Run again", call=str(call))
+        return answer
+
+    def _pause(self, process: Process, fault: Fault) -> None:
+        if fault.kind is not Kind.SLOW:
+            process.frozen_until = self.scheduler.now + fault.seconds
+        self.scheduler.sleep(fault.seconds)
+
+    def _excuse(self, call: Call) -> None:
+        for table in [self.table_of(call.subject)] if SCHEMA in call.subject else self.tables:
+            self.excused[table.name] = self.log(table).head() + 1
+
+    def kill(self, process: Process) -> None:
+        """End a process, which does nothing more.
+
+        Raises:
+            KilledError: Always.
+        """
+        process.is_dead = True
+        self.counts["kills"] += 1
+        for told in self.kills:
+            told(process)
+        raise KilledError
+
+    # --- what is found ---
+
+    def note(self, process: Process | str, text: str) -> None:
+        """Add a line to the time line."""
+        name = process if isinstance(process, str) else process.name
+        self.time_line.append(Entry(self.scheduler.now, name, text))
+
+    def violate(self, name: str, text: str) -> None:
+        """Note that an invariant does not hold. The run ends soon."""
+        self.note("!", f"{name}: {text}")
+        self.violations.append(Violation(name, text))
+        self.scheduler.stop()
+
+    def _crashed(self, name: str, error: BaseException) -> None:
+        frames = traceback.extract_tb(error.__traceback__)[-4:]
+        where = " < ".join(f"{one.filename.rpartition('/')[2]}:{one.lineno}" for one in reversed(frames))
+        text = f"{name} ended with {type(error).__name__}: {error} ({where})"
+        self.violate("no actor crashes", text)

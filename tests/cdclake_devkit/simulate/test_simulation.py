@@ -1,0 +1,91 @@
+"""Seeds run without a violation, alike each time. That they find mistakes, the mutants show."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from cdclake_devkit.memory import MemoryStore
+from cdclake_devkit.patching import replaced
+from cdclake_devkit.simulate.case import Case, Step, drawn
+from cdclake_devkit.simulate.faults import Fault, FaultPlan, Kind
+from cdclake_devkit.simulate.shrink import shrink
+from cdclake_devkit.simulate.simulation import Outcome, simulate
+from cdclake_devkit.simulate.timeline import as_test, report, time_line
+
+HOURS = 3.0
+
+
+def checked(seed: int) -> Counter[str]:
+    outcome = simulate(drawn(seed, HOURS))
+    assert not outcome.violations, f"make simulate SEEDS={seed}-{seed} HOURS={HOURS:g} shows\n{outcome.violations}"
+    return outcome.counts
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_few_seeds_hold_all_invariants(seed: int) -> None:
+    assert checked(seed)["calls of lake"] > 50
+
+
+@pytest.mark.slow
+def test_two_hundred_seeds_hold_all_invariants_and_meet_every_kind_of_fault() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(3, 203):
+        counts.update(checked(seed))
+    assert all(counts[f"faults: {kind.value}"] for kind in Kind), counts
+    assert counts["changes: takeover"] > 50, counts
+    assert counts["changes: erasure"] > 20, counts
+    assert counts["done: rollback"] > 20, counts
+
+
+def test_a_seed_gives_the_same_run_byte_for_byte() -> None:
+    first, second = simulate(drawn(0, HOURS)), simulate(drawn(0, HOURS))
+    assert first.digest == second.digest
+    assert time_line(first.time_line) == time_line(second.time_line)
+    assert first.digest != simulate(drawn(1, HOURS)).digest
+
+
+def test_the_faults_of_a_run_alone_give_the_same_run() -> None:
+    drawn_outcome = simulate(drawn(8, HOURS))
+    assert drawn_outcome.faults
+    assert simulate(replace(drawn_outcome.case, only=drawn_outcome.faults)).digest == drawn_outcome.digest
+
+
+def first_violation() -> Outcome:
+    """What the first seed with a violation comes to."""
+    for seed in range(200):
+        outcome = simulate(drawn(seed, HOURS))
+        if outcome.violations:
+            return outcome
+    raise AssertionError("no seed found it")
+
+
+def test_a_mistake_is_found_shrunk_and_shown() -> None:
+    with replaced(MemoryStore, "retire", lambda *_: None):  # old files stay where readers see them
+        failed = first_violation()
+        small = shrink(failed, seconds=20)
+    assert "readers" in small.violations[0].name
+    assert small.violations[0].name == failed.violations[0].name
+    assert len(small.case.steps) <= 3 < len(failed.case.steps)
+    assert small.faults == ()
+    text = report(small)
+    assert "commits change 2 of a: incremental" in text
+    assert "def test_seed_" in text
+    assert not simulate(small.case).violations
+
+
+def test_the_test_to_paste_runs_the_same_case() -> None:
+    case = replace(drawn(8, HOURS), only=(Fault("load0.load.event0", 2, Kind.PAUSE_AFTER, 45.0),))
+    names = {"Case": Case, "Fault": Fault, "FaultPlan": FaultPlan, "Kind": Kind, "Step": Step}
+    ran: list[Case] = []
+
+    def simulates(one: Case) -> Outcome:
+        ran.append(one)
+        return replace(outcome, violations=())
+
+    outcome = simulate(case)
+    exec(as_test(case), {**names, "simulate": simulates}, names)
+    names["test_seed_8"]()
+    assert ran == [case]
