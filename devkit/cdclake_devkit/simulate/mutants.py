@@ -64,8 +64,8 @@ MUTANTS = (
     Mutant(
         "a Spark run begins although its lease is lost",
         "control.run.lease",
-        "if not states.renew_lease(state.path, earlier, lease.token, clock(), LEASE_SECONDS, to=holder):",
-        "if states.renew_lease(state.path, earlier, lease.token, clock(), LEASE_SECONDS, to=holder) is None:",
+        "if not states.renew_lease(state.path, earlier, lease.token, now, LEASE_SECONDS, to=holder):",
+        "if states.renew_lease(state.path, earlier, lease.token, now, LEASE_SECONDS, to=holder) is None:",
     ),
     Mutant(
         "files are retired before new ones are there",

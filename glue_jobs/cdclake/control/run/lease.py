@@ -14,6 +14,7 @@ from cdclake.ports import AcquiredLease
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from datetime import datetime
 
     from cdclake.commit.log import ChangeLog
     from cdclake.commit.publish import KeepAlive
@@ -37,11 +38,18 @@ class Lease:
     """
 
     def __init__(
-        self, states: StateStore, path: str, name: TableName, holder: str, clock: Clock, acquired: AcquiredLease
+        self,
+        states: StateStore,
+        path: str,
+        name: TableName,
+        holder: str,
+        clock: Clock,
+        requested: datetime,
+        acquired: AcquiredLease,
     ) -> None:
         self._states, self._path, self._name, self._holder, self._clock = states, path, name, holder, clock
         self.state = acquired.state
-        self._renewed = clock()
+        self._renewed = requested
         self.token = acquired.token
         self.taken_over_from = acquired.taken_over_from
         self._fault = acquired.fault
@@ -69,10 +77,11 @@ class Lease:
             LeaseHeldError: Another run's lease has not expired.
             UnknownTableError: The table is not registered.
         """
-        acquired = states.acquire_lease(path, holder, clock(), LEASE_SECONDS, clears_request=clears_request)
+        requested = clock()  # the lease counts from now, however late the answer is
+        acquired = states.acquire_lease(path, holder, requested, LEASE_SECONDS, clears_request=clears_request)
         if acquired.fault:
             log.warning("%s: the lease of %s counts as expired: %s", name, acquired.taken_over_from, acquired.fault)
-        return cls(states, path, name, holder, clock, acquired)
+        return cls(states, path, name, holder, clock, requested, acquired)
 
     @classmethod
     def adopt(cls, states: StateStore, state: TableState, earlier: str, holder: str, clock: Clock) -> Lease:
@@ -86,8 +95,9 @@ class Lease:
         Raises:
             LeaseLostError: The other run no longer has it.
         """
-        lease = cls(states, state.path, state.name, holder, clock, AcquiredLease(state.fencing_token))
-        if not states.renew_lease(state.path, earlier, lease.token, clock(), LEASE_SECONDS, to=holder):
+        now = clock()
+        lease = cls(states, state.path, state.name, holder, clock, now, AcquiredLease(state.fencing_token))
+        if not states.renew_lease(state.path, earlier, lease.token, now, LEASE_SECONDS, to=holder):
             raise lease._lost()
         lease._fenced = True
         return lease
