@@ -49,7 +49,7 @@ def publish(
         looked: As `ChangeLog.commit` returns it.
 
     Returns:
-        The stored durations.
+        The stored durations; none if another run published the change meanwhile.
 
     Raises:
         CommitConflictError: Another run took over the table, and finished this change. This run stopped there. Files
@@ -60,7 +60,9 @@ def publish(
         return _publish(log, record, fence, keep_alive, seconds or {}, snapshot)
     except (IntegrityError, LakeFilesError):  # what it was about to move may be where the other run put it
         fence.check()
-        raise
+        if not log.is_published(record.change):
+            raise
+        return {}  # the other run is done with this change, and has not begun the next one
 
 
 def _publish(

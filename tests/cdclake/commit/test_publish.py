@@ -153,6 +153,27 @@ def test_a_publisher_looks_for_later_changes_at_once_if_its_commit_was_a_while_a
     assert visible(log) == []
 
 
+def test_a_publisher_that_another_run_overtakes_while_both_publish_the_same_change_is_done(
+    log: ChangeLog, replacement: ChangeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = log.store.copy
+
+    def copy_later(source: str, target: str, size_bytes: int | None = None) -> None:
+        monkeypatch.setattr(log.store, "copy", copy)
+        publish(log, replacement)  # the other run, which also deletes what was staged
+        copy(source, target, size_bytes)
+
+    monkeypatch.setattr(log.store, "copy", copy_later)
+    publish(log, replacement)
+    assert visible(log) == [SECOND]
+
+
+def test_a_publisher_that_misses_a_staged_file_reports_it(log: ChangeLog, replacement: ChangeRecord) -> None:
+    log.store.delete([replacement.added[0].staged_key])
+    with pytest.raises(IntegrityError, match="An object to copy is missing"):
+        publish(log, replacement)
+
+
 @pytest.mark.parametrize("known", [0, 1, 2, 3, 9])
 @pytest.mark.parametrize("is_marked", [True, False])
 def test_the_newest_change_is_found_and_completed_from_any_number_that_a_caller_knows(
