@@ -56,7 +56,7 @@ TABLE_VERBS: dict[str, tuple[str, ...]] = {
 }
 """Verbs that work on a table, with arguments; `{}` is its name."""
 ONE_TABLE_VERBS = {"history", "diff", "erase", "changes show"}
-"""Verbs that take no patterns. `verify` has a database, or a table in each `--expect`."""
+"""Verbs that take no patterns. Here `verify` has a table in each `--expect`, instead of a source and patterns."""
 OTHER_VERBS = {
     "apply",
     "export-config",

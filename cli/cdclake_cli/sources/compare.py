@@ -12,13 +12,15 @@ import pyarrow.compute as pc
 from cdclake.lake.raw.cast import cast_column
 from cdclake.lake.storage.types import from_arrow, to_arrow
 from cdclake.model import position
-from cdclake.model.schema import OP_COLUMN
+from cdclake.model.schema import INTEGER_TYPES, OP_COLUMN, decimal_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 MAX_EXAMPLES = 5
 """Maximum number of example rows per kind of difference."""
+MAX_NAMED = 1000
+"""Maximum number of rows per kind of difference whose keys are kept."""
 _MAX_CHARACTERS = 60
 
 
@@ -28,11 +30,13 @@ class Example:
 
     Attributes:
         kind: Kind of difference.
-        row: The row's key and its differing values.
+        row: The row's key and its differing values, in words.
+        key: The key's values by column, as JSON has them; without a key, all values.
     """
 
     kind: str
     row: str
+    key: Mapping[str, Any]
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.row}"
@@ -50,7 +54,7 @@ class RowComparison:
         repeated: Number of lake rows whose key occurs in an earlier row.
         different: Number of rows with the same key and different values.
         columns: Differences between the columns, in words.
-        examples: Up to `MAX_EXAMPLES` differing rows of each kind.
+        named: Up to `MAX_NAMED` differing rows of each kind.
     """
 
     rows: int
@@ -60,12 +64,22 @@ class RowComparison:
     repeated: int
     different: int
     columns: tuple[str, ...]
-    examples: tuple[Example, ...]
+    named: tuple[Example, ...]
 
     @property
     def equal(self) -> bool:
         """Whether the tables are equal, apart from the order of rows."""
-        return not (self.missing or self.surplus or self.repeated or self.different or self.columns)
+        return not (self.differing_rows or self.columns)
+
+    @property
+    def differing_rows(self) -> int:
+        """Number of rows that differ in any way."""
+        return self.missing + self.surplus + self.repeated + self.different
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        """Up to `MAX_EXAMPLES` differing rows of each kind."""
+        return _first_of_each_kind(self.named, MAX_EXAMPLES)
 
     @property
     def differences(self) -> tuple[str, ...]:
@@ -75,18 +89,23 @@ class RowComparison:
 
     def to_json(self) -> dict[str, Any]:
         """For `--output json`."""
-        return {"equal": self.equal, **asdict(self)}
+        counts = {name: value for name, value in asdict(self).items() if name != "named"}
+        return {"equal": self.equal, **counts, "examples": [asdict(example) for example in self.examples]}
 
 
-def compare_rows(lake: pa.Table, source: pa.Table, key: Sequence[str], added: Sequence[str] = ()) -> RowComparison:
+def compare_rows(
+    lake: pa.Table, source: pa.Table, key: Sequence[str], added: Sequence[str] = (), *, integers_alike: bool = False
+) -> RowComparison:
     """Compare a lake table with its source.
 
     Args:
         source: All rows of the source table, with the types that DMS converts to.
         key: Columns of the primary key. Without a key, each row must occur as often as in the source.
         added: Columns of the lake table that neither the source has nor cdclake adds, such as DMS's timestamp.
+        integers_alike: Whether an integer column may have any integer type in the lake.
     """
-    columns = list(_column_differences(lake.schema, source.schema, {*added, OP_COLUMN, position.COLUMN}))
+    known = {*added, OP_COLUMN, position.COLUMN}
+    columns = list(column_differences(lake.schema, source.schema, known, integers_alike=integers_alike))
     shared = [name for name in source.column_names if name in lake.column_names]
     if not shared or not set(key) <= set(shared):
         return RowComparison(lake.num_rows, source.num_rows, 0, 0, 0, 0, (*columns, "no key to compare rows by"), ())
@@ -98,11 +117,15 @@ def merge_comparisons(parts: Iterable[RowComparison]) -> RowComparison:
     """Combine the comparisons of a table's parts, at least one."""
     compared = list(parts)
     rows, source_rows, missing, surplus, repeated, different = map(sum, zip(*map(_counts, compared), strict=True))
+    named = _first_of_each_kind(chain.from_iterable(part.named for part in compared), MAX_NAMED)
+    return RowComparison(rows, source_rows, missing, surplus, repeated, different, compared[0].columns, named)
+
+
+def _first_of_each_kind(examples: Iterable[Example], most: int) -> tuple[Example, ...]:
     kinds = dict[str, list[Example]]()
-    for example in chain.from_iterable(part.examples for part in compared):
+    for example in examples:
         kinds.setdefault(example.kind, []).append(example)
-    examples = chain.from_iterable(of_kind[:MAX_EXAMPLES] for of_kind in kinds.values())
-    return RowComparison(rows, source_rows, missing, surplus, repeated, different, compared[0].columns, tuple(examples))
+    return tuple(chain.from_iterable(of_kind[:most] for of_kind in kinds.values()))
 
 
 def _counts(part: RowComparison) -> tuple[int, ...]:
@@ -130,15 +153,30 @@ def _compare(ours: pa.Table, theirs: pa.Table, key: list[str], columns: tuple[st
     return RowComparison(ours.num_rows, theirs.num_rows, absent, too_many, repeated, different, columns, examples)
 
 
-def _column_differences(lake: pa.Schema, source: pa.Schema, added: set[str]) -> Iterator[str]:
+def column_differences(
+    lake: pa.Schema, source: pa.Schema, added: set[str], *, integers_alike: bool = False
+) -> Iterator[str]:
+    """Differences between columns, in words.
+
+    Args:
+        added: Columns that the lake may have without the source.
+        integers_alike: As in `compare_rows`.
+    """
     for name in source.names:
         if name not in lake.names:
             yield f"column {name} is missing in the lake"
-        elif (ours := from_arrow(lake.field(name).type)) != (theirs := from_arrow(source.field(name).type)):
+            continue
+        ours, theirs = from_arrow(lake.field(name).type), from_arrow(source.field(name).type)
+        if ours != theirs and not (integers_alike and _is_whole(ours) and _is_whole(theirs)):
             yield f"column {name} is {ours} in the lake and {theirs} in the source"
     yield from (
         f"column {name} is not in the source" for name in lake.names if name not in source.names and name not in added
     )
+
+
+def _is_whole(kind: str | None) -> bool:
+    decimal = decimal_parts(kind or "")
+    return kind in INTEGER_TYPES or (decimal is not None and decimal[1] == 0)
 
 
 def in_lake_types(rows: pa.Table) -> pa.Table:
@@ -198,8 +236,8 @@ def _any_of(masks: Sequence[pa.ChunkedArray], rows: int) -> pa.ChunkedArray:
 
 
 def _examples(kind: str, rows: pa.Table, names: Sequence[str]) -> Iterator[Example]:
-    for row in rows.select(list(names)).slice(0, MAX_EXAMPLES).to_pylist():
-        yield Example(kind, _named(row))
+    for row in rows.select(list(names)).slice(0, MAX_NAMED).to_pylist():
+        yield Example(kind, _named(row), _plain(row))
 
 
 def _different_rows(
@@ -209,15 +247,26 @@ def _different_rows(
     differing: pa.ChunkedArray,
     named: Sequence[str],
 ) -> Iterator[Example]:
-    for index in pc.indices_nonzero(differing)[:MAX_EXAMPLES].to_pylist():
+    for index in pc.indices_nonzero(differing)[:MAX_NAMED].to_pylist():
         names = [name for name, mask in masks.items() if mask[index].as_py()]
-        key = _named({name: theirs[name][index].as_py() for name in named})
+        key = {name: theirs[name][index].as_py() for name in named}
         values = "; ".join(f"{name} is {_text(ours, name, index)}, not {_text(theirs, name, index)}" for name in names)
-        yield Example("different", f"{key}: {values}")
+        yield Example("different", f"{_named(key)}: {values}", _plain(key))
 
 
 def _named(row: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value!r}"[:_MAX_CHARACTERS] for name, value in row.items())
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Values as JSON has them: bytes as hexadecimal digits, what JSON has not as text."""
+    return {name: _plain_value(value) for name, value in row.items()}
+
+
+def _plain_value(value: Any) -> Any:  # noqa: ANN401 - any value of a table
+    if isinstance(value, bytes):
+        return value.hex()
+    return value if value is None or isinstance(value, (str, int)) else str(value)
 
 
 def _text(rows: pa.Table, name: str, index: int) -> str:

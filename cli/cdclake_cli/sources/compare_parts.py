@@ -31,7 +31,13 @@ def number_of_parts(rows: int, parquet_bytes: int) -> int:
 
 
 def compare_in_parts(
-    lake: Iterable[pa.Table], source: Iterable[pa.Table], key: Sequence[str], added: Sequence[str], parts: int
+    lake: Iterable[pa.Table],
+    source: Iterable[pa.Table],
+    key: Sequence[str],
+    added: Sequence[str],
+    parts: int,
+    *,
+    integers_alike: bool = False,
 ) -> RowComparison:
     """Compare a lake table with its source as `compare_rows` does, with one part of each in memory at a time.
 
@@ -41,6 +47,7 @@ def compare_in_parts(
         key: Columns of the primary key; empty for none.
         added: Columns of the lake table that neither the source has nor cdclake adds.
         parts: Number of parts, which are stored compressed in the temporary folder.
+        integers_alike: As in `compare_rows`.
     """
     our_schema, ours = _with_schema(lake)
     their_schema, theirs = _with_schema(source)
@@ -50,7 +57,9 @@ def compare_in_parts(
         their_parts = _split(theirs, split_by, [Path(folder) / f"source-{part}" for part in range(parts)])
         our_parts = _split(ours, split_by, [Path(folder) / f"lake-{part}" for part in range(parts)])
         pairs = zip(our_parts, their_parts, strict=True)
-        return merge_comparisons(compare_rows(_read(mine), _read(other), key, added) for mine, other in pairs)
+        return merge_comparisons(
+            compare_rows(_read(mine), _read(other), key, added, integers_alike=integers_alike) for mine, other in pairs
+        )
 
 
 def _with_schema(batches: Iterable[pa.Table]) -> tuple[pa.Schema, Iterator[pa.Table]]:

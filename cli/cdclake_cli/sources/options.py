@@ -29,6 +29,15 @@ class Engine(str, Enum):
     POSTGRES = "postgres"
 
 
+SourceOption = Annotated[
+    Union[str, None],
+    typer.Option(
+        metavar="URL",
+        rich_help_panel=_SOURCE,
+        help="Database, such as mysql://reader@db.example.com/shop or postgresql://reader@db.example.com/shop;"
+        " others as SQLAlchemy writes them. Without a password.",
+    ),
+]
 EngineOption = Annotated[
     Engine, typer.Option(help="Kind of database; mysql also for MariaDB.", rich_help_panel=_SOURCE)
 ]

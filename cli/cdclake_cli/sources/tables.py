@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from cdclake.errors import ConfigurationError
 from cdclake_cli.dms.names import can_be_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from cdclake.model.table.name import TableName
 
@@ -51,15 +51,31 @@ class SourceTable:
     Attributes:
         columns: Columns in the source's order.
         key: Columns of the primary key; empty for none.
-        quoted_name: The table's name in SQL.
-        query: SQL query of all rows, in key order.
+        relation: The table in SQL, as after `from`.
+        values: The columns' values in SQL, in order.
+        order: SQL of the key's columns, as after `order by`; empty without a key.
     """
 
     name: TableName
     columns: tuple[SourceColumn, ...]
     key: tuple[str, ...]
-    quoted_name: str
-    query: str
+    relation: str
+    values: tuple[str, ...]
+    order: str
+
+    def query(self, where: str = "") -> str:
+        """SQL query of the rows, in key order.
+
+        Args:
+            where: An SQL condition; empty for all rows.
+        """
+        condition, order = f" where {where}" if where else "", f" order by {self.order}" if self.order else ""
+        return f"select {', '.join(self.values)} from {self.relation}{condition}{order}"
+
+    def with_columns(self, is_wanted: Callable[[str], bool]) -> SourceTable:
+        """The table with some of its columns, by name."""
+        chosen = [pair for pair in zip(self.columns, self.values, strict=True) if is_wanted(pair[0].name)]
+        return replace(self, columns=tuple(one for one, _ in chosen), values=tuple(value for _, value in chosen))
 
     @property
     def schema(self) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""Opens the catalog of the source database that a URL names."""
+"""Opens the source database that a URL names."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from cdclake_cli.dms.settings import DmsSettings
     from cdclake_cli.sources.catalog import Catalog
+    from cdclake_cli.sources.mysql.source import MysqlSource
+    from cdclake_cli.sources.postgres.source import PostgresSource
+    from cdclake_cli.sources.source import ComparedSource
 
 _ENGINES = {
     "mysql": Engine.MYSQL,
@@ -40,19 +43,44 @@ def open_catalog(url: str, settings: DmsSettings | None = None, *, socket: str, 
     Raises:
         ConfigurationError: It is no URL, has a password, or an option is not for this kind of database.
     """
-    parts, port = _split(url)
-    engine = _ENGINES.get(parts.scheme)
-    user, database = unquote(parts.username or "") or None, unquote(parts.path.removeprefix("/"))
-    if engine is None:
+    opened = _own_source(url, settings, socket, option_file)
+    if opened is None:
         from cdclake_cli.sources.inspected import InspectedCatalog
 
+        return InspectedCatalog(url, os.environ.get(PASSWORD_VARIABLE))
+    return opened.catalog
+
+
+def open_source(url: str, settings: DmsSettings, *, socket: str, option_file: Path | None) -> ComparedSource:
+    """The database at a URL, to compare lake tables with. Arguments and errors are as of `open_catalog`.
+
+    Raises:
+        ConfigurationError: Also: it names no database.
+    """
+    opened = _own_source(url, settings, socket, option_file)
+    if opened is None:
+        message = "Lake tables are compared with MySQL, MariaDB and PostgreSQL"
+        raise ConfigurationError(message, remedy="Count the rows of other databases, and use --expect")
+    if not opened.database:
+        raise ConfigurationError("The URL of --source names no database", remedy=_WRITTEN)
+    return opened
+
+
+def _own_source(
+    url: str, settings: DmsSettings | None, socket: str, option_file: Path | None
+) -> MysqlSource | PostgresSource | None:
+    """The source, if cdclake has code for this kind of database; None if SQLAlchemy may know it."""
+    parts, port = _split(url)
+    engine = _ENGINES.get(parts.scheme)
+    if engine is None:
         if socket or option_file:
             message = "--socket and --option-file are for MySQL and PostgreSQL"
             raise ConfigurationError(message, remedy="Write what the driver needs into the URL")
-        return InspectedCatalog(url, os.environ.get(PASSWORD_VARIABLE))
+        return None
+    user, database = unquote(parts.username or "") or None, unquote(parts.path.removeprefix("/"))
     if engine is Engine.POSTGRES and not database:
         raise ConfigurationError("The URL of --source names no database", remedy=_WRITTEN)
-    found = source(
+    return source(
         engine,
         database,
         settings,
@@ -62,7 +90,6 @@ def open_catalog(url: str, settings: DmsSettings | None = None, *, socket: str, 
         socket=socket,
         option_file=option_file,
     )
-    return found.catalog
 
 
 def _split(url: str) -> tuple[SplitResult, int | None]:

@@ -45,15 +45,7 @@ def import_tables(
         typer.Argument(metavar="PATTERN", help="Only these tables, such as shop.orders or `'shop.*'`."),
     ] = None,
     *,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            rich_help_panel="Source",
-            help="Database, such as mysql://reader@db.example.com/shop or postgresql://reader@db.example.com/shop;"
-            " others as SQLAlchemy writes them. Without a password.",
-        ),
-    ] = None,
+    source: source_database.SourceOption = None,
     socket: source_database.SocketOption = "",
     option_file: source_database.OptionFileOption = None,
     task: Annotated[

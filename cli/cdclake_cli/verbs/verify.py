@@ -11,21 +11,28 @@ from cdclake.errors import AttentionError, CdclakeError, ConfigurationError, gra
 from cdclake.model.table.name import TableName
 from cdclake_cli.known_table import require_known
 from cdclake_cli.options import with_target
-from cdclake_cli.patterns import is_pattern
+from cdclake_cli.patterns import is_pattern, parse_pattern
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake_cli.several import for_each, gathering, matching_names
 from cdclake_cli.sources import options as source_database
+from cdclake_cli.sources.effort import BUCKET_ROWS, CHECKSUMS, COUNTS, ROWS, Effort, Pace
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cdclake.lake.read.as_of import TableLocation
+    from cdclake_cli.sources.source import ComparedSource
     from cdclake_cli.sources.verify import TableVerification
 
+_LOAD = "Load on the source"
 _COLUMNS = (
     OutputColumn("table", "Table"),
     OutputColumn("change", "Change", number=True),
     OutputColumn("lake_rows", "Rows in\nthe lake", number=True),
     OutputColumn("source_rows", "Rows in\nthe source", number=True),
+    OutputColumn("compared_by", "Compared by"),
+    OutputColumn("rows_read", "Rows read", number=True),
     OutputColumn("equal", "Equal"),
     OutputColumn("difference", "First difference"),
 )
@@ -33,29 +40,15 @@ _COLUMNS = (
 
 @with_target
 def verify(
-    database: Annotated[
-        str | None,
-        typer.Argument(help="Database. Of MySQL, its name is the schema's name; of PostgreSQL, all schemas."),
+    patterns: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SCHEMA.TABLE...]",
+            help="Tables, or quoted patterns of registered tables such as `'shop.*'`. Default: all of the source's.",
+        ),
     ] = None,
     *,
-    engine: source_database.EngineOption = source_database.Engine.MYSQL,
-    table: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Only this table of the database, or those that a pattern such as 'order*' matches;"
-            " of PostgreSQL also sales.orders. Repeatable."
-        ),
-    ] = None,
-    count: Annotated[bool, typer.Option("--count", help="Compare row counts only, not values.")] = False,
-    expect: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SCHEMA.TABLE=ROWS", help="Compare with this row count instead of a database. Repeatable."
-        ),
-    ] = None,
-    user: source_database.UserOption = None,
-    host: source_database.HostOption = None,
-    port: source_database.PortOption = None,
+    source: source_database.SourceOption = None,
     socket: source_database.SocketOption = "",
     option_file: source_database.OptionFileOption = None,
     settings: Annotated[
@@ -63,50 +56,66 @@ def verify(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
+            rich_help_panel="Source",
             help="Setting of the DMS source endpoint: MapBooleanAsBoolean, MapUnboundedNumericAsString. Repeatable.",
         ),
+    ] = None,
+    count: Annotated[bool, typer.Option("--count", help="Compare row counts only, not values.")] = False,
+    rows: Annotated[
+        bool, typer.Option("--rows", help="Read all rows, also of tables whose checksums could be compared.")
+    ] = False,
+    bucket_rows: Annotated[
+        int, typer.Option(min=1, help="Rows that one checksum covers: they are read if one of them differs.")
+    ] = BUCKET_ROWS,
+    expect: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SCHEMA.TABLE=ROWS", help="Compare with this row count instead of a database. Repeatable."
+        ),
+    ] = None,
+    max_rows_per_second: Annotated[
+        int | None,
+        typer.Option(min=1, rich_help_panel=_LOAD, help="Pause so that the source reads no more rows than this."),
+    ] = None,
+    statement_seconds: Annotated[
+        int | None,
+        typer.Option(min=1, rich_help_panel=_LOAD, help="Have the source stop statements that take longer."),
     ] = None,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
     """Compare lake tables with their source, every value of every row.
 
+    MySQL, MariaDB and PostgreSQL compute checksums, and send only the rows of parts that differ. Where checksums cannot
+    be compared, all rows are read. The output says which. The temporary folder must have room for them, compressed.
+
     Changes that the lake has not applied yet count as differences. First wait until cdclake status shows no lag.
     Exit status 6 if a table differs.
 
-    The temporary folder must have room for a table and its source, compressed. --count reads no rows.
-
-    Example: cdclake verify shop --user reader --host db.example.com
+    Example: cdclake verify --source mysql://reader@db.example.com/shop 'shop.*'
     """
-    from cdclake.run_ports import hash_secret
     from cdclake_cli.aws.environment import aws_environment  # slow to import, and --help does not need it
     from cdclake_cli.dms.settings import settings_from
-    from cdclake_cli.sources.verify import verify as compare
+    from cdclake_cli.sources.url import open_source
 
-    if (database is None) == (not expect):
-        raise ConfigurationError("There is nothing to compare with", remedy="Name a database, or use --expect")
+    if (source is None) == (not expect) or (expect and patterns):
+        raise ConfigurationError("There is nothing to compare with", remedy="Name a --source, or use --expect")
+    if count and rows:
+        raise ConfigurationError("--count reads no rows, and --rows reads all", remedy="Use one of them")
 
     results: list[TableVerification] = []
     problems: list[CdclakeError] = []
     try:
-        with aws_environment(target), progress("Comparing") as bar:
-            if database is None:
+        with aws_environment(target):
+            if source is None:
                 expected = dict(map(_expectation, expect or ()))
                 for_each(list(expected), lambda name: results.append(_compare_count(target, name, expected[name])))
             else:
                 dms = settings_from(source_database.named_settings(settings or ()))
-                source = source_database.source(
-                    engine, database, dms, user=user, host=host, port=port, socket=socket, option_file=option_file
-                )
-                secret = hash_secret()
-                only = [name for text in table or () for name in _matching(target, engine, database, text)]
-                with source.snapshot(only) as now, gathering(len(now.tables)) as failures:
-                    for one in now.tables:
-                        with failures.of(one.name):
-                            location = _location(target, one.name)
-                            results.append(
-                                compare(now, one, location, counts_only=count, report=bar.count, secret=secret)
-                            )
+                opened = open_source(source, dms, socket=socket, option_file=option_file)
+                by = COUNTS if count else ROWS if rows else CHECKSUMS
+                effort = Effort(by, bucket_rows, Pace(max_rows_per_second))
+                _compare(target, opened, _chosen(target, opened, patterns or []), effort, statement_seconds, results)
     except CdclakeError as error:
         problems.append(error)
     if results or not problems:
@@ -118,31 +127,71 @@ def verify(
         raise problems[0]
 
 
+def _compare(
+    target: Target,
+    source: ComparedSource,
+    names: Sequence[TableName],
+    effort: Effort,
+    statement_seconds: int | None,
+    results: list[TableVerification],
+) -> None:
+    """Compare tables one after the other, on one connection, and append the results."""
+    from cdclake.run_ports import hash_secret
+    from cdclake_cli.sources.verify import verify as compare
+
+    secret = hash_secret()
+    with (
+        progress("Comparing") as bar,
+        source.reading(names) as now,
+        gathering(len(now.tables)) as failures,
+    ):
+        if statement_seconds is not None:
+            now.limit_statements(statement_seconds)
+        for one in now.tables:
+            with failures.of(one.name):
+                location = _location(target, one.name)
+                results.append(compare(now, one, location, effort, report=bar.count, secret=secret))
+
+
+def _chosen(target: Target, source: ComparedSource, patterns: Sequence[str]) -> list[TableName]:
+    """The tables to compare: those that are named, and the registered tables that patterns match and the source has.
+
+    Without patterns it is empty, which means all tables of the source.
+    """
+    exact = {parse_pattern(text) for text in patterns if not is_pattern(text)}
+    names = matching_names(target, patterns)
+    if len(exact) == len(names):
+        return names
+    present = {table.name for table in source.catalog.tables(patterns)}
+    chosen = [name for name in names if name in exact or name in present]
+    if not chosen:
+        message = "The source has none of the registered tables that match"
+        raise ConfigurationError(message, remedy="Check the pattern, and the database in the URL")
+    return chosen
+
+
 def _show(results: list[TableVerification], output: OutputFormat) -> list[CdclakeError]:
     """Print the results. Returns the error about those that differ, if there are any."""
     out = output_for(output)
-    records = [{**asdict(one), "equal": one.equal, "difference": next(iter(one.differences), "")} for one in results]
+    records = [
+        {
+            **{name: value for name, value in asdict(one).items() if name != "named"},
+            "equal": one.equal,
+            "difference": next(iter(one.differences), ""),
+        }
+        for one in results
+    ]
     out.records("Lake and source", _COLUMNS, records)
     different = [one for one in results if not one.equal]
     if output is OutputFormat.TABLE:
-        for one in different:
-            for difference in one.differences[1:]:
-                out.remark(f"{one.table}: {difference}")
+        for one in results:
+            for text in (*one.differences[1:], *([f"all rows were read: {one.why_rows}"] if one.why_rows else [])):
+                out.remark(f"{one.table}: {text}")
     if not different:
         return []
     message = f"{len(different)} of {len(results)} tables differ from their source"
     remedy = "Check that they have no lag (cdclake status), then check the named rows"
     return [AttentionError(message, remedy=remedy)]
-
-
-def _matching(target: Target, engine: source_database.Engine, database: str, text: str) -> list[str]:
-    """The tables that a name or pattern names, with the schema for PostgreSQL."""
-    if not is_pattern(text):
-        return [text]
-    if engine is source_database.Engine.MYSQL:
-        return [name.table for name in matching_names(target, [f"{database}/{text}"])]
-    pattern = text if "." in text or "/" in text else f"*/{text}"
-    return [str(name) for name in matching_names(target, [pattern])]
 
 
 def _location(target: Target, name: TableName) -> TableLocation:
@@ -169,4 +218,5 @@ def _compare_count(target: Target, name: TableName, expected: int) -> TableVerif
     lake = table_as_of(log)
     lake_rows = lake.snapshot.rows
     differences = () if lake_rows == expected else (f"{lake_rows:,} rows in the lake, {expected:,} expected",)
-    return TableVerification(str(name), lake.change, lake_rows, expected, differences)
+    difference = abs(lake_rows - expected)
+    return TableVerification(str(name), lake.change, lake_rows, expected, differences, differing_rows=difference)

@@ -99,11 +99,11 @@ class Lake:
         self.cdclake.ok(*applied, "--raw-bucket", RAW)
         self.installation.run_controller()
 
-    def differing(self, *database: str) -> list[str]:
-        """The tables of a database that differ from it."""
-        login = ("--user", self.options.user, "--socket", self.options.socket)
-        compared = self.records("verify", *database, *login, *self.raw, *self.lake)
-        assert compared
+    def differing(self, url: str, *patterns: str) -> list[str]:
+        """The tables of a database that differ from it, all of which are compared by checksums."""
+        source = ("--source", url, "--socket", self.options.socket)
+        compared = self.records("verify", *source, *patterns, "--raw-bucket", RAW, *self.lake)
+        assert {one["compared_by"] for one in compared} == {"checksums"}
         return [one["table"] for one in compared if not one["equal"]]
 
     def records(self, *arguments: str) -> Any:
@@ -125,8 +125,9 @@ def test_parquet_files_of_mariadb(
         for statements in (created, changed):
             mariadb_database.run(*statements(schemas))
             lake.replicate(WITH_KEYS, *(one.source for one in databases))
-        lake.load(f"mysql://{options.user}@/", schemas)
-        assert [lake.differing(schema) for schema in schemas] == [[], [], []]
+        url = f"mysql://{options.user}@/"
+        lake.load(url, schemas)
+        assert [lake.differing(f"{url}{schema}", f"{schema}.*") for schema in schemas] == [[], [], []]
 
 
 def test_csv_files_of_postgresql(cdclake: Cdclake, aws: Any, postgres: PostgresDatabase, tmp_path: Path) -> None:
@@ -139,5 +140,6 @@ def test_csv_files_of_postgresql(cdclake: Cdclake, aws: Any, postgres: PostgresD
     mappings = tmp_path / "mappings.json"
     mappings.write_text(json.dumps(table_mappings("%")))
     dms = ("--mappings", str(mappings), "--set", f"TimestampColumnName={settings.timestamp_column_name}")
-    lake.load(f"postgresql://{options.user}@:{options.port}/{postgres.database}", schemas, *dms)
-    assert lake.differing(postgres.database, "--engine", "postgres", "--port", str(options.port)) == []
+    url = f"postgresql://{options.user}@:{options.port}/{postgres.database}"
+    lake.load(url, schemas, *dms)
+    assert lake.differing(url) == []

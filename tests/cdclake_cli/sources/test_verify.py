@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -15,7 +15,9 @@ from cdclake.lake.read.as_of import TableLocation
 from cdclake.model.names import HASH_SECRET_VARIABLE
 from cdclake.model.table.name import TableName
 from cdclake_cli.main import assembled
+from cdclake_cli.sources.effort import CHECKSUMS, COUNTS, ROWS, Effort
 from cdclake_cli.sources.options import PASSWORD_VARIABLE
+from cdclake_cli.sources.tables import SourceTable
 from cdclake_cli.sources.verify import TableVerification, verify
 from tests.cdclake.lake.over_time import TABLE, TableOverTime
 
@@ -50,29 +52,33 @@ def orders(source: MariadbDatabase) -> MariadbDatabase:
     return source
 
 
-def compared(source: MariadbDatabase, table: TableOverTime, **options: Any) -> TableVerification:
+def compared(
+    source: MariadbDatabase, table: TableOverTime, effort: Effort | None = None, **options: Any
+) -> TableVerification:
     def location_of(name: TableName) -> TableLocation:
         assert str(name) == f"{source.schema}.orders"
         return TableLocation.at(table.location, TABLE)
 
     with source.source.snapshot(["orders"]) as now:
         (one,) = now.tables
-        return verify(now, one, location_of(one.name), **options)
+        return verify(now, one, location_of(one.name), effort, **options)
 
 
 def command(source: TestDatabase, table: TableOverTime, *more: str) -> Any:
     """The result of the command for all tables of a database."""
     options = source.connection_options
-    server = ("--engine", source.engine, "--user", str(options.user), "--socket", options.socket)
-    place = ("--port", str(options.port), "--lake-bucket", table.location, "-o", "json")
+    scheme = {"mysql": "mysql", "postgres": "postgresql"}[source.engine]
+    port = f":{options.port}" if options.port else ""
+    url = f"{scheme}://{options.user}@localhost{port}/{source.source.database}"
+    place = ("--socket", options.socket, "--lake-bucket", table.location, "-o", "json")
     environment = {PASSWORD_VARIABLE: options.password, "AWS_DEFAULT_REGION": "eu-central-1"}
-    return CliRunner().invoke(assembled(), ["verify", source.source.database, *server, *place, *more], env=environment)
+    return CliRunner().invoke(assembled(), ["verify", "--source", url, *place, *more], env=environment)
 
 
 def test_equal_tables_are_equal(orders: MariadbDatabase, table: TableOverTime) -> None:
     result = compared(orders, table)
     assert (result.equal, result.change, result.lake_rows, result.source_rows) == (True, 2, 2, 2)
-    assert compared(orders, table, counts_only=True).equal
+    assert compared(orders, table, Effort(COUNTS)).equal
 
 
 def test_each_kind_of_difference_is_found(orders: MariadbDatabase, table: TableOverTime) -> None:
@@ -82,7 +88,7 @@ def test_each_kind_of_difference_is_found(orders: MariadbDatabase, table: TableO
     assert not result.equal
     assert {"1 rows missing", "1 rows different"} <= set(result.differences)
     assert any("2.51" in difference for difference in result.differences)
-    counted = compared(orders, table, counts_only=True)
+    counted = compared(orders, table, Effort(COUNTS))
     assert counted.differences == ("2 rows in the lake, 3 in the source",)
 
 
@@ -91,10 +97,12 @@ def test_a_table_of_many_parts_is_compared_part_by_part(
 ) -> None:
     monkeypatch.setattr("cdclake_cli.sources.verify.number_of_parts", lambda *_: 4)
     progress: list[tuple[str, int, int]] = []
-    assert compared(orders, table, report=lambda *step: progress.append(step)).equal
-    assert progress[-1] == (f"{orders.schema}.orders", 4, 4)
+    for by in (ROWS, CHECKSUMS):
+        assert compared(orders, table, Effort(by), report=lambda *step: progress.append(step)).equal
+        assert progress[-1] == (f"{orders.schema}.orders", 4, 4)
     orders.run("update orders set price = 2.51 where id = 3")
-    assert "1 rows different" in compared(orders, table).differences
+    for by in (ROWS, CHECKSUMS):
+        assert "1 rows different" in compared(orders, table, Effort(by)).differences
 
 
 def test_columns_only_in_the_lake_are_listed_but_are_no_difference(
@@ -139,6 +147,7 @@ def test_expected_counts_need_no_database(table: TableOverTime) -> None:
     assert run("--expect", TABLE).exit_code == 2
     assert "no changes of shop.a=b" in run("--expect", "shop.a=b=2").output
     assert run().exit_code == 2
+    assert run("--expect", f"{TABLE}=2", TABLE).exit_code == 2
 
 
 def test_a_table_of_postgresql_is_compared_with_the_types_of_its_settings(
@@ -158,19 +167,30 @@ def test_a_table_of_postgresql_is_compared_with_the_types_of_its_settings(
 class RowsOfSource:
     """A source with one table of these rows."""
 
-    table: pa.Table
-    key: tuple[str, ...] = ("id",)
-    name: TableName = field(default_factory=lambda: TableName("shop", "orders"))
+    all_rows: pa.Table
+    is_consistent: bool = True
+    integers_alike: bool = False
 
     @property
-    def schema(self) -> pa.Schema:
-        return self.table.schema
+    def table(self) -> SourceTable:
+        columns: Any = tuple(Column(one) for one in self.all_rows.schema)
+        return SourceTable(TableName("shop", "orders"), columns, ("id",), "", ("",) * len(columns), "")
 
     def count(self, _table: object) -> int:
-        return int(self.table.num_rows)
+        return int(self.all_rows.num_rows)
 
-    def rows(self, _table: object) -> Iterator[pa.Table]:
-        yield self.table
+    def rows(self, table: SourceTable, _batch_rows: int) -> Iterator[pa.Table]:
+        yield self.all_rows.select(table.schema.names)
+
+
+class Column(NamedTuple):
+    """A column of such a source."""
+
+    field: pa.Field
+
+    @property
+    def name(self) -> str:
+        return str(self.field.name)
 
 
 def test_the_source_is_compared_as_a_column_policy_leaves_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +203,9 @@ def test_the_source_is_compared_as_a_column_policy_leaves_it(tmp_path: Path, mon
     def differences(*rows: dict[str, Any]) -> tuple[str, ...]:
         source: Any = RowsOfSource(pa.Table.from_pylist(list(rows), COLUMNS))
         location = TableLocation.at(table.location, TABLE)
-        return verify(source, source, location, secret=secret.encode()).differences
+        result = verify(source, source.table, location, secret=secret.encode())
+        assert (result.compared_by, result.rows_read) == (ROWS, len(rows))
+        return result.differences
 
     assert differences(row(1, "Rom"), row(2), row(3, price="2.59")) == ()
     assert any("1 rows missing" in one for one in differences(row(1), row(2), row(4, price="2.55")))

@@ -7,12 +7,13 @@ MariaDB reports the position of a snapshot without a lock, in the status variabl
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pymysql
 import pymysql.cursors
 
 from cdclake.errors import RetryableError
+from cdclake_cli.sources.mysql.checksum import SQL
 from cdclake_cli.sources.mysql.connection import connect, is_mariadb, source_error
 from cdclake_cli.sources.mysql.source_tables import source_tables
 from cdclake_cli.sources.positions import BinlogPosition
@@ -32,35 +33,40 @@ _SYNTAX_ERROR = 1064
 
 
 class MysqlSnapshot:
-    """An open snapshot.
+    """An open snapshot. `ChecksumSnapshot` describes the methods.
 
     Attributes:
-        position: Position in the binlog; the snapshot contains exactly the changes before it.
         tables: The tables, ordered by name.
     """
 
-    def __init__(
-        self, connection: pymysql.Connection, position: BinlogPosition, tables: tuple[SourceTable, ...]
-    ) -> None:
+    is_consistent, integers_alike, sql = True, False, SQL
+
+    def __init__(self, connection: pymysql.Connection, tables: tuple[SourceTable, ...]) -> None:
         self._connection = connection
-        self.position = position
         self.tables = tables
 
     def count(self, table: SourceTable) -> int:
-        """The number of rows of a table.
+        """The number of rows of a table."""
+        ((count,),) = self.select(f"select count(*) from {table.relation}")
+        return int(count)
 
-        Raises:
-            RetryableError: The server returned an error.
-        """
+    def select(self, statement: str) -> list[tuple[Any, ...]]:
+        """All rows of a statement with few of them."""
         try:
             with self._connection.cursor() as cursor:
-                cursor.execute(f"select count(*) from {table.quoted_name}")
-                (count,) = cursor.fetchone()
-                return int(count)
+                cursor.execute(statement)
+                return list(cursor.fetchall())
         except pymysql.MySQLError as error:
             raise source_error(error) from error
 
-    def rows(self, table: SourceTable, batch_rows: int = BATCH_ROWS) -> Generator[pa.Table, None, None]:
+    def limit_statements(self, seconds: int) -> None:
+        """Let the server stop each statement that takes longer."""
+        in_mariadb, in_mysql = f"max_statement_time = {seconds}", f"max_execution_time = {seconds * 1000}"
+        self.select(f"set session {in_mariadb if is_mariadb(self._connection) else in_mysql}")
+
+    def rows(
+        self, table: SourceTable, batch_rows: int = BATCH_ROWS, where: str = ""
+    ) -> Generator[pa.Table, None, None]:
         """All rows of a table in key order, in batches; one empty batch if there are none.
 
         Closing the generator early waits until the server has sent all rows; the protocol has no other way.
@@ -70,7 +76,7 @@ class MysqlSnapshot:
         """
         try:
             with self._connection.cursor(pymysql.cursors.SSCursor) as cursor:
-                cursor.execute(table.query)
+                cursor.execute(table.query(where))
                 batch = cursor.fetchmany(batch_rows)
                 yield selected_rows(table.columns, batch)
                 while len(batch) == batch_rows and (batch := cursor.fetchmany(batch_rows)):
@@ -82,8 +88,35 @@ class MysqlSnapshot:
             raise source_error(error) from error
 
 
+class FirstMysqlSnapshot(MysqlSnapshot):
+    """The snapshot that a replication begins at.
+
+    Attributes:
+        position: Position in the binlog; the snapshot contains exactly the changes before it.
+    """
+
+    def __init__(
+        self, connection: pymysql.Connection, position: BinlogPosition, tables: tuple[SourceTable, ...]
+    ) -> None:
+        super().__init__(connection, tables)
+        self.position = position
+
+
 @contextmanager
-def snapshot(options: ConnectionOptions, schema: str, only: Sequence[str] = ()) -> Iterator[MysqlSnapshot]:
+def reading_snapshot(options: ConnectionOptions, schema: str, only: Sequence[str] = ()) -> Iterator[MysqlSnapshot]:
+    """As `snapshot`, without the position in the binlog: it needs no privilege but SELECT, and no lock."""
+    with closing(connect(options)) as connection:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("set session transaction isolation level repeatable read")
+                cursor.execute("start transaction with consistent snapshot, read only")
+        except pymysql.MySQLError as error:
+            raise source_error(error) from error
+        yield MysqlSnapshot(connection, source_tables(connection, schema, only))
+
+
+@contextmanager
+def snapshot(options: ConnectionOptions, schema: str, only: Sequence[str] = ()) -> Iterator[FirstMysqlSnapshot]:
     """Open a snapshot of a database's tables for the duration of the `with` block.
 
     Args:
@@ -100,7 +133,7 @@ def snapshot(options: ConnectionOptions, schema: str, only: Sequence[str] = ()) 
             position = _begin(connection, options)
         except pymysql.MySQLError as error:
             raise source_error(error) from error
-        yield MysqlSnapshot(connection, position, source_tables(connection, schema, only))
+        yield FirstMysqlSnapshot(connection, position, source_tables(connection, schema, only))
 
 
 def end_of_binlog(connection: pymysql.Connection) -> BinlogPosition:

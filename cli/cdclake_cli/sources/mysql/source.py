@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cdclake.errors import ConfigurationError
 from cdclake_cli.sources.mysql.catalog import MysqlCatalog
-from cdclake_cli.sources.mysql.snapshot import snapshot
+from cdclake_cli.sources.mysql.snapshot import reading_snapshot, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
+    from cdclake.model.table.name import TableName
     from cdclake_cli.sources.mysql.connection import ConnectionOptions
-    from cdclake_cli.sources.mysql.snapshot import MysqlSnapshot
+    from cdclake_cli.sources.mysql.snapshot import FirstMysqlSnapshot, MysqlSnapshot
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,17 @@ class MysqlSource:
     options: ConnectionOptions
     database: str
 
-    def snapshot(self, only: Sequence[str] = ()) -> AbstractContextManager[MysqlSnapshot]:
+    def snapshot(self, only: Sequence[str] = ()) -> AbstractContextManager[FirstMysqlSnapshot]:
         """Open a snapshot of the database's tables."""
         return snapshot(self.options, self.database, only)
+
+    def reading(self, names: Sequence[TableName]) -> AbstractContextManager[MysqlSnapshot]:
+        """Open a snapshot that only reads. `ComparedSource` describes the method."""
+        foreign = [str(name) for name in names if name.schema != self.database]
+        if foreign:
+            message = f"The source database {self.database} has no table {', '.join(foreign)}"
+            raise ConfigurationError(message, remedy="Of MySQL, the schema is the database; name it in the URL")
+        return reading_snapshot(self.options, self.database, [name.table for name in names])
 
     @property
     def catalog(self) -> MysqlCatalog:

@@ -84,9 +84,8 @@ def _table(name: TableName, kind: str, columns: list[MysqlColumn], key: list[str
         raise ConfigurationError(message, remedy="Leave it out, or drop its system versioning", table=name)
     check_table(name, columns)
     quoted_name = f"{quoted_identifier(name.schema)}.{quoted_identifier(name.table)}"
-    order = f" order by {', '.join(map(quoted_identifier, key))}" if key else ""
-    query = f"select {', '.join(map(select_expression, columns))} from {quoted_name}{order}"
-    return SourceTable(name, tuple(columns), tuple(key), quoted_name, query)
+    values, order = tuple(map(select_expression, columns)), ", ".join(map(quoted_identifier, key))
+    return SourceTable(name, tuple(columns), tuple(key), quoted_name, values, order)
 
 
 def column_of(row: Mapping[str, Any]) -> MysqlColumn:

@@ -125,8 +125,11 @@ def source_error(error: psycopg2.Error) -> CdclakeError:
     return RetryableError(f"The source database returned an error: {text}", remedy=remedy)
 
 
-def query(connection: Connection, statement: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def query(connection: Connection, statement: str, parameters: tuple[Any, ...] | None = None) -> list[tuple[Any, ...]]:
     """Rows of a query.
+
+    Args:
+        parameters: Values for each `%s`; None if a percent sign is one.
 
     Raises:
         ConfigurationError: The user lacks a privilege.

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import secrets
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg2
 import psycopg2.extensions
 
-from cdclake.errors import ConfigurationError
+from cdclake.errors import CdclakeError, ConfigurationError
 from cdclake_cli.sources.positions import WalPosition
+from cdclake_cli.sources.postgres.checksum import SQL
 from cdclake_cli.sources.postgres.connection import connect, query, replication_connection, source_error
 from cdclake_cli.sources.postgres.source_tables import checked_tables
 from cdclake_cli.sources.source import BATCH_ROWS
@@ -31,17 +32,20 @@ if TYPE_CHECKING:
     from cdclake_cli.sources.postgres.types import TypeMapping
 
 PLUGIN = "test_decoding"
+_SAVEPOINT = "cdclake"
 _AS_TEXT = psycopg2.extensions.new_type(tuple(psycopg2.extensions.string_types), "AS_TEXT", lambda text, _cursor: text)
 """Leaves values of all types that the library would convert as the server sends them: in the form of the log. A cast
 to text in SQL has another form for some types, such as inet."""
 
 
 class PostgresSnapshot:
-    """An open snapshot. `SourceSnapshot` describes the methods.
+    """An open snapshot. `ChecksumSnapshot` describes the methods.
 
     Args:
         connection: Has an open transaction, which sees the snapshot.
     """
+
+    is_consistent, integers_alike, sql = True, False, SQL
 
     def __init__(self, connection: Connection, tables: Sequence[PostgresTable]) -> None:
         self._connection = connection
@@ -49,22 +53,44 @@ class PostgresSnapshot:
 
     def count(self, table: SourceTable) -> int:
         """The number of rows of a table."""
-        ((count,),) = query(self._connection, f"select count(*) from only {table.quoted_name}")
+        ((count,),) = self.select(f"select count(*) from {table.relation}")
         return int(count)
 
-    def rows(self, table: SourceTable, batch_rows: int = BATCH_ROWS) -> Generator[pa.Table, None, None]:
+    def select(self, statement: str) -> list[tuple[Any, ...]]:
+        """All rows of a statement with few of them."""
+        try:
+            return query(self._connection, statement)
+        except CdclakeError:
+            self._go_on()
+            raise
+
+    def limit_statements(self, seconds: int) -> None:
+        """Let the server stop each statement that takes longer."""
+        self.select(f"select set_config('statement_timeout', '{seconds}s', false)")
+        _keep_snapshot(self._connection)  # or an error would take the limit back
+
+    def rows(
+        self, table: SourceTable, batch_rows: int = BATCH_ROWS, where: str = ""
+    ) -> Generator[pa.Table, None, None]:
         """All rows of a table in key order, in batches; one empty batch if there are none."""
         try:
             # A cursor with a name stays on the server, which sends the rows in parts.
             with self._connection.cursor(f"cdclake_{secrets.token_hex(4)}") as cursor:
                 psycopg2.extensions.register_type(_AS_TEXT, cursor)
-                cursor.execute(table.query)
+                cursor.execute(table.query(where))
                 batch = cursor.fetchmany(batch_rows)
                 yield selected_rows(table.columns, batch)
                 while len(batch) == batch_rows and (batch := cursor.fetchmany(batch_rows)):
                     yield selected_rows(table.columns, batch)
         except psycopg2.Error as error:
+            self._go_on()
             raise source_error(error) from error
+
+    def _go_on(self) -> None:
+        """After an error, which ends a transaction, return to where its snapshot can be read."""
+        if not self._connection.closed:
+            with self._connection.cursor() as cursor:
+                cursor.execute(f"rollback to savepoint {_SAVEPOINT}")
 
 
 class FirstPostgresSnapshot(PostgresSnapshot):
@@ -85,7 +111,9 @@ def snapshot(
 ) -> Iterator[PostgresSnapshot]:
     """Open a snapshot of a database's tables for the duration of the `with` block."""
     with closing(_begin(options, database)) as connection:
-        yield PostgresSnapshot(connection, checked_tables(connection, database, only, mapping))
+        tables = checked_tables(connection, database, only, mapping)
+        _keep_snapshot(connection)
+        yield PostgresSnapshot(connection, tables)
 
 
 @contextmanager
@@ -104,6 +132,7 @@ def slot_snapshot(
             except psycopg2.Error as error:
                 raise _slot_error(error) from error
         tables = checked_tables(connection, database, only, mapping)
+        _keep_snapshot(connection)
         yield FirstPostgresSnapshot(connection, tables, WalPosition.parse(position))
 
 
@@ -125,6 +154,12 @@ def _begin(options: ConnectionOptions, database: str) -> Connection:
     connection = connect(options, database)
     connection.set_session(isolation_level="REPEATABLE READ", readonly=True, autocommit=False)
     return connection
+
+
+def _keep_snapshot(connection: Connection) -> None:
+    """Mark the place in a transaction that it returns to after an error."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"savepoint {_SAVEPOINT}")
 
 
 def _slot_error(error: psycopg2.Error) -> Exception:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
+    from cdclake.model.table.name import TableName
     from cdclake_cli.sources.postgres.connection import ConnectionOptions
     from cdclake_cli.sources.postgres.snapshot import PostgresSnapshot
 
@@ -28,6 +29,10 @@ class PostgresSource:
     def snapshot(self, only: Sequence[str] = ()) -> AbstractContextManager[PostgresSnapshot]:
         """Open a snapshot of the database's tables."""
         return snapshot(self.options, self.database, only, self.mapping)
+
+    def reading(self, names: Sequence[TableName]) -> AbstractContextManager[PostgresSnapshot]:
+        """Open a snapshot that only reads. `ComparedSource` describes the method."""
+        return self.snapshot([f"{name.schema}/{name.table}" for name in names])
 
     @property
     def catalog(self) -> PostgresCatalog:

@@ -118,7 +118,7 @@ def read_tables(connection: Connection, only: Sequence[str], mapping: TypeMappin
             identities[oid]["i"].append(name)
     tables = []
     for oid, (name, identity) in sorted(found.items(), key=lambda item: item[1]):
-        source = SourceTable(name, tuple(columns[oid]), tuple(keys[oid]), *_sql(name, columns[oid], keys[oid]))
+        source = _source_table(name, tuple(columns[oid]), tuple(keys[oid]))
         tables.append(PostgresTable(source, tuple(columns[oid]), tuple(identities[oid][identity])))
     return tuple(tables)
 
@@ -163,10 +163,8 @@ def _column(
     return PostgresColumn(name, kind, declared, precision, scale, length, is_composite, mapping)
 
 
-def _sql(table: TableName, columns: Sequence[PostgresColumn], key: Sequence[str]) -> tuple[str, str]:
-    """The table's quoted name, and the query of all rows in key order."""
-    quoted_name = f"{quoted_identifier(table.schema)}.{quoted_identifier(table.table)}"
-    values = ", ".join(quoted_identifier(column.name) for column in columns)
-    order = f" order by {', '.join(map(quoted_identifier, key))}" if key else ""
+def _source_table(table: TableName, columns: tuple[PostgresColumn, ...], key: tuple[str, ...]) -> SourceTable:
     # A parent's rows do not include rows of tables that inherit from it: these are tables of their own.
-    return quoted_name, f"select {values} from only {quoted_name}{order}"
+    relation = f"only {quoted_identifier(table.schema)}.{quoted_identifier(table.table)}"
+    values = tuple(quoted_identifier(column.name) for column in columns)
+    return SourceTable(table, columns, key, relation, values, ", ".join(map(quoted_identifier, key)))

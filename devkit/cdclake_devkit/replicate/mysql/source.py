@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import pymysql
 
-    from cdclake_cli.sources.mysql.snapshot import MysqlSnapshot
+    from cdclake_cli.sources.mysql.snapshot import FirstMysqlSnapshot
     from cdclake_devkit.replicate.transactions import Idle, Transaction
 
 
@@ -58,7 +58,7 @@ class MysqlSession:
     def drop_slot(self, slot: str) -> None:
         """Does nothing."""
 
-    def begin(self, only: Sequence[str], slot: str) -> AbstractContextManager[MysqlSnapshot]:  # noqa: ARG002 - no slots
+    def begin(self, only: Sequence[str], slot: str) -> AbstractContextManager[FirstMysqlSnapshot]:  # noqa: ARG002 - no slots
         """Open a snapshot."""
         return self._source.snapshot(only)
 
