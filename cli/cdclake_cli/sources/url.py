@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from cdclake.errors import ConfigurationError
+from cdclake_cli.sources.inspected.connection import Login
+from cdclake_cli.sources.inspected.source import InspectedSource
+from cdclake_cli.sources.mysql.source import MysqlSource
 from cdclake_cli.sources.options import PASSWORD_VARIABLE, Engine, source
 
 if TYPE_CHECKING:
@@ -14,7 +17,6 @@ if TYPE_CHECKING:
 
     from cdclake_cli.dms.settings import DmsSettings
     from cdclake_cli.sources.catalog import Catalog
-    from cdclake_cli.sources.mysql.source import MysqlSource
     from cdclake_cli.sources.postgres.source import PostgresSource
     from cdclake_cli.sources.source import ComparedSource
 
@@ -43,12 +45,7 @@ def open_catalog(url: str, settings: DmsSettings | None = None, *, socket: str, 
     Raises:
         ConfigurationError: It is no URL, has a password, or an option is not for this kind of database.
     """
-    opened = _own_source(url, settings, socket, option_file)
-    if opened is None:
-        from cdclake_cli.sources.inspected import InspectedCatalog
-
-        return InspectedCatalog(url, os.environ.get(PASSWORD_VARIABLE))
-    return opened.catalog
+    return _opened(url, settings, socket, option_file).catalog
 
 
 def open_source(url: str, settings: DmsSettings, *, socket: str, option_file: Path | None) -> ComparedSource:
@@ -57,26 +54,22 @@ def open_source(url: str, settings: DmsSettings, *, socket: str, option_file: Pa
     Raises:
         ConfigurationError: Also: it names no database.
     """
-    opened = _own_source(url, settings, socket, option_file)
-    if opened is None:
-        message = "Lake tables are compared with MySQL, MariaDB and PostgreSQL"
-        raise ConfigurationError(message, remedy="Count the rows of other databases, and use --expect")
-    if not opened.database:
+    opened = _opened(url, settings, socket, option_file)
+    if isinstance(opened, MysqlSource) and not opened.database:
         raise ConfigurationError("The URL of --source names no database", remedy=_WRITTEN)
     return opened
 
 
-def _own_source(
+def _opened(
     url: str, settings: DmsSettings | None, socket: str, option_file: Path | None
-) -> MysqlSource | PostgresSource | None:
-    """The source, if cdclake has code for this kind of database; None if SQLAlchemy may know it."""
+) -> MysqlSource | PostgresSource | InspectedSource:
     parts, port = _split(url)
     engine = _ENGINES.get(parts.scheme)
     if engine is None:
         if socket or option_file:
             message = "--socket and --option-file are for MySQL and PostgreSQL"
             raise ConfigurationError(message, remedy="Write what the driver needs into the URL")
-        return None
+        return InspectedSource(Login(url, os.environ.get(PASSWORD_VARIABLE)))
     user, database = unquote(parts.username or "") or None, unquote(parts.path.removeprefix("/"))
     if engine is Engine.POSTGRES and not database:
         raise ConfigurationError("The URL of --source names no database", remedy=_WRITTEN)

@@ -19,7 +19,7 @@ from cdclake_cli.sources.effort import BUCKET_ROWS, CHECKSUMS, COUNTS, ROWS, Eff
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from cdclake.lake.read.as_of import TableLocation
     from cdclake_cli.sources.source import ComparedSource
@@ -86,8 +86,9 @@ def verify(
 ) -> None:
     """Compare lake tables with their source, every value of every row.
 
-    MySQL, MariaDB and PostgreSQL compute checksums, and send only the rows of parts that differ. Where checksums cannot
-    be compared, all rows are read. The output says which. The temporary folder must have room for them, compressed.
+    MySQL, MariaDB and PostgreSQL compute checksums, and send only the rows of parts that differ. Of other sources, and
+    where checksums cannot be compared, all rows are read. The output says which. The temporary folder must have room
+    for the rows that are read, compressed.
 
     Changes that the lake has not applied yet count as differences. First wait until cdclake status shows no lag.
     Exit status 6 if a table differs.
@@ -185,13 +186,21 @@ def _show(results: list[TableVerification], output: OutputFormat) -> list[Cdclak
     different = [one for one in results if not one.equal]
     if output is OutputFormat.TABLE:
         for one in results:
-            for text in (*one.differences[1:], *([f"all rows were read: {one.why_rows}"] if one.why_rows else [])):
+            for text in _remarks(one):
                 out.remark(f"{one.table}: {text}")
     if not different:
         return []
     message = f"{len(different)} of {len(results)} tables differ from their source"
     remedy = "Check that they have no lag (cdclake status), then check the named rows"
     return [AttentionError(message, remedy=remedy)]
+
+
+def _remarks(one: TableVerification) -> Iterator[str]:
+    yield from one.differences[1:]
+    if one.why_rows:
+        yield f"all rows were read: {one.why_rows}"
+    if not one.is_consistent:
+        yield "the source has no snapshot: rows that changed while they were read may count as differences"
 
 
 def _location(target: Target, name: TableName) -> TableLocation:

@@ -10,7 +10,8 @@ import pytest
 from cdclake.errors import ConfigurationError
 from cdclake.model.table.name import TableName
 from cdclake_cli.sources.catalog import CatalogColumn, UniqueIndex
-from cdclake_cli.sources.inspected import InspectedCatalog, read_tables, sent_type
+from cdclake_cli.sources.inspected.catalog import InspectedCatalog, read_tables, sent_type
+from cdclake_cli.sources.inspected.connection import Login
 from cdclake_cli.sources.url import open_catalog
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def test_it_reads_the_same_as_the_code_for_one_database(engine: str, request: py
     where = f"unix_socket={options.socket}" if engine == "mariadb" else f"host={options.socket}&port={options.port}"
     driver = {"mariadb": "mysql+pymysql", "postgresql": "postgresql+psycopg2"}[engine]
     name = getattr(database, "database", database.schema)
-    inspected = InspectedCatalog(f"{driver}://{options.user}@/{name}?{where}", options.password)
+    inspected = InspectedCatalog(Login(f"{driver}://{options.user}@/{name}?{where}", options.password))
     own: Any = database.source
     for ours, theirs in zip(own.catalog.tables(), inspected.tables([f"{database.schema}.*"]), strict=True):
         assert (ours.name, ours.key, ours.unique) == (theirs.name, theirs.key, theirs.unique)
@@ -183,7 +184,7 @@ def test_a_driver_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_error_of_the_database_has_no_password(tmp_path: Path) -> None:
-    catalog = InspectedCatalog(f"sqlite:///{tmp_path}/secret/shop.db", "secret")
+    catalog = InspectedCatalog(Login(f"sqlite:///{tmp_path}/secret/shop.db", "secret"))
     with pytest.raises(ConfigurationError) as refused:
         catalog.tables()
     assert "secret" not in str(refused.value)

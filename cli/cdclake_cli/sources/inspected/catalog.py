@@ -6,13 +6,10 @@ is missing here, or that a setting of the endpoint changes, nothing is claimed.
 
 from __future__ import annotations
 
-import warnings
-from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from cdclake.errors import ConfigurationError
 from cdclake.model.schema import MAX_DECIMAL_PRECISION
 from cdclake.model.table.name import TableName
 from cdclake_cli.patterns import parse_pattern
@@ -23,6 +20,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Dialect
     from sqlalchemy.engine.reflection import Inspector
+
+    from cdclake_cli.sources.inspected.connection import Login
 
 _TEXTS = ("CHAR", "VARCHAR", "NCHAR", "NVARCHAR", "TEXT", "CLOB", "NCLOB")
 _EVERYWHERE = {
@@ -70,44 +69,20 @@ _TYPES = {"oracle": _ORACLE, "mssql": _SQLSERVER}
 _DECIMALS = ("NUMBER", "NUMERIC", "DECIMAL")
 _CHECKS_LATER = ("oracle", "mssql")
 """They check keys at the end of a statement."""
-_DRIVERS = "pip install 'cdclake-cli[sqlalchemy]', and the driver: oracledb for Oracle, pymssql for SQL Server"
 
 
 @dataclass(frozen=True)
 class InspectedCatalog:
-    """The catalog of a database. `Catalog` describes the method. The representation does not contain the password.
+    """The catalog of a database. `Catalog` describes the method."""
 
-    Attributes:
-        url: SQLAlchemy's URL of the database, without a password: `oracle+oracledb://reader@db/?service_name=shop`.
-    """
-
-    url: str
-    password: str | None = field(default=None, repr=False)
+    login: Login
 
     def tables(self, patterns: Sequence[str] = ()) -> tuple[CatalogTable, ...]:
         """The tables that patterns select, by name; without patterns, those of the user's default schema."""
-        try:
-            import sqlalchemy
-        except ImportError as error:
-            raise ConfigurationError("This kind of source needs SQLAlchemy", remedy=f"Run {_DRIVERS}") from error
-        try:
-            url = sqlalchemy.engine.make_url(self.url)
-            engine = sqlalchemy.create_engine(url.set(password=self.password) if self.password else url)
-            with warnings.catch_warnings(), closing(engine.connect()) as connection:
-                warnings.simplefilter("ignore", sqlalchemy.exc.SAWarning)  # of what it skips, which has no type here
-                return read_tables(sqlalchemy.inspect(connection), patterns)
-        except (ImportError, sqlalchemy.exc.NoSuchModuleError) as error:
-            message = f"The driver for this kind of source is missing: {error}"
-            raise ConfigurationError(message, remedy=f"Run {_DRIVERS}") from error
-        except sqlalchemy.exc.SQLAlchemyError as error:
-            raise self._refused(error) from None  # the cause's text may have the password
+        with self.login.connection() as connection:
+            from sqlalchemy import inspect
 
-    def _refused(self, error: Exception) -> ConfigurationError:
-        text = " ".join(str(getattr(error, "orig", None) or error).split())
-        text = text.replace(self.password, "***") if self.password else text
-        return ConfigurationError(
-            f"The source database refuses: {text}", remedy="Check its URL, the user and its grants"
-        )
+            return read_tables(inspect(connection), patterns)
 
 
 def read_tables(inspector: Inspector, patterns: Sequence[str]) -> tuple[CatalogTable, ...]:
@@ -116,7 +91,7 @@ def read_tables(inspector: Inspector, patterns: Sequence[str]) -> tuple[CatalogT
 
 
 def _tables(inspector: Inspector, patterns: Sequence[str]) -> Iterator[CatalogTable]:
-    stored = _as_stored(inspector.dialect)
+    stored = as_stored(inspector.dialect)
     default = str(inspector.default_schema_name or "")
     for schema in inspector.get_schema_names() if patterns else [default]:
         if patterns and not any(fnmatchcase(stored(schema), parse_pattern(one).schema) for one in patterns):
@@ -130,7 +105,7 @@ def _tables(inspector: Inspector, patterns: Sequence[str]) -> Iterator[CatalogTa
             yield from _read(inspector, schema, names, stored)
 
 
-def _as_stored(dialect: Dialect) -> Callable[[str], str]:
+def as_stored(dialect: Dialect) -> Callable[[str], str]:
     """How the database itself spells a name; SQLAlchemy writes Oracle's upper-case names in lower case."""
     if not getattr(dialect, "requires_name_normalize", False):
         return str
@@ -199,6 +174,8 @@ def sent_type(kind: Any, dialect: str) -> str | None:  # noqa: ANN401 - SQLAlche
         dialect: SQLAlchemy's name of the database: `oracle`, `mssql`.
     """
     name = type(kind).__name__.upper()
+    if getattr(kind, "unsigned", False):  # of MySQL, which has code of its own
+        return None
     if name in _DECIMALS:
         precision, scale = kind.precision, kind.scale or 0
         return (

@@ -1,0 +1,1 @@
+"""Any database that SQLAlchemy knows, such as Oracle and SQL Server: its catalog, and rows to compare."""
