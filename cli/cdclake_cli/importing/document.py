@@ -12,6 +12,7 @@ from cdclake_cli.config.write import Comments, config_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from cdclake.model.table.name import TableName
     from cdclake_cli.importing.proposal import TableProposal
     from cdclake_cli.importing.propose import Import
 
@@ -42,9 +43,16 @@ def _head(found: Import, task: str) -> Iterator[str]:
         waits = "So that full loads wait until DMS reports them complete, write below defaults"
         yield f"{waits} {Attribute.DMS_TASK}: {task}"
     if found.without_files:
-        names, more = found.without_files[:_MOST_NAMES], len(found.without_files) - _MOST_NAMES
-        text = f", and {more:,} more" if more > 0 else ""
-        yield f"Left out, because they have no raw files: {', '.join(map(str, names))}{text}"
+        yield f"Left out, because they have no raw files: {_listed(found.without_files)}"
+    if found.unread:
+        yield f"Their raw files could not be read, so what is said of them is incomplete: {_listed(list(found.unread))}"
+    for line in found.unlisted:
+        yield f"A folder could not be listed, so its tables are missing: {line}"
+
+
+def _listed(names: Sequence[TableName]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(map(str, names[:_MOST_NAMES])) + (f", and {more:,} more" if more > 0 else "")
 
 
 def _defaults(tables: Sequence[TableProposal]) -> dict[str, str]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cdclake.control.jobs.entry import error_line
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from cdclake.errors import CdclakeError
     from cdclake.model.table.name import TableName
 
 
@@ -38,16 +41,23 @@ class TableProposal:
 
     Attributes:
         notes: What else a person should know about the table, one sentence each.
+        unread: Why its raw files could not be read; None if they were, or were not to be.
     """
 
     name: TableName
     settings: tuple[ProposedSetting, ...] = ()
     notes: tuple[str, ...] = ()
+    unread: CdclakeError | None = None
 
     @property
     def attributes(self) -> dict[str, str]:
         """The settings that are sure."""
         return {one.attribute: one.value for one in self.settings if one.sure}
+
+    def without_files(self, reason: CdclakeError) -> TableProposal:
+        """The proposal of a table whose raw files could not be read."""
+        note = f"Its raw files were not read: {error_line(reason)}"
+        return replace(self, notes=(*self.notes, note), unread=reason)
 
     def plus(self, settings: Iterable[ProposedSetting], notes: Iterable[str] = ()) -> TableProposal:
         """The proposal with more of both."""

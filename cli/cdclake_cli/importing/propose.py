@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.concurrency import in_parallel
-from cdclake.control.jobs.entry import error_line
-from cdclake.errors import CdclakeError, RetryableError, UnknownTableError
+from cdclake.errors import CdclakeError, ConfigurationError, RetryableError, UnknownTableError
 from cdclake.model.table.attributes import Attribute
 from cdclake_cli.doctor.diagnose import examine, find
 from cdclake_cli.importing.from_catalog import from_catalog
@@ -21,7 +20,7 @@ from cdclake_cli.importing.from_files import (
 from cdclake_cli.importing.proposal import TableProposal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from cdclake.model.table.name import TableName
@@ -43,12 +42,14 @@ class RawFiles(NamedTuple):
         tables: Items that registration would create.
         now: The time of the reading.
         max_files: Open at most this many LOAD files of a table, and this many change files; 0: all.
+        unlisted: A line for each folder that could not be listed.
     """
 
     bucket: RawBucket
     tables: Iterable[TableState]
     now: datetime
     max_files: int
+    unlisted: Sequence[str] = ()
 
 
 class Import(NamedTuple):
@@ -57,10 +58,17 @@ class Import(NamedTuple):
     Attributes:
         tables: A proposal for each table, by name.
         without_files: Tables of the source that have no raw files.
+        unlisted: A line for each folder of the raw bucket that could not be listed.
     """
 
     tables: list[TableProposal]
     without_files: list[TableName]
+    unlisted: Sequence[str] = ()
+
+    @property
+    def unread(self) -> dict[TableName, CdclakeError]:
+        """Why the raw files of tables could not be read."""
+        return {table.name: table.unread for table in self.tables if table.unread}
 
 
 class _Known(NamedTuple):
@@ -100,7 +108,7 @@ def propose(
 
     proposals = in_parallel(proposed, known, _AT_ONCE)
     without = [one.catalog.name for one, proposal in zip(known, proposals, strict=True) if one.catalog and not proposal]
-    return Import([one for one in proposals if one], without)
+    return Import([one for one in proposals if one], without, raw.unlisted if raw else ())
 
 
 def _from_source(one: _Known, endpoint: DmsSettings | None, *, asked: bool) -> TableProposal:
@@ -114,7 +122,7 @@ def _from_source(one: _Known, endpoint: DmsSettings | None, *, asked: bool) -> T
 def _with_files(
     proposal: TableProposal, one: _Known, raw: RawFiles, endpoint: DmsSettings | None
 ) -> TableProposal | None:
-    """The proposal with what the table's raw files say; None if it has none."""
+    """The proposal with what the table's raw files say, or that they could not be read; None if it has none."""
 
     def examined() -> Examination:
         assert one.state is not None
@@ -132,9 +140,19 @@ def _with_files(
     except RetryableError:  # another try can judge them, and a file without it would look complete
         raise
     except CdclakeError as error:
-        return proposal.plus((), (f"Its files were not judged: {error_line(error)}",))
+        return proposal.without_files(error)
+    denied = _denied(found)
+    if denied:
+        return proposal.without_files(denied)
     if endpoint is None and not one.catalog:
         proposal = proposal.plus(from_csv(found, findings))
     if not any(setting.attribute == Attribute.PRIMARY_KEY for setting in proposal.settings):
         proposal = proposal.plus(key_candidates(found))
     return proposal.plus(order_candidate(found), errors(findings))
+
+
+def _denied(found: Examination) -> ConfigurationError | None:
+    """Why nothing of the sampled files could be read; None if something was, or if the files themselves are bad."""
+    files = [facts for facts in found.evidence.files if not facts.file.transactions]  # which need a Schema
+    refused = [facts.error for facts in files if isinstance(facts.error, ConfigurationError) and not facts.columns]
+    return refused[0] if len(refused) == len(files) > 0 else None

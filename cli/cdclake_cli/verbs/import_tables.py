@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from cdclake.errors import ConfigurationError
+from cdclake.control.jobs.entry import error_line
+from cdclake.errors import AttentionError, ConfigurationError, gravest_kind
 from cdclake.model.table.attributes import Attribute
 from cdclake.printable import printable, shell_word
 from cdclake_cli.named_files import check_writable, json_object, write_text
@@ -21,6 +22,7 @@ from cdclake_cli.target import Target
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cdclake.errors import CdclakeError
     from cdclake.model.table.name import TableName
     from cdclake_cli.dms.settings import DmsSettings
     from cdclake_cli.importing.mappings import Rule
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from cdclake_cli.sources.catalog import CatalogTable
 
 _DEFAULT_FILES = 4
+_GRANTS = "Grant what the reasons name, then run the same command again with --force"
 _COLUMNS = (
     OutputColumn("table", "Table"),
     OutputColumn("primary_key", "Primary key"),
@@ -109,11 +112,15 @@ def import_tables(
         found = propose(catalog, raw, dms.endpoint, bar.describe)
     if not found.tables:
         raise _nothing(found)
+    if catalog is None and len(found.unread) == len(found.tables):
+        raise _nothing_read(found)
     write_text(to, document(found, task or ""), force=force)
     out.records(f"Proposed in {to}", _COLUMNS, [_record(table) for table in found.tables])
     if found.without_files:
         out.remark(f"Left out, because they have no raw files: {', '.join(map(str, found.without_files))}")
     out.remark(f"Review {to}, then: cdclake apply {shell_word(str(to))} --register")
+    if found.unread or found.unlisted:
+        raise _incomplete(found, to)
 
 
 class _Dms(NamedTuple):
@@ -156,8 +163,8 @@ def _raw_files(target: Target, patterns: list[str], catalog: Sequence[CatalogTab
 
     bucket = RawBucket.at(target.raw_bucket)
     found = discover_tables(bucket.store, target.raw_bucket, target.installation.raw_folder)
-    for error in (*found.errors, *found.findings):
-        typer.echo(printable(error), err=True)
+    for finding in found.findings:
+        typer.echo(printable(finding), err=True)
     names = {table.name for table in catalog or ()}
     schemas = {name.schema for name in names}
 
@@ -165,15 +172,36 @@ def _raw_files(target: Target, patterns: list[str], catalog: Sequence[CatalogTab
         by_schema = catalog is not None and not patterns
         return name in names or (name.schema in schemas if by_schema else is_chosen(name, patterns))
 
-    return RawFiles(bucket, [one for one in found.tables if belongs(one.name)], server_clock(), max_files)
+    tables = [one for one in found.tables if belongs(one.name)]
+    return RawFiles(bucket, tables, server_clock(), max_files, found.errors)
 
 
 def _nothing(found: Import) -> ConfigurationError:
+    if found.unlisted:
+        message = f"No folder with tables could be listed: {found.unlisted[0]}"
+        return ConfigurationError(message, remedy=_GRANTS)
     if not found.without_files:
         remedy = "Check the patterns, and what the user may see at the source"
         return ConfigurationError("There is no such table", remedy=remedy)
     message = f"No raw files: {', '.join(map(str, found.without_files))}"
     return ConfigurationError(message, remedy="Check --raw-bucket and --raw-prefix, or use --no-files")
+
+
+def _nothing_read(found: Import) -> CdclakeError:
+    name, reason = next(iter(found.unread.items()))
+    read = f"of {name} could not" if len(found.unread) == 1 else f"of none of {len(found.unread):,} tables could"
+    message = f"The raw files {read} be read: {reason.message}"
+    return gravest_kind(found.unread.values())(message, remedy=f"{reason.remedy}. Nothing was written")
+
+
+def _incomplete(found: Import, to: Path) -> AttentionError:
+    from cdclake_cli.doctor.findings import counted  # not needed for --help
+
+    reasons = [f"{name}: {error_line(error)}" for name, error in found.unread.items()] + list(found.unlisted)
+    for reason in reasons:
+        typer.echo(printable(reason), err=True)
+    message = f"{to} is incomplete: {counted(len(reasons), 'place')} of the raw bucket could not be read"
+    return AttentionError(message, remedy=_GRANTS)
 
 
 def _record(table: TableProposal) -> dict[str, object]:

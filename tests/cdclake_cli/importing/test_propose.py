@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.errors import RetryableError
+from cdclake.errors import ConfigurationError, RetryableError
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
 from cdclake_cli.config.read import read_config
@@ -139,6 +139,37 @@ def test_a_bucket_that_does_not_answer_ends_it(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("cdclake_cli.importing.propose.examine", no_answer)
     with pytest.raises(RetryableError):
         found(raw, table())
+
+
+class Denied:
+    """A bucket that may be listed, and whose objects may not be read."""
+
+    def open_input_file(self, path: str, **_: object) -> None:
+        raise ConfigurationError("S3 answered AccessDenied to GetObject", remedy="Grant it", file=path)
+
+    open_input_stream = open_input_file
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_files_that_may_not_be_read_are_named_with_the_reason(tmp_path: Path, format: str) -> None:
+    raw = filled(tmp_path, DataFormat=format)
+    state = TableState.new("raw", f"{NAME.schema}/", f"{NAME.table}/")
+    bucket = RawBucket.at(raw.root.as_uri())._replace(fs=Denied())
+    imported = propose([table()], RawFiles(bucket, [state], START, 4, ["folder x: AccessDenied"]))
+    (error,) = imported.unread.values()
+    assert "AccessDenied" in error.message
+    assert imported.tables[0].attributes["PrimaryKey"] == "id"
+    assert "Its raw files were not read: ConfigurationError: S3 answered" in imported.tables[0].notes[0]
+    text = document(imported)
+    assert "could not be read, so what is said of them is incomplete: shop.orders" in text
+    assert "could not be listed, so its tables are missing: folder x" in text
+
+
+def test_files_that_are_damaged_were_read(tmp_path: Path) -> None:
+    raw = filled(tmp_path)
+    for file in tmp_path.rglob("*.parquet"):
+        file.write_bytes(b"damaged")
+    assert found(raw, table()).unread == {}
 
 
 def test_tables_that_the_catalog_lacks_are_proposed_from_their_files(tmp_path: Path) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
 
+from cdclake.errors import ConfigurationError
 from cdclake.model.table.name import TableName
 from cdclake_cli.config.read import read_config
+from cdclake_cli.doctor.diagnose import examine
 from tests.cdclake_cli.doctor.feed import GOOD, RawFolder, row
 
 if TYPE_CHECKING:
@@ -79,6 +82,50 @@ def test_raw_files_of_other_sources_are_left_alone(cdclake: Cdclake, raw: RawFol
     assert "No raw files: main.orders" in cdclake.refused(*command)
     record = cdclake.record(*command, "*.orders")
     assert (record["table"], record["remarks"]) == ("shop.orders", ["The source's catalog has no such table"])
+
+
+def denied_except(monkeypatch: pytest.MonkeyPatch, *readable: str) -> None:
+    """Let the raw files of all other tables be unreadable."""
+
+    def checked(bucket: Any, state: Any, *arguments: Any, **named: Any) -> Any:
+        if str(state.name) not in readable:
+            raise ConfigurationError("S3 answered AccessDenied to GetObject", remedy="Grant s3:GetObject")
+        return examine(bucket, state, *arguments, **named)
+
+    monkeypatch.setattr("cdclake_cli.importing.propose.examine", checked)
+
+
+def test_without_any_readable_file_nothing_is_written(
+    cdclake: Cdclake, raw: RawFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(raw.root / "shop/orders", raw.root / "shop/items")
+    file = tmp_path / "cdclake.yml"
+    command = ("import", "--raw-bucket", raw.root.as_uri(), "--to", str(file))
+    denied_except(monkeypatch)
+    error = cdclake.refused(*command)
+    assert "The raw files of none of 2 tables could be read: S3 answered AccessDenied" in error
+    assert "Grant s3:GetObject. Nothing was written" in error
+    assert not file.exists()
+
+
+def test_what_could_be_read_is_written_and_the_rest_needs_attention(
+    cdclake: Cdclake, raw: RawFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(raw.root / "shop/orders", raw.root / "shop/items")
+    file = tmp_path / "cdclake.yml"
+    place = ("--raw-bucket", raw.root.as_uri(), "--to", str(file), "--force")
+    denied_except(monkeypatch, "shop.orders")
+    result = cdclake("import", *place)
+    assert result.exit_code == 6
+    assert "shop.items: ConfigurationError: S3 answered AccessDenied" in result.stderr
+    assert "1 place of the raw bucket could not be read" in result.stderr
+    assert read_config(file, {}).settings_of(TableName("shop", "items")) == {}
+    assert "incomplete: shop.items" in file.read_text()
+
+    denied_except(monkeypatch)  # what the source says is still worth a file
+    result = cdclake("import", "--source", sqlite(tmp_path, "orders"), "*.orders", *place)
+    assert result.exit_code == 6
+    assert "shop.orders" in file.read_text()
 
 
 @pytest.mark.aws
