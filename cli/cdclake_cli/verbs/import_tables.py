@@ -20,7 +20,7 @@ from cdclake_cli.sources import options as source_database
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cdclake.errors import CdclakeError
     from cdclake.model.table.name import TableName
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cdclake_cli.sources.catalog import CatalogTable
 
 _DEFAULT_FILES = 4
+_S3 = "s3://"
 _GRANTS = "Grant what the reasons name, then run the same command again with --force"
 _COLUMNS = (
     OutputColumn("table", "Table"),
@@ -49,6 +50,14 @@ def import_tables(
     ] = None,
     *,
     source: source_database.SourceOption = None,
+    definitions: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel="Source",
+            help="Instead of a database: JSON of DMS's external table definitions, in a file or at s3://bucket/key.",
+        ),
+    ] = None,
     socket: source_database.SocketOption = "",
     option_file: source_database.OptionFileOption = None,
     task: Annotated[
@@ -91,13 +100,17 @@ def import_tables(
     Example: cdclake import --source mysql://reader@db.example.com/shop 'shop.*'
     """
     from cdclake_cli.aws.environment import aws_environment  # slow to import, and --help does not need it
+    from cdclake_cli.importing.definitions import read_definitions
     from cdclake_cli.importing.document import document
     from cdclake_cli.importing.mappings import sent_tables
     from cdclake_cli.importing.propose import propose
+    from cdclake_cli.sources.catalog import is_chosen
     from cdclake_cli.sources.url import open_catalog
 
     check_writable(to, force=force)
-    if no_files and not source:
+    if source and definitions:
+        raise ConfigurationError("--source and --definitions say the same", remedy="Use one of them")
+    if no_files and not (source or definitions or task):
         raise ConfigurationError("There is nothing to read", remedy="Use --source, or leave --no-files out")
     out = output_for(output)
     chosen = [str(parse_pattern(pattern)) for pattern in patterns or []]  # raises before anything is read
@@ -108,6 +121,11 @@ def import_tables(
             bar.describe("Reading the catalog of the source")
             opened = open_catalog(source, dms.endpoint, socket=socket, option_file=option_file)
             catalog = sent_tables(opened.tables(chosen), dms.rules)
+        elif definitions or dms.definitions:
+            defined = read_definitions(_json_at(definitions) if definitions else dms.definitions)
+            catalog = sent_tables((one for one in defined if is_chosen(one.name, chosen)), dms.rules)
+        elif no_files:
+            raise ConfigurationError("The task defines no tables", remedy="Use --source, or leave --no-files out")
         raw = None if no_files else _raw_files(target, chosen, catalog, files)
         found = propose(catalog, raw, dms.endpoint, bar.describe)
     if not found.tables:
@@ -129,25 +147,43 @@ class _Dms(NamedTuple):
     Attributes:
         rules: Its table mappings; empty if they are unknown.
         endpoint: Settings of its endpoints; None if they are unknown.
+        definitions: External table definitions of its source; empty if it has none.
     """
 
     rules: tuple[Rule, ...]
     endpoint: DmsSettings | None
+    definitions: Mapping[str, object]
 
 
 def _read_dms(target: Target, arn: str | None, mappings: Path | None, settings: list[str]) -> _Dms:
     from cdclake_cli.aws.services import connect
     from cdclake_cli.dms.settings import settings_from
     from cdclake_cli.importing.mappings import read_rules
-    from cdclake_cli.importing.task import endpoint_settings
+    from cdclake_cli.importing.task import endpoint_settings, table_definitions
 
+    defined: Mapping[str, object] = {}
     endpoint = settings_from(source_database.named_settings(settings)) if settings else None
     rules: object = json_object(mappings) if mappings else None
     if arn:
         statistics = connect(target).statistics
         task = statistics.with_endpoints(statistics.settings(arn))
         endpoint, rules = endpoint or endpoint_settings(task), rules or dict(task.mappings)
-    return _Dms(read_rules(rules) if rules else (), endpoint)
+        defined = table_definitions(task)
+    return _Dms(read_rules(rules) if rules else (), endpoint, defined)
+
+
+def _json_at(place: str) -> dict[str, object]:
+    """The JSON object in a file, or in an object of S3."""
+    from cdclake.adapters.stores import open_store
+    from cdclake_cli.named_files import object_of
+
+    bucket, slash, key = place.removeprefix(_S3).partition("/")
+    if not place.startswith(_S3) or not slash:
+        return json_object(Path(place))
+    content = open_store(bucket).get(key)
+    if content is None:
+        raise ConfigurationError("There is no such object", remedy="Correct --definitions", file=place)
+    return object_of(content, place)
 
 
 def _raw_files(target: Target, patterns: list[str], catalog: Sequence[CatalogTable] | None, max_files: int) -> RawFiles:

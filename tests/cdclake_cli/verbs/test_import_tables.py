@@ -14,6 +14,7 @@ from cdclake.model.table.name import TableName
 from cdclake_cli.config.read import read_config
 from cdclake_cli.doctor.diagnose import examine
 from tests.cdclake_cli.doctor.feed import GOOD, RawFolder, row
+from tests.cdclake_cli.importing.test_definitions import EMPLOYEE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,6 +83,30 @@ def test_raw_files_of_other_sources_are_left_alone(cdclake: Cdclake, raw: RawFol
     assert "No raw files: main.orders" in cdclake.refused(*command)
     record = cdclake.record(*command, "*.orders")
     assert (record["table"], record["remarks"]) == ("shop.orders", ["The source's catalog has no such table"])
+
+
+@pytest.mark.aws
+def test_external_table_definitions_are_a_catalog_in_a_file_or_in_s3(
+    cdclake: Cdclake, moto: Any, tmp_path: Path
+) -> None:
+    file, to = tmp_path / "tables.json", tmp_path / "cdclake.yml"
+    file.write_text(json.dumps(EMPLOYEE))
+    client: Any = boto3.client("s3")
+    client.create_bucket(Bucket="my-bucket", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    client.put_object(Bucket="my-bucket", Key="dms/tables.json", Body=file.read_bytes())
+    options = ("--no-files", "--set", "DataFormat=csv", "--to", str(to), "--force")
+    for place in (str(file), "s3://my-bucket/dms/tables.json"):
+        command = ("import", "--definitions", place, *options)
+        assert cdclake.record(*command)["table"] == "hr.employee"
+        assert read_config(to, {}).settings_of(TableName("hr", "employee")) == {
+            "PrimaryKey": "Id",
+            "AddColumnName": "false",
+            "Schema": "Id bigint, LastName string, FirstName string, HireDate timestamp, OfficeLocation string",
+        }
+    assert "no such object" in cdclake.refused("import", "--definitions", "s3://my-bucket/x.json", *options)
+    assert "There is no such table" in cdclake.refused(*command, "hr.x")
+    assert "Use one of them" in cdclake.refused(*command, "--source", "mysql://reader@db/shop")
+    assert "cannot be used" in cdclake.refused("import", "--definitions", str(tmp_path / "x"), *options)
 
 
 def denied_except(monkeypatch: pytest.MonkeyPatch, *readable: str) -> None:
