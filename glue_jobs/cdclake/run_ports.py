@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _REMEDIES = Remedies(
     missing="Create the secret, or correct the setting hash_secret and deploy again",
-    denied="Deploy again with the setting hash_secret, so that the role may read the secret",
+    denied="Create the secret, as AWS denies one that does not exist, or deploy again with its name as hash_secret",
 )
 
 

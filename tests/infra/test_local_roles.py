@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 ONLY_ON_AWS = {"ReadCode", "DecryptCode", "WriteLogs", "PutGlueMetrics", "KeepUndelivered"}
 """Statements for what Glue and Lambda do with a role."""
 WITHOUT_PREFIX = Place(ACCOUNT, REGION, "the-raw-bucket", "", "the-lake-bucket", "", "the-state-table", "the_database")
-WITH_PREFIXES = Place(**{**vars(WITHOUT_PREFIX), "raw_prefix": "raw/of/erp/", "lake_prefix": "lake/of/erp/"})
+WITH_PREFIXES = replace(
+    WITHOUT_PREFIX, raw_prefix="raw/of/erp/", lake_prefix="lake/of/erp/", hash_secret="the/secret/of/hashes"
+)
 
 
 def of_the_stacks(place: Place, folder: Path, small_changes: str) -> dict[str, list[dict[str, Any]]]:
@@ -34,6 +37,7 @@ def of_the_stacks(place: Place, folder: Path, small_changes: str) -> dict[str, l
         "existing_state_table": place.state_table,
         "existing_catalog_database": place.catalog_database,
         "small_changes": small_changes,
+        "hash_secret": place.hash_secret,
     }
     stacks = Stacks(synthesize(build_app({f"cdclake:{name}": value for name, value in settings.items()}, folder)))
     deployed = {name: stacks.one("AWS::Glue::Job", Name=name) for name in JOBS}

@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 FILE = Path(__file__).parent / "roles.json"
 ON_RAW_FILE, SMALL_CHANGES = "on_raw_file", "small_changes"
 """The functions, whatever their names are."""
-_LIST_RAW = "ListRaw"
+_LIST_RAW, _READ_SECRET = "ListRaw", "ReadHashSecret"
 _START_JOBS, _CALL = "StartJobs", "CallSmallChanges"
 """The function of raw files has the one or the other."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """What the policies name. Each field replaces the placeholder of its name, such as `<raw_bucket>`."""
+    """What the policies name. Each field replaces the placeholder of its name, such as `<raw_bucket>`.
+
+    Attributes:
+        hash_secret: Name of the secret of hashed columns in Secrets Manager; empty for none.
+    """
 
     account: str
     region: str
@@ -34,6 +38,7 @@ class Place:
     lake_prefix: str
     state_table: str
     catalog_database: str
+    hash_secret: str = ""
 
 
 def policies(place: Place, *, small_changes: bool = False) -> dict[str, list[dict[str, Any]]]:
@@ -47,6 +52,9 @@ def policies(place: Place, *, small_changes: bool = False) -> dict[str, list[dic
             for statement in statements:
                 if statement["Sid"] == _LIST_RAW:
                     del statement["Condition"]
+    if not place.hash_secret:
+        for name, statements in roles.items():
+            roles[name] = [statement for statement in statements if statement["Sid"] != _READ_SECRET]
     if not small_changes:
         del roles[SMALL_CHANGES]
     left_out = _START_JOBS if small_changes else _CALL

@@ -151,9 +151,9 @@ class Account:
         given = keys or {"aws_access_key_id": "root", "aws_secret_access_key": "root"}
         return client_of(service, self.endpoint, **given)
 
-    def credentials_of(self, *statements: Mapping[str, Any]) -> dict[str, str]:
+    def credentials_of(self, *statements: Mapping[str, Any], name: str = "reader") -> dict[str, str]:
         """Assume a new role with these statements."""
-        arn = create_role(self.client("iam"), "reader", [{"Effect": "Allow", **statement} for statement in statements])
+        arn = create_role(self.client("iam"), name, [{"Effect": "Allow", **statement} for statement in statements])
         session = self.client("sts").assume_role(RoleArn=arn, RoleSessionName="test")["Credentials"]
         return {
             "aws_access_key_id": session["AccessKeyId"],

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 from urllib.parse import parse_qs, unquote
 from xml.etree import ElementTree as ET
 
+from moto.secretsmanager.models import secretsmanager_backends
+
 from cdclake_devkit.strict_aws.access.policies import Permission
 
 if TYPE_CHECKING:
@@ -177,6 +179,18 @@ def _lambda(request: Request) -> Iterator[Permission]:
     yield Permission(f"lambda:{_OF_FUNCTION.get(operation, operation)}", request.arn(f"function:{name}"))
 
 
+def _secrets_manager(request: Request) -> Iterator[Permission]:
+    """A call on a secret, whose ARN ends with characters that AWS chose; of one that does not exist, without them.
+
+    https://docs.aws.amazon.com/secretsmanager/latest/userguide/auth-and-access_examples.html
+    """
+    name = json.loads(request.body)["SecretId"]
+    region, account = request.place.split(":")
+    secret = secretsmanager_backends[account][region].secrets.get(name)
+    arn = name if name.startswith("arn:") else request.arn(f"secret:{name}")
+    yield Permission(f"secretsmanager:{request.call.operation}", secret.arn if secret else arn)
+
+
 def _sts(request: Request) -> Iterator[Permission]:
     """https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html: it needs no permission."""
     if request.call.operation != "GetCallerIdentity":
@@ -190,5 +204,6 @@ _SERVICES: dict[str, Callable[[Request], Iterator[Permission]]] = {
     "glue": _glue,
     "lambda": _lambda,
     "s3": _s3,
+    "secretsmanager": _secrets_manager,
     "sts": _sts,
 }
