@@ -5,10 +5,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from threading import Lock
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+    from pyarrow.fs import FileSystem
 
     from cdclake.model.snapshot import Snapshot
     from cdclake.model.table.state import TableState
@@ -59,7 +62,17 @@ def column_checks(
     now = services.clock()
     listed = ListedNeighbors.of(services.raw, [state.raw_prefix for state in tables])
     files = SharedListings.of_tables(listed, tables, now)
-    raw = RawReader(files, cache(lambda: replace(lake_filesystem(target.raw_bucket), fetches_whole=True).open()))
+    lock = Lock()
+
+    @cache
+    def opened() -> FileSystem:
+        return replace(lake_filesystem(target.raw_bucket), fetches_whole=True).open()
+
+    def open_once() -> FileSystem:
+        with lock:  # without it, threads that come at the same time each open it
+            return opened()
+
+    raw = RawReader(files, open_once)
 
     def columns(state: TableState, changed: Collection[str], lake: Snapshot, reloads: bool) -> None:
         check_columns(raw, state, changed, now, lake, reloads=reloads)

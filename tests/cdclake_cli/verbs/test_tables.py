@@ -6,6 +6,8 @@ import re
 import boto3
 import pytest
 
+from cdclake.adapters.filesystem import FileSystemSpec
+from cdclake.adapters.s3 import S3Store
 from cdclake.control.plan.lost_files import PendingNote
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.model.table.attributes import Attribute
@@ -249,6 +251,30 @@ def test_a_pattern_changes_every_table_that_it_matches(cdclake, state):
         ]
     assert len(cdclake.records("tables", "set", "shop.s*", "--set", "LateWindowHours=5")) == 1
     assert "LateWindowHours" not in state.get("cdclake-raw/shop/product/").item
+
+
+def test_tables_that_are_set_together_share_their_checks(cdclake, state, monkeypatch):
+    listed: list[object] = []
+    opened: list[object] = []
+
+    def noting(made, notes, call):
+        def noted(self, *arguments):
+            notes.append(arguments)
+            return call(self, *arguments)
+
+        monkeypatch.setattr(made, call.__name__, noted)
+
+    for number in range(20):
+        state.register(TableState.new("cdclake-raw", "many/", f"t{number:02}/"))
+        key = f"many/t{number:02}/20240305-100000000.csv"
+        boto3.client("s3").put_object(Bucket="cdclake-raw", Key=key, Body=b"Op,id,name\n")
+    noting(S3Store, listed, S3Store.list)
+    noting(FileSystemSpec, opened, FileSystemSpec.open)
+    command = ("tables", "set", "many.*", "--set", "AddColumnName=true", "--primary-key")
+    error = cdclake.refused(*command, "key")
+    assert error.count("PrimaryKey names 'key', which is not a column of 20240305-100000000.csv") == 20
+    assert [record["differences"][1]["after"] for record in cdclake.records(*command, "id")] == ["id"] * 20
+    assert (len(listed), len(opened)) == (2, 2)  # one of each for each command
 
 
 def test_a_pattern_that_is_wrong_for_one_table_changes_nothing(cdclake, store, state):
