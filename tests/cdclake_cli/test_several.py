@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,7 +25,7 @@ from cdclake.errors import (
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.table.name import TableName
 from cdclake.model.table.state import TableState
-from cdclake_cli.aws.services import connect
+from cdclake_cli.aws.services import Services, connect
 from cdclake_cli.printing.output import OutputFormat
 from cdclake_cli.several import Step, change_each, for_each, limited_to, matching_names
 from cdclake_cli.target import Target
@@ -244,6 +246,24 @@ def test_reading_verbs_show_each_table(cdclake: Any, store: Any, product: Any):
 def test_verify_refuses_a_pattern_without_tables(cdclake: Any, state: Any):
     error = cdclake.refused("verify", "shp.*", "--source", "mysql://reader@localhost/shop")
     assert "No registered table matches the pattern" in error
+
+
+def test_threads_share_the_clients_of_a_command():
+    making, most_at_once, made = 0, 0, []
+
+    def create(service: str) -> object:
+        nonlocal making, most_at_once
+        making += 1
+        most_at_once = max(making, most_at_once)
+        time.sleep(0.02)
+        making -= 1
+        made.append(service)
+        return object()
+
+    services = Services(Target(), create)
+    with ThreadPoolExecutor(8) as pool:
+        stores = list(pool.map(lambda number: services.lake if number % 2 else services.state, range(16)))
+    assert (most_at_once, sorted(made), len(stores)) == (1, ["dynamodb", "s3"], 16)
 
 
 def test_a_command_connects_once_for_all_its_tables(cdclake: Any):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property, partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Callable
 from uuid import uuid4
 
@@ -43,7 +44,16 @@ class Services:
 
     def __init__(self, target: Target, client: Callable[[str], Any]) -> None:
         self._target = target
-        self._client = client
+        self._create = client
+        self._clients: dict[str, Any] = {}
+        self._lock = Lock()
+
+    def _client(self, service: str) -> Any:  # noqa: ANN401 - boto3 has no type for all clients
+        """The client of a service. boto3 cannot create clients in several threads at a time, and each takes 0.2 s."""
+        with self._lock:
+            if service not in self._clients:
+                self._clients[service] = self._create(service)
+            return self._clients[service]
 
     @cached_property
     def state(self) -> DynamoState:
