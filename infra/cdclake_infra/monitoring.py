@@ -172,6 +172,8 @@ class Monitoring(Construct):
                 [self._metric(measure, "Sum", HOUR) for measure in counted],
             ),
         )
+        differing = [self._metric(each, "Sum", HOUR) for each in (Measure.DIFFERING_TABLES, Measure.DIFFERING_ROWS)]
+        dashboard.add_widgets(_graph("Differences that cdclake verify --metrics found", differing, _WIDE))
         dashboard.add_widgets(
             _graph("Outcomes of events", [self._outcome(name) for name in OUTCOMES]),
             _graph(

@@ -11,6 +11,7 @@ import typer
 
 from cdclake.adapters.aws import server_clock
 from cdclake.adapters.catalog import GlueCatalog
+from cdclake.adapters.cloudwatch import MAX_PER_REQUEST, metric_data
 from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
@@ -18,15 +19,18 @@ from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.controller import PlanInputs
+from cdclake.model.metrics import namespace
 from cdclake_cli.aws.dms_reload import DmsReloads
 from cdclake_cli.aws.function import SmallChanges, small_changes_function
 from cdclake_cli.aws.job_history import GlueJobHistory
 from cdclake_cli.aws.session import CLIENT_CONFIG, endpoint_of, session_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from cdclake.control.admin.installation import Installation
+    from cdclake.model.metrics import Metric
     from cdclake.model.table.name import TableName
     from cdclake_cli.target import Target
 
@@ -94,6 +98,14 @@ class Services:
     def small_changes(self) -> SmallChanges | None:
         """The function for small changes; None if it is not deployed."""
         return small_changes_function(self._client("lambda"), self._target.name_prefix)
+
+    def send_metrics(self, metrics: Iterable[Metric]) -> None:
+        """Send metrics to CloudWatch, also those of each table."""
+        client, data = self._client("cloudwatch"), list(metric_data(list(metrics), per_table=True))
+        for start in range(0, len(data), MAX_PER_REQUEST):
+            client.put_metric_data(
+                Namespace=namespace(self._target.name_prefix), MetricData=data[start : start + MAX_PER_REQUEST]
+            )
 
     def clock(self) -> datetime:
         """The current time of AWS, see `ServerClock`."""

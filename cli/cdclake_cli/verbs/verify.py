@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from botocore.exceptions import BotoCoreError, ClientError
 
 from cdclake.errors import AttentionError, CdclakeError, ConfigurationError, gravest_kind
 from cdclake.model.table.name import TableName
+from cdclake_cli.errors import explain, explain_file
 from cdclake_cli.known_table import require_known
 from cdclake_cli.options import with_target
 from cdclake_cli.patterns import is_pattern, parse_pattern
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from cdclake_cli.sources.verify import TableVerification
 
 _LOAD = "Load on the source"
+_WATCHED = "For a schedule"
 _COLUMNS = (
     OutputColumn("table", "Table"),
     OutputColumn("change", "Change", number=True),
@@ -81,6 +86,20 @@ def verify(
         int | None,
         typer.Option(min=1, rich_help_panel=_LOAD, help="Have the source stop statements that take longer."),
     ] = None,
+    report: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=_WATCHED,
+            help="Write the result with the keys of differing rows as JSON, also to s3://bucket/key.",
+        ),
+    ] = None,
+    metrics: Annotated[
+        bool,
+        typer.Option(
+            "--metrics", rich_help_panel=_WATCHED, help="Send DifferingRows and DifferingTables to CloudWatch."
+        ),
+    ] = False,
     output: OutputOption = OutputFormat.TABLE,
     target: Target,
 ) -> None:
@@ -91,12 +110,14 @@ def verify(
     for the rows that are read, compressed.
 
     Changes that the lake has not applied yet count as differences. First wait until cdclake status shows no lag.
-    Exit status 6 if a table differs.
+    Exit status 6 if a table differs. On a schedule, --report and --metrics say what was found.
 
     Example: cdclake verify --source mysql://reader@db.example.com/shop 'shop.*'
     """
     from cdclake_cli.aws.environment import aws_environment  # slow to import, and --help does not need it
+    from cdclake_cli.aws.services import connect
     from cdclake_cli.dms.settings import settings_from
+    from cdclake_cli.sources.report import ReportPlace, metrics_of, report_of
     from cdclake_cli.sources.url import open_source
 
     if (source is None) == (not expect) or (expect and patterns):
@@ -104,28 +125,65 @@ def verify(
     if count and rows:
         raise ConfigurationError("--count reads no rows, and --rows reads all", remedy="Use one of them")
 
-    results: list[TableVerification] = []
-    problems: list[CdclakeError] = []
-    try:
-        with aws_environment(target):
+    place = ReportPlace(report) if report else None
+    if place:
+        place.check()
+    found = _Found()
+    begun = datetime.now(timezone.utc)
+    with aws_environment(target):
+        with found.problems_of():
             if source is None:
                 expected = dict(map(_expectation, expect or ()))
-                for_each(list(expected), lambda name: results.append(_compare_count(target, name, expected[name])))
+                for_each(
+                    list(expected), lambda name: found.results.append(_compare_count(target, name, expected[name]))
+                )
             else:
                 dms = settings_from(source_database.named_settings(settings or ()))
                 opened = open_source(source, dms, socket=socket, option_file=option_file)
                 by = COUNTS if count else ROWS if rows else CHECKSUMS
                 effort = Effort(by, bucket_rows, Pace(max_rows_per_second))
-                _compare(target, opened, _chosen(target, opened, patterns or []), effort, statement_seconds, results)
-    except CdclakeError as error:
-        problems.append(error)
-    if results or not problems:
-        problems += _show(results, output)
+                _compare(target, opened, _chosen(target, opened, patterns or []), effort, statement_seconds, found)
+        if place:
+            errors = [*found.errors.items()] or [("", problem) for problem in found.problems]
+            name = (source or "").partition("?")[0]  # what follows may have a password
+            with found.problems_of():
+                place.write(report_of(found.results, errors, name, begun, datetime.now(timezone.utc)))
+        if metrics:
+            with found.problems_of():
+                connect(target).send_metrics(metrics_of(found.results))
+    problems = found.problems
+    if found.results or not problems:
+        problems += _show(found.results, output)
     if len(problems) > 1:
         message = "; ".join(problem.message for problem in problems)
         raise gravest_kind(problems)(message, remedy=problems[-1].remedy)
     if problems:
         raise problems[0]
+
+
+@dataclass
+class _Found:
+    """What was found.
+
+    Attributes:
+        errors: The error of each table that could not be compared, if there are several tables.
+        problems: Errors to exit with.
+    """
+
+    results: list[TableVerification] = field(default_factory=list)
+    errors: dict[str, CdclakeError] = field(default_factory=dict)
+    problems: list[CdclakeError] = field(default_factory=list)
+
+    @contextmanager
+    def problems_of(self) -> Iterator[None]:
+        """Collect the error of the block, so that what was found is shown nevertheless."""
+        try:
+            yield
+        except (CdclakeError, BotoCoreError, ClientError, OSError) as error:
+            explained = explain_file(error) if isinstance(error, OSError) else explain(error)
+            if explained is None:
+                raise
+            self.problems.append(explained)
 
 
 def _compare(
@@ -134,9 +192,9 @@ def _compare(
     names: Sequence[TableName],
     effort: Effort,
     statement_seconds: int | None,
-    results: list[TableVerification],
+    found: _Found,
 ) -> None:
-    """Compare tables one after the other, on one connection, and append the results."""
+    """Compare tables one after the other, on one connection."""
     from cdclake.run_ports import hash_secret
     from cdclake_cli.sources.verify import verify as compare
 
@@ -146,12 +204,13 @@ def _compare(
         source.reading(names) as now,
         gathering(len(now.tables)) as failures,
     ):
+        found.errors = failures.errors
         if statement_seconds is not None:
             now.limit_statements(statement_seconds)
         for one in now.tables:
             with failures.of(one.name):
                 location = _location(target, one.name)
-                results.append(compare(now, one, location, effort, report=bar.count, secret=secret))
+                found.results.append(compare(now, one, location, effort, report=bar.count, secret=secret))
 
 
 def _chosen(target: Target, source: ComparedSource, patterns: Sequence[str]) -> list[TableName]:

@@ -45,6 +45,10 @@ class Measure(Enum):
     """Number of those that are frozen: change files vanished before they were applied."""
     NOT_STARTED = ("NotStarted", Unit.COUNT)
     """Tables for which Glue had no room to start a run; the next Controller run starts it."""
+    DIFFERING_ROWS = ("DifferingRows", Unit.COUNT)
+    """Rows of a table that `cdclake verify` found to differ from its source."""
+    DIFFERING_TABLES = ("DifferingTables", Unit.COUNT)
+    """1 for a table that `cdclake verify` found to differ; 0 for one that is equal."""
 
     @property
     def title(self) -> str:
