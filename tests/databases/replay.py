@@ -17,9 +17,12 @@ from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.status import Health, table_statuses
 from cdclake.errors import UnsentValueError, UnsettledKeyError
 from cdclake.lake.limits import EngineLimits
+from cdclake.lake.read.as_of import TableLocation
 from cdclake.model.table.state import TableState
 from cdclake_cli.dms.attributes import attributes_for
 from cdclake_cli.dms.settings import settings_from
+from cdclake_cli.sources.effort import CHECKSUMS, ROWS, Effort
+from cdclake_cli.sources.verify import verify
 from cdclake_devkit.memory import ManualClock, MemoryStore
 from cdclake_devkit.replicate.raw_files import added_columns
 from cdclake_devkit.replicate.service import Replication, ReplicationTask
@@ -30,7 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cdclake.ports import Clock, ObjectStore
+    from cdclake_cli.sources.source import ComparedSnapshot
     from cdclake_cli.sources.tables import SourceTable
+    from cdclake_cli.sources.verify import TableVerification
     from cdclake_devkit.replicate.source import LoggedSource
     from tests.databases.history import History, Phase, Table
 
@@ -66,6 +71,11 @@ class Tally:
 
     def add(self, name: str, count: int = 1) -> None:
         self.counts[name] = self.counts.get(name, 0) + count
+
+
+def _found(result: TableVerification) -> tuple[object, ...]:
+    rows = {(one.kind, one.row) for one in result.named}
+    return result.equal, result.lake_rows, result.source_rows, result.differing_rows, rows
 
 
 class DifferenceError(AssertionError):
@@ -146,6 +156,7 @@ class _Trial:
             self._phase(phase, holds=phase.holds and not is_last)
             if not self._held:
                 self._compare(f"after phase {number}")
+        self._verify()
         for table in self._history.tables:
             self._add_books(table)
 
@@ -253,6 +264,7 @@ class _Trial:
             self._reload()
         for statement in phase.then:
             self._execute(statement)
+        self._verify()
         self._deliver_changes(phase, self._replicate(phase.ticks, dies=phase.dies), holds=holds)
 
     def _reload(self) -> bool:
@@ -362,6 +374,20 @@ class _Trial:
             self._tally.add("comparisons of histories", len(history))
         self._tally.add("comparisons")
         self._check_status(when)
+
+    def _verify(self) -> None:
+        """Have `cdclake verify` find by checksums what it finds by all rows, whether the lake is late or not."""
+        with self._database.source.snapshot() as opened:
+            now = cast("ComparedSnapshot", opened)
+            for table in now.tables:
+                location = TableLocation.at((self._installation.root / LAKE).as_uri(), str(table.name))
+                rows, checksums = (verify(now, table, location, Effort(by, 2)) for by in (ROWS, CHECKSUMS))
+                if _found(rows) != _found(checksums):
+                    message = f"checksums of {table.name} differ from its rows\n{rows}\n{checksums}"
+                    raise DifferenceError(message)
+                self._tally.add(f"tables verified by {checksums.compared_by}")
+                self._tally.add("rows that differ, verified", rows.differing_rows)
+                self._tally.add("rows that were not read to verify", rows.rows_read - checksums.rows_read)
 
     def _check_status(self, when: str) -> None:
         bucket = self._installation.bucket(RAW)
