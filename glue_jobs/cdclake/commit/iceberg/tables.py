@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore
 
 
-def prepare_iceberg(log: ChangeLog, record: ChangeRecord, snapshot: Snapshot | None = None) -> list[Callable[[], None]]:
+def prepare_iceberg(
+    log: ChangeLog,
+    record: ChangeRecord,
+    snapshot: Snapshot | None = None,
+    look: Callable[[], object] = lambda: None,
+) -> list[Callable[[], None]]:
     """Write the metadata in which a committed change is the current snapshot of the Iceberg tables. Repeatable.
 
     That happens before files are moved, because readers of a folder see rows twice from the first new file to the last
@@ -31,6 +36,7 @@ def prepare_iceberg(log: ChangeLog, record: ChangeRecord, snapshot: Snapshot | N
 
     Args:
         snapshot: The table after the change, if the caller has it; otherwise it is read if it is needed.
+        look: Looks for later changes, and raises an error if there is one.
 
     Returns:
         What lets the version hints of the table and of its history name the metadata, or withdraws an Iceberg table
@@ -42,12 +48,14 @@ def prepare_iceberg(log: ChangeLog, record: ChangeRecord, snapshot: Snapshot | N
         lake = Snapshot(record.change)
     history, layout = history_table(lake, log.layout)
     return [
-        *_prepare(log.store, log.layout, record, lake),
-        *_prepare(log.store, layout, record.of_history(), history),
+        *_prepare(log.store, log.layout, record, lake, look),
+        *_prepare(log.store, layout, record.of_history(), history, look),
     ]
 
 
-def _prepare(store: ObjectStore, layout: LakeLayout, record: ChangeRecord, table: Snapshot) -> list[Callable[[], None]]:
+def _prepare(
+    store: ObjectStore, layout: LakeLayout, record: ChangeRecord, table: Snapshot, look: Callable[[], object]
+) -> list[Callable[[], None]]:
     """Prepare to publish or withdraw one Iceberg table."""
     if record.iceberg:
         files = table.iceberg
@@ -62,16 +70,20 @@ def _prepare(store: ObjectStore, layout: LakeLayout, record: ChangeRecord, table
             )
         metadata = table_metadata(table, record, location, store.url(files.manifest_list if files else ""), previous)
         _write(store, layout, record.change, metadata)
-        return [partial(_name_newest, store, layout, record.change)]
+        return [partial(_name_newest, store, layout, record.change, look)]
     return [partial(store.delete, [layout.version_hint_key])] if record.switched else []
 
 
-def _name_newest(store: ObjectStore, layout: LakeLayout, change: int) -> None:
-    """Let the version hint name a change, unless it names a later one: a run may be paused here past its lease."""
+def _name_newest(store: ObjectStore, layout: LakeLayout, change: int, look: Callable[[], object]) -> None:
+    """Let the version hint name a change, unless it names a later one: a run may be paused here past its lease.
+
+    Without a hint, a later change may have withdrawn the table meanwhile, so this looks first.
+    """
     key, new, old = layout.version_hint_key, str(change).encode(), str(change - 1).encode()
     while not store.put_if_unchanged(key, new, old):
         current = store.get(key)
         if current is None:
+            look()
             if store.put_if_absent(key, new):
                 return
         elif current.isdigit() and int(current) >= change:

@@ -16,11 +16,12 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import check_files, compare
 from cdclake.commit.takeover import take_over
-from cdclake.errors import LakeFilesError, PastRetentionError
+from cdclake.commit.undo import apply_undo, plan_rollback
+from cdclake.errors import CommitConflictError, LakeFilesError, PastRetentionError
 from cdclake.lake.limits import EngineLimits
 from tests.cdclake.lake.iceberg.readers import IcebergReaders
 from tests.cdclake.lake.over_time import TableOverTime
-from tests.dying_store import Death, DiedError, DyingStore
+from tests.dying_store import Death, DiedError, DyingStore, PausingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -290,6 +291,28 @@ def test_a_run_that_pauses_before_it_publishes_does_not_take_readers_back(table:
     for show in prepare_iceberg(log, late):
         show()
     assert (readers(table).version, seen(table), seen(table, 2)) == (3, {1: 8, 2: 0, 3: 0}, {1: 7, 2: 0, 3: 0})
+
+
+def test_a_run_that_pauses_while_it_names_the_metadata_offers_no_table_that_was_withdrawn(
+    table: TableOverTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.item["Readers"] = "folder"
+    table.apply(("U", row(1, 7)))
+    assert not (table.lake / table.layout.version_hint_key).exists()
+    now = 1_000.0
+
+    def reapply() -> None:
+        nonlocal now
+        now += 600
+        table.reapply()  # takes over, and readers list the folder again
+
+    monkeypatch.setattr("time.time", lambda: now)
+    paused = cast("ObjectStore", PausingStore(table.log.store, 1, reapply, ("put_if_unchanged",)))
+    log = ChangeLog(paused, table.layout)
+    with pytest.raises(CommitConflictError):
+        apply_undo(log, plan_rollback(log, 1), "paused", table.runs, table.next_time)
+    assert table.log.head() == 4
+    assert not (table.lake / table.layout.version_hint_key).exists()
 
 
 def test_lost_metadata_is_made_again_for_the_newest_change(
