@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -243,10 +244,9 @@ def run_controller(world: World, jobs: Jobs, name: str, only: Collection[TableNa
 def write_change(world: World, jobs: Jobs, step: Step, name: str) -> None:
     """A transaction commits, and DMS writes its file: at once or late, perhaps again, with events."""
     table, chance = world.tables[step.table], Random(step.seed)
-    if not table.rows:
-        table.fill(chance)
-    file, content = table.change(chance, world.time())
     delay = chance.choice((0.0, 0.0, 0.0, 0.0, 30.0, 900.0, 5000.0))
+    now = world.time()
+    file, content = table.change(chance, now, now + timedelta(seconds=delay))
     times = chance.choice((1, 1, 1, 1, 1, 2))
     for number in range(times):
         _write(world, jobs, f"{name}.file{number}", table.name, file, content, delay, chance)

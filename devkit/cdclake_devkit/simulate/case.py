@@ -9,11 +9,15 @@ from typing import NamedTuple
 from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.simulate.faults import Fault, FaultPlan
 
+SEQUENCED = "Sequenced"
+"""A setting that the product ignores: DMS writes change sequences, and names late files by when they are written."""
 HOUR = 3600.0
 QUIET_HOURS = 6
 """How long a run goes on after the last step and the last fault: until then every table must be well."""
 DEFAULT_HOURS = 4.0
-OPERATIONS = ("rollback", "reapply", "clean up", "repair", "foreign file", "erase", "pause", "settings", "run")
+OPERATIONS = ("rollback", "reapply", "clean up", "repair", "foreign file", "erase", "pause", "settings", "run", "read")
+EXPIRE_RAW_FILES = "expire raw files"
+"""A lifecycle rule removes applied change files. After a rollback they would be missed."""
 
 
 class Step(NamedTuple):
@@ -73,13 +77,16 @@ def drawn(seed: int, hours: float = DEFAULT_HOURS) -> Case:
     steps = [Step(0.0, "load", number, chance.getrandbits(32)) for number in range(len(tables))]
     steps += [Step(hour * HOUR + chance.uniform(1, 60), "controller", 0, 0) for hour in range(int(hours))]
     operations = [kind for kind in OPERATIONS if chance.random() < 0.4]
+    if "rollback" not in operations and chance.random() < 0.5:
+        operations.append(EXPIRE_RAW_FILES)
     for number in range(len(tables)):
         for _ in range(round(hours * chance.choice((0.7, 1.5, 2.5)))):
             at = chance.uniform(60, hours * HOUR)
             for _ in range(chance.choice((1, 1, 1, 3))):
                 at += chance.uniform(0, 90)
                 steps.append(Step(at, "change", number, chance.getrandbits(32)))
-        if chance.random() < 0.25:
+        # DMS writes what it has read before it loads a table again; here it may be late.
+        if chance.random() < 0.25 and SEQUENCED not in tables[number]:
             steps.append(Step(chance.uniform(600, hours * HOUR), "load", number, chance.getrandbits(32)))
         for _ in range(round(hours * chance.choice((0.5, 1.0, 2.0)))):
             if operations:
@@ -99,4 +106,9 @@ def _settings(chance: Random) -> dict[str, str]:
         settings[Attribute.MAX_FILES_PER_RUN] = "2"
     if chance.random() < 0.2:
         settings[Attribute.DELETE_MODE] = "soft"
+    settings[Attribute.READERS] = chance.choice(("folder",) * 6 + ("iceberg", "both"))
+    if chance.random() < 0.15:
+        settings[Attribute.HISTORY] = "true"
+    if chance.random() < 0.3:
+        settings[SEQUENCED] = "true"
     return settings

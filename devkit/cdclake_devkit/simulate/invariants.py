@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdclake.commit.ledger import recorded
+from cdclake.commit.ledger import all_entries
 from cdclake.control.controller import PlanInputs, plan
 from cdclake.control.status import LATE_AFTER_MINUTES, Health, table_statuses
 from cdclake.errors import CdclakeError
@@ -18,12 +18,11 @@ from cdclake.model.layout import is_in_iceberg
 from cdclake.model.names import RunState
 from cdclake.model.raw.files import parse_raw_file
 from cdclake.model.table.attributes import Attribute
-from cdclake.raw_listing import list_raw_files
-from cdclake_devkit.simulate.lake_state import LakeState, after, difference, rows_of
+from cdclake_devkit.simulate.lake_state import LakeState, after, difference, offered_table, rows_of
 from cdclake_devkit.simulate.world import PREFIX, RAW, SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from cdclake.commit.log import ChangeLog
     from cdclake.model.change.record import ChangeRecord
@@ -86,6 +85,8 @@ class Invariants:
                 if call.method.startswith("put") and "/changes/" in call.subject and answer is not False:
                     self._committed(table, process)
                 self._check_visible(table)
+                if "_iceberg/" in call.subject or not call.subject:
+                    self._check_iceberg(table)
         elif call.port == "states" and call.method in ("record_run", "release_lease"):
             self._check_item(self._world.table_of(call.subject))
 
@@ -123,6 +124,8 @@ class Invariants:
         wrong = difference(found, expected, seen.unfinished)
         if wrong:
             world.violate("each state equals the oracle", f"change {number} of {table.name}: {wrong}")
+        if snapshot.history and snapshot.history.is_kept:
+            self._check_history(table, snapshot, staged, found)
         live = sum(row.op != "D" for row in found)
         if not live == record.books.rows_after == snapshot.rows:
             counted = f"{record.books.rows_after} in the books, {snapshot.rows} in the snapshot, {live} in the files"
@@ -145,10 +148,29 @@ class Invariants:
             for name in record.raw_names:
                 entry = listed[name]
                 file = parse_raw_file(entry, folder)
-                if file and one.keys.is_later_than(file, entry.modified_utc):
+                older = file and one.keys.is_later_than(file, entry.modified_utc)
+                rows = [] if record.kind is ChangeKind.FULL_LOAD else table.changes[name]
+                older = older or any(row.row["id"] == one.key and row.position <= one.keys.last for row in rows)
+                if older:
                     stored = state.loaded if record.kind is ChangeKind.FULL_LOAD else name
                     state = replace(state, erased=state.erased | {(stored, one.key)})
         return state
+
+    def _check_history(
+        self, table: SourceTable, snapshot: Snapshot, staged: dict[str, str], rows: Sequence[LakeRow]
+    ) -> None:
+        """The newest versions that are no deletions are the rows of the table."""
+        assert snapshot.history is not None
+        log, newest = self._world.log(table), []
+        for file in snapshot.history.files:
+            content = self._world.lake.get(staged.get(file.path, "")) or self._content(log, file.path) or b""
+            versions = pq.read_table(pa.BufferReader(content), partitioning=None).to_pylist()
+            newest += [one for one in versions if one["valid_to"] is None and one["operation"] != "delete"]
+        have = sorted((one["id"], one["name"]) for one in newest)
+        want = sorted((row.row["id"], row.row["name"]) for row in rows if row.op != "D")
+        if have != want and not self.seen[table.name].unfinished:
+            text = f"change {snapshot.change} of {table.name}: {set(have) ^ set(want)}"
+            self._world.violate("the history ends with the rows of the table", text)
 
     def _is_soft(self, table: SourceTable) -> bool:
         return self._world.state(table).item.get(Attribute.DELETE_MODE) == "soft"
@@ -157,8 +179,11 @@ class Invariants:
         rows = self.seen[table.name].rows
         if path not in rows:
             log = self._world.log(table)
-            content = self._content(log, path) or self._world.lake.get(staged.get(path, ""))
-            rows[path] = rows_of(path, content) if content else []
+            content = self._world.lake.get(staged.get(path, "")) or self._content(log, path)
+            if not content:
+                self._world.violate("changes have all their files", f"{path} of {table.name} is nowhere")
+                return []
+            rows[path] = rows_of(path, content)
         return rows[path]
 
     def _content(self, log: ChangeLog, path: str) -> bytes | None:
@@ -190,6 +215,27 @@ class Invariants:
         if not visible <= before | now:
             more = ", ".join(sorted(visible - before - now)[:3])
             world.violate("readers see nothing stale", f"change {head} of {table.name}: {more} is there")
+
+    def _check_iceberg(self, table: SourceTable) -> None:
+        """Readers of the Iceberg table see the newest change, or the one before it, and find all its files."""
+        world, seen, log = self._world, self.seen[table.name], self._world.log(table)
+        if world.lake.get(log.layout.version_hint_key) is None:
+            return
+        try:
+            offered = offered_table(world.lake, log.layout)
+        except (CdclakeError, LookupError) as error:
+            world.violate("Iceberg readers find every file", f"{table.name}: {error}")
+            return
+        head = len(seen.states) - 1
+        if offered is None or self._is_excused(table):
+            return
+        missing = sorted(key for key in offered.keys if world.lake.get(key) is None)
+        if missing:
+            world.violate("Iceberg readers find every file", f"change {offered.change} of {table.name}: {missing[:3]}")
+        files = {log.layout.data_key(file.path) for file in log.snapshot(offered.change).files}
+        if offered.change not in (head, head - 1) or (files != offered.keys and not seen.unfinished):
+            found = f"change {offered.change} of {head}, files {sorted(files ^ offered.keys)[:3]} differ"
+            world.violate("Iceberg readers see a change", f"{table.name}: {found}")
 
     def _is_excused(self, table: SourceTable) -> bool:
         """Whether a publisher paused within a call, see `docs/guarantees.md`: until the next run has compared files."""
@@ -234,7 +280,8 @@ class Invariants:
         if seen.visible != seen.files[head] and not self._is_excused(table):
             more, less = sorted(seen.visible - seen.files[head]), sorted(seen.files[head] - seen.visible)
             world.violate("readers see the newest change", f"{name}: {more} are stale, {less} are missing")
-        lake = {row.row["id"]: dict(row.row) for path in seen.visible for row in self._now(log, path)}
+        paths = [file.path for file in log.snapshot(head).files]
+        lake = {row.row["id"]: dict(row.row) for path in paths for row in self._now(log, path)}
         erased = {one.key for one in seen.erasures.values()}
         wrong = sorted({key for key in {*lake, *table.rows} if lake.get(key) != table.rows.get(key)} - erased)
         if wrong and not self._is_excused(table):
@@ -242,10 +289,7 @@ class Invariants:
         self._check_erased(table)
         for number in range(1, head + 1):
             self._check_retained(table, log, number)
-        files = list_raw_files(world.raw, world.state(table).raw_prefix, world.state(table).settings)
-        snapshot = log.snapshot(head)
-        ledger = recorded(log, snapshot.ledger, files.all_changes).names
-        left = seen.states[head].applied - ledger
+        left = seen.states[head].applied - all_entries(log, log.snapshot(head).ledger).keys()
         if left:
             world.violate("the ledger has every file", f"{name}: {sorted(left)}")
 

@@ -1,14 +1,16 @@
-"""What a lake table must contain after each change, from its change records and what the source has written."""
+"""What a lake table must contain after each change, from its record and what the source wrote; what readers find."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg.table.metadata import TableMetadataUtil
 
+from cdclake.lake.storage.object_io import StoreIO
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.partition_folder import HIVE_NULL_PARTITION
 from cdclake_devkit.oracle import ChangeRow, LakeRow, merge
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from cdclake.model.change.record import ChangeRecord
+    from cdclake.model.layout import LakeLayout
+    from cdclake.ports import ObjectStore
     from cdclake_devkit.oracle import Row
     from cdclake_devkit.simulate.source import SourceTable
 
@@ -116,3 +120,35 @@ def difference(found: Sequence[LakeRow], expected: Sequence[LakeRow], unknown: C
 
 def _text(row: LakeRow) -> str:
     return f"{row.row['id']} {row.op} {row.row['name']} {row.row['region']} {row.position}"
+
+
+class OfferedTable(NamedTuple):
+    """What a reader of an Iceberg table finds.
+
+    Attributes:
+        change: Number in the version hint.
+        keys: Keys of the data files of the current snapshot.
+    """
+
+    change: int
+    keys: frozenset[str]
+
+
+def offered_table(store: ObjectStore, layout: LakeLayout) -> OfferedTable | None:
+    """Open the Iceberg table as an engine without a catalog does, from the version hint on; None if there is none.
+
+    Raises:
+        IntegrityError: A manifest is missing.
+        LookupError: The metadata is missing.
+    """
+    hint = store.get(layout.version_hint_key)
+    if hint is None:
+        return None
+    content = store.get(layout.iceberg_metadata_key(int(hint)))
+    if content is None:
+        message = f"metadata {int(hint)} is missing"
+        raise LookupError(message)
+    current, files = TableMetadataUtil.parse_raw(content.decode()).current_snapshot(), StoreIO(store)
+    manifests = current.manifests(files) if current else []
+    entries = (entry for manifest in manifests for entry in manifest.fetch_manifest_entry(files))
+    return OfferedTable(int(hint), frozenset(one.data_file.file_path.removeprefix(store.url("")) for one in entries))

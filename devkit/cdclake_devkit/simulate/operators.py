@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
+from cdclake.commit.ledger import recorded
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.errors import CdclakeError
 from cdclake.lake.operations.erase.erase import Erasure, erase
@@ -13,10 +14,14 @@ from cdclake.lake.read.as_of import TableLocation
 from cdclake.lake.read.key_filter import RowKeys
 from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import Attribute
+from cdclake.raw_listing import list_raw_files
+from cdclake_devkit.simulate.case import EXPIRE_RAW_FILES
+from cdclake_devkit.simulate.lake_state import offered_table
 from cdclake_devkit.simulate.world import LAKE
 
 if TYPE_CHECKING:
     from cdclake.adapters.filesystem import FileSystemSpec
+    from cdclake.commit.log import ChangeLog
     from cdclake.model.layout import LakeLayout
     from cdclake.ports import ObjectStore
     from cdclake_devkit.simulate.case import Step
@@ -102,6 +107,10 @@ def _do(world: World, process: Process, step: Step) -> str:
         repair_later(world, step, f"{process.name}.repair", chance.choice(_ACTIVATED_AFTER))
     if step.kind == "erase":
         return erase_key(world, process, lake, chance.randrange(12))
+    if step.kind == "read":
+        return read_iceberg(world, lake.log, chance.choice((1.0, 60.0, 1200.0)))
+    if step.kind == EXPIRE_RAW_FILES:
+        return expire_raw_files(world, step)
     if step.kind == "pause":
         states.set_attributes(path, {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE})
         activate(world, step.table, f"{process.name}.later", chance.choice(_ACTIVATED_AFTER))
@@ -113,6 +122,9 @@ def _do(world: World, process: Process, step: Step) -> str:
                 {Attribute.TARGET_FILE_BYTES: "1"},
                 {Attribute.RETENTION_DAYS: "1"},
                 {Attribute.KEEP_EVERY_STATE: "2"},
+                {Attribute.READERS: "folder"},
+                {Attribute.READERS: "both"},
+                {Attribute.READERS: "iceberg"},
             )
         )
         states.set_attributes(path, changed)
@@ -160,6 +172,33 @@ def erase_key(world: World, process: Process, lake: RegisteredTable, key: int) -
     )
     done = lake.change(lambda token: erase(erasure, token, lake.update_catalog))
     return f"change {done.change}, {done.touched.rows} rows of key {key}"
+
+
+def read_iceberg(world: World, log: ChangeLog, seconds: float) -> str:
+    """Open the Iceberg table, and read its files some time later, before the grace of a clean-up is over.
+
+    Files that readers of the folder share are retired when they are replaced.
+    """
+    table = offered_table(world.lake, log.layout)
+    if table is None:
+        return "no Iceberg table"
+    erased = len(world.erasing)
+    world.scheduler.sleep(seconds)
+    own = (key for key in table.keys if key.startswith(log.layout.iceberg_prefix))
+    gone = sorted(key for key in own if world.lake.get(key) is None)
+    if gone and len(world.erasing) == erased:
+        world.violate("files of an Iceberg table stay", f"{', '.join(gone)} of change {table.change} is gone")
+    return f"{len(table.keys)} files of change {table.change}"
+
+
+def expire_raw_files(world: World, step: Step) -> str:
+    """A lifecycle rule of the raw bucket removes change files that were applied."""
+    state, log = world.state(world.tables[step.table]), world.log(world.tables[step.table])
+    files = list_raw_files(world.raw, state.raw_prefix, state.settings).all_changes
+    applied = recorded(log, log.snapshot(log.head()).ledger, files).names
+    gone = [file.key for file in files if file.relative in applied]
+    world.raw.delete(gone)
+    return f"{len(gone)} files"
 
 
 def activate(world: World, number: int, name: str, after: float = 0.0) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("region", pa.string())])
 KEY = ("id",)
 _CHANGE_COLUMNS = pa.schema([("Op", pa.string()), *COLUMNS])
+_SEQUENCE = "AR_H_CHANGE_SEQ"
 _REGIONS = ("north", "south", "east")
 LOAD = "LOAD00000001.parquet"
 
@@ -41,6 +42,8 @@ class SourceTable:
         loads: Rows of each full load, by the identity of its file.
         changes: Change rows of each change file, by its name.
         values: Number of different values so far.
+        sequenced: Whether change files have change sequences.
+        sequences: Number of change sequences so far.
     """
 
     name: str
@@ -48,6 +51,8 @@ class SourceTable:
     loads: dict[str, Sequence[Row]] = field(default_factory=dict)
     changes: dict[str, Sequence[ChangeRow]] = field(default_factory=dict)
     values: int = 0
+    sequenced: bool = False
+    sequences: int = 0
 
     def load(self) -> bytes:
         """A full load of the rows that are there now."""
@@ -56,9 +61,13 @@ class SourceTable:
         self.loads[identity(content)] = rows
         return content
 
-    def change(self, chance: Random, now: datetime) -> tuple[str, bytes]:
-        """Some statements, and the name and content of the change file with their rows."""
-        name = self._free_name(now)
+    def change(self, chance: Random, now: datetime, written: datetime) -> tuple[str, bytes]:
+        """Some statements now, and the name and content of the change file with their rows.
+
+        Args:
+            written: When DMS writes the file. With change sequences, its name tells that; else when they were made.
+        """
+        name = self._free_name(written if self.sequenced else now)
         rows: list[tuple[str, dict[str, Any]]] = []
         for _ in range(chance.randint(1, 4)):
             key = chance.randrange(12)
@@ -69,8 +78,15 @@ class SourceTable:
                 del self.rows[key]
             else:
                 self.rows[key] = row
-        self.changes[name] = [ChangeRow(position(name, place), op, row) for place, (op, row) in enumerate(rows)]
-        return name, _parquet([{"Op": op, **row} for op, row in rows], _CHANGE_COLUMNS)
+        orders = [self._sequence(now) if self.sequenced else None for _ in rows]
+        self.changes[name] = [
+            ChangeRow(position(name, place, order), op, row)
+            for place, ((op, row), order) in enumerate(zip(rows, orders))
+        ]
+        if not self.sequenced:
+            return name, _parquet([{"Op": op, **row} for op, row in rows], _CHANGE_COLUMNS)
+        sequenced = [{"Op": op, _SEQUENCE: order, **row} for (op, row), order in zip(rows, orders)]
+        return name, _parquet(sequenced, pa.schema([("Op", pa.string()), (_SEQUENCE, pa.string()), *COLUMNS]))
 
     def fill(self, chance: Random) -> None:
         """Insert the first rows."""
@@ -80,6 +96,10 @@ class SourceTable:
     def _new_row(self, chance: Random, key: int) -> dict[str, Any]:
         self.values += 1
         return {"id": key, "name": f"<{self.name} {key} v{self.values}>", "region": chance.choice(_REGIONS)}
+
+    def _sequence(self, now: datetime) -> str:
+        self.sequences += 1
+        return f"{now:%Y%m%d%H%M%S}{now.microsecond // 10000:02d}{self.sequences:019d}"
 
     def _free_name(self, now: datetime) -> str:
         while True:

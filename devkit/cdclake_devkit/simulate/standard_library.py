@@ -5,6 +5,7 @@ While a simulation runs, these replace the names in the modules of the product t
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
 import sys
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 
 EPOCH = 1_709_632_800.0
 """When simulations begin: 2024-03-05 10:00 UTC, in seconds since 1970."""
+
+
+_PACKAGES = ("cdclake", "on_raw_file")
+_MODULES = ("pyiceberg.avro.file",)
+"""Marks the blocks of a file with random bytes."""
 
 
 class InTurn(Executor):
@@ -101,6 +107,7 @@ def replacements(scheduler: Scheduler, chance: Random) -> list[tuple[object, obj
         (uuid.uuid4, new_id),
         (secrets.token_bytes, chance.randbytes),
         (random, chance),
+        (os, SimpleNamespace(**{**vars(os), "urandom": chance.randbytes})),
         (threading.Thread, Thread),
         (threading.Event, Event),
         (ThreadPoolExecutor, InTurn),
@@ -110,11 +117,13 @@ def replacements(scheduler: Scheduler, chance: Random) -> list[tuple[object, obj
 @contextmanager
 def simulated(scheduler: Scheduler, chance: Random) -> Iterator[None]:
     """Replace the standard library in all modules of the product that are loaded, until the `with` block ends."""
+    import pyiceberg.avro.file  # noqa: F401 - otherwise the first table loads it during the simulation
+
     pairs = replacements(scheduler, chance)
     by_original = {id(original): new for original, new in pairs}
     with ExitStack() as stack:
         for name, module in list(sys.modules.items()):
-            if name.partition(".")[0] not in ("cdclake", "on_raw_file") or module is None:
+            if name.partition(".")[0] not in _PACKAGES and name not in _MODULES:
                 continue
             for attribute, value in list(vars(module).items()):
                 if id(value) in by_original and not attribute.startswith("__"):

@@ -18,7 +18,7 @@ from cdclake.model.table.state import TableState
 from cdclake.ports import ObjectStore, Ports
 from cdclake_devkit.memory import MemoryMetrics, MemoryState, MemoryStore
 from cdclake_devkit.memory_catalog import MemoryCatalog
-from cdclake_devkit.simulate.case import HOUR, Case
+from cdclake_devkit.simulate.case import HOUR, SEQUENCED, Case
 from cdclake_devkit.simulate.faults import Faults, Kind
 from cdclake_devkit.simulate.intercepted import Files, Intercepted
 from cdclake_devkit.simulate.scheduler import KilledError, Process, Scheduler
@@ -83,7 +83,10 @@ class World:
             new_id = lambda: f"{ids.getrandbits(64):x}"  # noqa: E731
             self.lake = S3Store(client, LAKE, new_id=new_id, sleep=self.scheduler.sleep)
         self.states, self.metrics, self.catalog = MemoryState(), MemoryMetrics(), MemoryCatalog()
-        self.tables = [SourceTable(chr(ord("a") + number)) for number in range(len(case.tables))]
+        self.tables = [
+            SourceTable(chr(ord("a") + number), sequenced=SEQUENCED in settings)
+            for number, settings in enumerate(case.tables)
+        ]
         self.after_call: list[Callable[[Process, Call, object], None]] = []
         self.kills: list[Callable[[Process], None]] = []
         self.raw_read: dict[str, dict[str, bytes]] = defaultdict(dict)
