@@ -69,7 +69,7 @@ def _prepare(
                 " earlier changes"
             )
         metadata = table_metadata(table, record, location, store.url(files.manifest_list if files else ""), previous)
-        _write(store, layout, record.change, metadata)
+        _write_first(store, layout, record.change, metadata)
         return [partial(_name_newest, store, layout, record.change, look)]
     return [partial(store.delete, [layout.version_hint_key])] if record.switched else []
 
@@ -127,5 +127,26 @@ def _read_metadata(store: ObjectStore, layout: LakeLayout, change: int) -> Json 
     return json.loads(data) if data else None
 
 
+def _write_first(store: ObjectStore, layout: LakeLayout, change: int, metadata: Json) -> None:
+    """Write the metadata after a change, unless another run has written it.
+
+    A run may be paused here past its lease. What a clean-up has taken out of the metadata since must not come back.
+    """
+    if not store.put_if_absent(layout.iceberg_metadata_key(change), _to_bytes(metadata)):
+        written = _read_metadata(store, layout, change)
+        if written and _manifests(written) != _manifests(metadata):  # of a lake that was moved since, or of a lost log
+            _write(store, layout, change, metadata)
+
+
+def _manifests(metadata: Json) -> set[str]:
+    """URL of the manifest list of the current snapshot."""
+    current = metadata["current-snapshot-id"]
+    return {one["manifest-list"] for one in metadata["snapshots"] if one["snapshot-id"] == current}
+
+
 def _write(store: ObjectStore, layout: LakeLayout, change: int, metadata: Json) -> None:
-    store.put(layout.iceberg_metadata_key(change), json.dumps(metadata, separators=(",", ":")).encode())
+    store.put(layout.iceberg_metadata_key(change), _to_bytes(metadata))
+
+
+def _to_bytes(metadata: Json) -> bytes:
+    return json.dumps(metadata, separators=(",", ":")).encode()

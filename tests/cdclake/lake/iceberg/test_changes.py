@@ -168,7 +168,7 @@ def test_publishing_takes_the_same_calls_for_any_number_of_files(tmp_path: Path,
     before = [call for call in store.calls[committed + 1 : visible] if call[1] and call not in looks]
     assert before == [  # no file of the folder is moved
         ("get", table.layout.iceberg_metadata_key(1)),
-        ("put", table.layout.iceberg_metadata_key(2)),
+        ("put_if_absent", table.layout.iceberg_metadata_key(2)),
     ]
     after = store.calls[visible + 1 :]
     assert [call for call in after if call[0] == "get"] == [("get", table.layout.change_key(3))]  # was it overtaken?
@@ -188,7 +188,7 @@ def test_the_folder_shows_rows_twice_only_while_files_move_and_the_hint_is_writt
     committed = store.calls.index(("put_if_absent", table.layout.change_key(2)))
     names = [name for name, _ in store.calls[committed + 1 :]]
     first_copy, last_hint = names.index("copy"), len(names) - 1 - names[::-1].index("put_if_unchanged")
-    assert names[:first_copy].count("put") == 2  # metadata of table and history
+    assert names[:first_copy].count("put_if_absent") == 2  # metadata of table and history
     assert "begin_retiring" in names[:first_copy]
     assert set(names[first_copy : last_hint + 1]) == {"copy", "get", "put_if_unchanged"}
     assert names[first_copy : last_hint + 1].count("get") == 1  # was it overtaken?

@@ -15,6 +15,7 @@ from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.catalog import GlueCatalog
 from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.log import ChangeLog
+from cdclake.commit.publish import publish
 from cdclake.commit.takeover import take_over
 from cdclake.errors import CommitConflictError, LeaseLostError
 from cdclake.lake.operations.load import load_incremental
@@ -169,3 +170,33 @@ def test_a_run_that_pauses_before_it_updates_the_catalog_does_not_take_readers_b
     monkeypatch.setattr(GlueCatalog, "update_table", pause_once)
     sync(table, 2)
     assert metadata_in_catalog() == f"s3://lake/{table.layout.iceberg_metadata_key(3)}"
+
+
+def test_a_publisher_that_was_paused_does_not_offer_again_what_a_clean_up_has_expired(tmp_path: Path) -> None:
+    """It pauses after it has read the metadata before, and another run publishes the same change meanwhile."""
+    table = loaded(TableOverTime(tmp_path, COLUMNS, ITEM))
+    for number in range(3, 6):
+        table.apply(("I", {"id": number, "city": "Kiel"}))
+    head = table.log.head()
+    readers = IcebergReaders(table.lake, table.layout)
+    assert readers.offered == [1, 2, 3, 4]
+
+    def clean() -> None:
+        for later in (timedelta(), timedelta(hours=2)):
+            table.clean_up(timedelta(hours=1) + later, later)
+
+    paused = PausingStore(table.log.store, 3, clean, ("get", "put", "put_if_absent"))  # it looks, reads and writes
+    log, snapshot = ChangeLog(cast("ObjectStore", paused), table.layout), table.log.snapshot(head)
+    publish(log, table.log.record(head), snapshot=snapshot)
+    assert paused.calls > 3
+    assert readers.offered == [4]
+    assert all(readers.rows(change=change) for change in readers.offered)
+
+
+def test_metadata_of_a_log_that_was_lost_is_written_again(tmp_path: Path) -> None:
+    """An older log was restored, so the number of the next change was given before."""
+    table = loaded(TableOverTime(tmp_path, COLUMNS, ITEM))
+    store, layout = table.log.store, table.layout
+    store.put(layout.iceberg_metadata_key(2), store.get(layout.iceberg_metadata_key(1)) or b"")
+    table.apply(("I", {"id": 3, "city": "Kiel"}))
+    assert sorted(one["id"] for one in IcebergReaders(table.lake, layout).rows()) == [1, 2, 3]
