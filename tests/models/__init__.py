@@ -1,0 +1,1 @@
+"""Small models of protocols, searched for every state that they can be in."""
