@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdclake.commit.quarantine import changes_with_bad_rows, quarantined_files, read_bad_rows
+from cdclake.commit.quarantine import changes_with_bad_rows, parse_bad_rows, quarantined_files, read_bad_rows
+from cdclake.model.change.record import ChangeKind, RawFileRows
 from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LAYOUT, LakeBuilder
 
@@ -81,3 +82,31 @@ def test_a_damaged_line_counts_as_a_row_of_its_file(lake: LakeBuilder) -> None:
     first, second = read_bad_rows(lake.log, record, 0, 10).rows
     assert (first["row"], first["file"], first["content"]) == (0, key, "x")
     assert (second["row"], second["file"], second["reason"]) == (None, key, "a damaged line in the quarantine")
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_row"),
+    [
+        ({}, True),
+        ({"content": {"id": "1", "name": None}}, True),
+        ({"content": {"id": 1}}, False),
+        ({"columns": "id"}, False),
+        ({"columns": [1]}, False),
+        ({"row": "1"}, False),
+        ({"file": None}, False),
+    ],
+)
+def test_a_line_that_is_no_bad_row_is_shown_as_damaged(changed: dict[str, Any], *, is_row: bool) -> None:
+    line = json.dumps({**bad_row("a.csv", 1), **changed})
+    (row,) = parse_bad_rows(line.encode(), "key")
+    assert (row["reason"] == "bad") is is_row
+    assert is_row or (row["file"], row["row"], row["content"]) == ("key", None, line)
+
+
+def test_rows_of_a_released_file_are_no_longer_listed() -> None:
+    lake = LakeBuilder(MemoryStore(), ManualClock())
+    for name in ("a.csv", "b.csv"):
+        lake.change(bad_rows=json.dumps(bad_row(name, 1)).encode())
+    assert [file.raw_file for file in quarantined_files(lake.log, 2)] == ["b.csv", "a.csv"]
+    lake.change(kind=ChangeKind.RELEASE, raw_files=(RawFileRows("b.csv", 10, 0),))
+    assert [file.raw_file for file in quarantined_files(lake.log, 3)] == ["a.csv"]
