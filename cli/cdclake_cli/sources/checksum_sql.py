@@ -1,7 +1,8 @@
 """Writes the statements that compute checksums in a source's server. Pure.
 
-The checksum of a row is the number that the first 60 bits of an MD5 are: of the UTF-8 of all values' canonical texts,
-each after its length in characters and a colon; null is a hyphen. That of a bucket is the sum over its rows.
+The checksum of a row is the number that the first 60 bits of an MD5 are: of the UTF-8 of all values' canonical texts.
+Text stands after its length in characters and a colon, and null is a hyphen. Values of other types, in which no comma
+is, are followed by one, and so is the hyphen. The checksum of a bucket is the sum over its rows.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cdclake.lake.storage.types import from_arrow
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
-    from cdclake_cli.sources.tables import SourceTable
+    from cdclake_cli.sources.tables import SourceColumn, SourceTable
 
 CHECKSUM_DIGITS = 15
 """Hexadecimal digits of the MD5 that make the checksum of a row: as many as fit a signed integer of 64 bits."""
@@ -30,8 +33,9 @@ class ChecksumSql:
         text: SQL of the canonical text of a column's values, null for values that are null in the lake; None if the
             server has no exact one. Takes a column of the server's own kind, and its name in SQL.
         quoted: A name in SQL.
-        piece: SQL of a text with its length, or of the hyphen, given that of the text.
-        joined: SQL of joined pieces.
+        sized: SQL of a text with its length, or of the hyphen, given that of the text.
+        ended: SQL of a text with its comma, or of the hyphen with one.
+        joined: SQL of such texts one after the other.
         md5: SQL of the MD5 of such a text, as hexadecimal digits.
         number: SQL of the number that the first digits of an MD5 are.
         float_texts: The server's canonical texts of floating-point values.
@@ -39,7 +43,8 @@ class ChecksumSql:
 
     text: Callable[[Any, str], str | None]
     quoted: Callable[[str], str]
-    piece: Callable[[str], str]
+    sized: Callable[[str], str]
+    ended: Callable[[str], str]
     joined: Callable[[Sequence[str]], str]
     md5: Callable[[str], str]
     number: Callable[[str, int], str]
@@ -53,8 +58,11 @@ class ChecksumSql:
     def digest(self, table: SourceTable, names: Sequence[str]) -> str:
         """SQL of the MD5 of some columns, all of which have canonical texts."""
         columns = {column.name: column for column in table.columns}
-        texts = [str(self.text(columns[name], self.quoted(name))) for name in names]
-        return self.md5(self.joined([self.piece(text) for text in texts]))
+        return self.md5(self.joined([self._separated(columns[name]) for name in names]))
+
+    def _separated(self, column: SourceColumn) -> str:
+        text = str(self.text(column, self.quoted(column.name)))
+        return self.sized(text) if from_arrow(column.field.type) == "string" else self.ended(text)
 
     def checksums(self, table: SourceTable, names: Sequence[str], *, bucket: str = "", where: str = "") -> str:
         """Statement with the number of each bucket, its rows, and their checksum.

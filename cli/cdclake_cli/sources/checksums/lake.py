@@ -51,8 +51,11 @@ def digests(rows: pa.Table, names: Sequence[str], float_texts: FloatTexts) -> li
     pieces = []
     for name in names:
         text = pa.chunked_array([_texts(chunk, float_texts) for chunk in rows[name].chunks], pa.string())
-        length = pc.utf8_length(text).cast(pa.string())
-        pieces.append(pc.fill_null(pc.binary_join_element_wise(length, text, ":"), "-"))
+        if pa.types.is_string(rows.schema.field(name).type):
+            length = pc.utf8_length(text).cast(pa.string())
+            pieces.append(pc.fill_null(pc.binary_join_element_wise(length, text, ":"), "-"))
+        else:
+            pieces.append(pc.fill_null(pc.binary_join_element_wise(text, "", ","), "-,"))
     joined = pc.binary_join_element_wise(*pieces, "").cast(pa.binary())
     return [md5(row, usedforsecurity=False).digest() for row in joined.to_pylist()]
 

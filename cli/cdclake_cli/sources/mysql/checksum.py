@@ -69,17 +69,21 @@ def _double_texts(values: pa.Array) -> pa.Array:
     return pa.array([None if value is None else double_text(value) for value in values.to_pylist()], pa.string())
 
 
-def _piece(text: str) -> str:
+def _sized(text: str) -> str:
     # As bytes, so that texts of several collations can be joined.
     return f"ifnull(cast(concat(char_length({text}), ':', {text}) as binary), '-')"
 
 
-def _joined(pieces: Sequence[str]) -> str:
-    return f"concat({', '.join(pieces)})"
+def _ended(text: str) -> str:
+    return f"ifnull(concat({text}, ','), '-,')"
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return f"concat({', '.join(texts)})"
 
 
 def _number(digest: str, digits: int) -> str:
     return f"cast(conv(left({digest}, {digits}), 16, 10) as unsigned)"
 
 
-SQL = ChecksumSql(column_text, quoted_identifier, _piece, _joined, "md5({})".format, _number, _double_texts)
+SQL = ChecksumSql(column_text, quoted_identifier, _sized, _ended, _joined, "md5({})".format, _number, _double_texts)

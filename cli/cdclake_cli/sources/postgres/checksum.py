@@ -72,8 +72,12 @@ def _float_bits(values: pa.Array) -> pa.Array:
     )
 
 
-def _piece(text: str) -> str:
+def _sized(text: str) -> str:
     return f"coalesce(char_length({text})::text || ':' || {text}, '-')"
+
+
+def _ended(text: str) -> str:
+    return f"coalesce({text} || ',', '-,')"
 
 
 def _md5(text: str) -> str:
@@ -84,4 +88,4 @@ def _number(digest: str, digits: int) -> str:
     return f"('x' || left({digest}, {digits}))::bit({digits * 4})::bigint"
 
 
-SQL = ChecksumSql(column_text, quoted_identifier, _piece, " || ".join, _md5, _number, _float_bits)
+SQL = ChecksumSql(column_text, quoted_identifier, _sized, _ended, " || ".join, _md5, _number, _float_bits)
