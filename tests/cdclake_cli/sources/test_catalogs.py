@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cdclake.errors import ConfigurationError
 from cdclake.model.table.name import TableName
+from cdclake_cli.dms.settings import DmsSettings
 from cdclake_cli.sources.catalog import UniqueIndex, is_chosen
 from cdclake_cli.sources.mysql.catalog import MysqlCatalog
 from cdclake_cli.sources.postgres.catalog import PostgresCatalog
-from cdclake_cli.sources.url import open_catalog
+from cdclake_cli.sources.url import open_catalog, open_source
 
 if TYPE_CHECKING:
     from cdclake_cli.sources.catalog import CatalogTable
@@ -127,3 +128,16 @@ def test_a_url_names_user_server_and_database(monkeypatch: pytest.MonkeyPatch) -
     assert (options.user, options.host, options.port, options.password) == ("re@der", "db.example.com", 3307, "secret")
     assert catalog.schema == "shop"
     assert "secret" not in repr(catalog)
+
+
+def test_a_source_to_compare_with_is_one_database() -> None:
+    def opened(url: str) -> Any:
+        return open_source(url, DmsSettings(), socket="", option_file=None)
+
+    with pytest.raises(ConfigurationError, match="names no database"):
+        opened("mysql://reader@localhost")
+    with pytest.raises(ConfigurationError, match=r"shop has no table hr\.people"):
+        opened("mysql://reader@localhost/shop").reading([TableName("hr", "people"), TableName("shop", "orders")])
+    assert opened("postgresql://reader@localhost/shop").database == "shop"
+    with pytest.raises(ConfigurationError, match="--socket"):
+        open_source("sqlite:///shop.db", DmsSettings(), socket="/run/s", option_file=None)
