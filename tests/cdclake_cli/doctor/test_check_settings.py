@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdclake.adapters.filesystem import lake_filesystem
+from cdclake.adapters.filesystem import FetchedFile, lake_filesystem
 from cdclake.adapters.stores import open_store
 from cdclake.errors import ConfigurationError
 from cdclake.model.schema import Column, Schema
@@ -38,6 +40,35 @@ def check(folder: Path, lake: Snapshot = NO_LAKE, **attributes: str) -> None:
     state = TableState.new("raw", "shop/", "orders/").with_attributes(**attributes)
     raw = RawReader(open_store(folder.as_uri()), lambda: lake_filesystem(folder.as_uri()).open())
     check_columns(raw, state, attributes, NOW, lake)
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet"])
+@pytest.mark.parametrize("rows", [1, 40_000])
+def test_a_small_file_is_fetched_and_a_large_one_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, rows: int
+) -> None:
+    fetched: list[str] = []
+    fetch = FetchedFile.of
+
+    def noted(filesystem: Any, path: str) -> FetchedFile:
+        fetched.append(path)
+        return fetch(filesystem, path)
+
+    monkeypatch.setattr(FetchedFile, "of", noted)
+    numbers = np.random.default_rng(7).integers(0, 1 << 60, rows)
+    file = tmp_path / "shop" / "orders" / f"20240305-101500000.{kind}"
+    file.parent.mkdir(parents=True)
+    if kind == "parquet":
+        pq.write_table(pa.table({"id": numbers}), file)
+    else:
+        text = "id\n" + "".join(f"{number}\n" for number in numbers)
+        file.write_bytes(gzip.compress(text.encode()) if kind == "csv.gz" else text.encode())
+    raw = RawReader(open_store(tmp_path.as_uri()), lambda: lake_filesystem(tmp_path.as_uri()).open())
+    state = TableState.new("raw", "shop/", "orders/").with_attributes(AddColumnName="true", PrimaryKey="id")
+    check_columns(raw, state, ["PrimaryKey"], NOW, NO_LAKE)
+    with pytest.raises(ConfigurationError, match="'name', which is not a column"):
+        check_columns(raw, state.with_attributes(PrimaryKey="name"), ["PrimaryKey"], NOW, NO_LAKE)
+    assert fetched == (["shop/orders/" + file.name] * 2 if rows == 1 else [])
 
 
 @pytest.mark.parametrize(
