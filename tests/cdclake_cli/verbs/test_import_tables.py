@@ -153,44 +153,37 @@ def test_what_could_be_read_is_written_and_the_rest_needs_attention(
     assert "shop.orders" in file.read_text()
 
 
-@pytest.mark.aws
-def test_a_dms_task_tells_its_mappings_and_endpoint(
-    cdclake: Cdclake, moto: Any, raw: RawFolder, tmp_path: Path
-) -> None:
+def task_with(source: dict[str, Any], *rules: tuple[str, str]) -> str:
+    """The ARN of a task from this source endpoint to S3, with an action for each table name."""
     client: Any = boto3.client("dms")
+    target = {"EngineName": "s3", "S3Settings": {"CsvDelimiter": ";", "TimestampColumnName": "ts"}}
     arns = [
-        client.create_endpoint(EndpointIdentifier=kind, EndpointType=kind, EngineName=engine, **more)["Endpoint"][
-            "EndpointArn"
-        ]
-        for kind, engine, more in (
-            ("source", "oracle", {}),
-            ("target", "s3", {"S3Settings": {"CsvDelimiter": ";", "TimestampColumnName": "ts"}}),
-        )
+        client.create_endpoint(EndpointIdentifier=kind, EndpointType=kind, **settings)["Endpoint"]["EndpointArn"]
+        for kind, settings in (("source", source), ("target", target))
     ]
-    rules = [
+    mappings = [
         {"rule-type": "selection", "rule-action": action, "object-locator": {"schema-name": "%", "table-name": name}}
-        for action, name in (("include", "%"), ("exclude", "tags"))
+        for action, name in rules
     ]
-    task = client.create_replication_task(
+    created = client.create_replication_task(
         ReplicationTaskIdentifier="shop",
         SourceEndpointArn=arns[0],
         TargetEndpointArn=arns[1],
         ReplicationInstanceArn="arn:aws:dms:eu-central-1:123456789012:rep:INSTANCE",
         MigrationType="full-load-and-cdc",
-        TableMappings=json.dumps({"rules": rules}),
-    )["ReplicationTask"]["ReplicationTaskArn"]
-    file = tmp_path / "cdclake.yml"
-    command = (
-        "import",
-        "--source",
-        sqlite(tmp_path, "orders", "tags"),
-        "--no-files",
-        "--task",
-        task,
-        "--to",
-        str(file),
+        TableMappings=json.dumps({"rules": mappings}),
     )
-    assert [record["table"] for record in cdclake.records(*command)] == ["main.orders"]
+    return str(created["ReplicationTask"]["ReplicationTaskArn"])
+
+
+@pytest.mark.aws
+def test_a_dms_task_tells_its_mappings_and_endpoint(cdclake: Cdclake, moto: Any, tmp_path: Path) -> None:
+    task = task_with({"EngineName": "oracle"}, ("include", "%"), ("exclude", "tags"))
+    file = tmp_path / "cdclake.yml"
+    place = ("--no-files", "--task", task, "--to", str(file))
+    assert "The task defines no tables" in cdclake.refused("import", *place)
+    records = cdclake.records("import", "--source", sqlite(tmp_path, "orders", "tags"), *place)
+    assert [record["table"] for record in records] == ["main.orders"]
     settings = read_config(file, {}).settings_of(TableName("main", "orders"))
     assert settings == {
         "PrimaryKey": "id",
@@ -199,3 +192,14 @@ def test_a_dms_task_tells_its_mappings_and_endpoint(
         "Schema": "ts string, id bigint",
     }
     assert f"DmsTask: {task}" in file.read_text()
+
+
+@pytest.mark.aws
+def test_a_dms_task_whose_source_is_s3_defines_its_tables(cdclake: Cdclake, moto: Any, tmp_path: Path) -> None:
+    source = {"EngineName": "s3", "S3Settings": {"ExternalTableDefinition": json.dumps(EMPLOYEE)}}
+    task, file = task_with(source, ("include", "%")), tmp_path / "cdclake.yml"
+    assert cdclake.record("import", "--no-files", "--task", task, "--to", str(file))["table"] == "hr.employee"
+    settings = read_config(file, {}).settings_of(TableName("hr", "employee"))
+    assert settings is not None
+    assert settings["Schema"].startswith("ts string, Id bigint, LastName string")
+    assert settings["PrimaryKey"] == "Id"
