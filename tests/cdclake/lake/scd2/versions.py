@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.partitions import Partition
     from tests.cdclake.lake.table import Table
 
-_FOLDER = re.compile(r"year=(\d{4})/month=(\d\d)/\d{12}-\d{5}\.parquet")
+_FOLDER = re.compile(r"year=(\d{4})/month=(\d\d)/\d{12}-\d{5,}\.parquet")
 _FILE_TIME = re.compile(r"(\d{8}-\d{9})\S*\|\d+[+-]*$")
 
 

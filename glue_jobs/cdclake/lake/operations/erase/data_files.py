@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pyarrow.compute as pc
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from cdclake.lake.read.as_of import TableLocation
     from cdclake.lake.read.key_filter import KeyFilter, RowKeys
     from cdclake.model.snapshot import DataFile, Snapshot, TombstoneFile
+_NUMBERS_OF_A_RUN = 1_000_000
+"""More than a change has files."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +196,7 @@ def rewrite(
     change = before.change + 1
     staging = layout.staging_prefix(change, run_id)
     progress.expect("Rewriting data files", len(matches.files))
-    for number, match in enumerate(matches.files, 1):
+    for number, match in enumerate(matches.files, _first_number(run_id)):
         old = match.retained.file
         columns = (YEAR, MONTH) if match.in_history else match.shape.partition_key
         path = layout.data_path(change, number, columns, old.partition)
@@ -215,6 +218,15 @@ def rewrite(
         for number, match in enumerate(matches.tombstones, 1)
     }
     return Replacement(files, new_tombstones, staged)
+
+
+def _first_number(run_id: str) -> int:
+    """The number of the first file that an erasure writes: no other run gives it to a file.
+
+    Replacements of retired files are in their place before the commit. If that fails, another run makes the change of
+    this number, and its files must not have the names of those.
+    """
+    return (1 + crc32(run_id.encode())) * _NUMBERS_OF_A_RUN
 
 
 def _without_rows(fs: FileSystem, reader: RetainedFileReader, match: MatchedFile, target: str) -> DataFile | None:

@@ -16,7 +16,7 @@ import pytest
 from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.undo import plan_reapply, plan_rollback
-from cdclake.errors import CdclakeError, ConfigurationError, LakeFilesError
+from cdclake.errors import CdclakeError, ConfigurationError, LakeFilesError, RetryableError
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.erase.erase import erase, preview
 from cdclake.model.change.record import ChangeKind
@@ -225,6 +225,24 @@ def test_a_deleted_row_is_erased_only_from_earlier_changes(in_folder: ErasableTa
     done = in_folder.erase(KEY)
     assert (done.touched.rows, done.touched.retired_rows) == (0, 2)  # one in the table, one in its history
     assert in_folder.files() == files
+    assert objects_containing(in_folder, SECRET_ID, SECRET_NAME) == {}
+
+
+def test_what_a_failed_erasure_wrote_is_not_taken_for_a_file_of_the_next_change(
+    in_folder: ErasableTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> float:
+        raise RetryableError("S3 does not answer")
+
+    in_folder.item = {"PrimaryKey": "id"}
+    in_folder.load([row(1), secret(), row(3)])
+    in_folder.apply(("D", row(1)))
+    in_folder.apply(("D", secret()))
+    with monkeypatch.context() as failing, pytest.raises(RetryableError):
+        failing.setattr(ChangeLog, "commit", fail)
+        in_folder.erase("1")  # has written a retired file again, with the secret row
+    in_folder.apply(("U", row(3, name="new")))
+    in_folder.erase(KEY)
     assert objects_containing(in_folder, SECRET_ID, SECRET_NAME) == {}
 
 
