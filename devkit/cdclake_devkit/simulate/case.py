@@ -79,18 +79,19 @@ def drawn(seed: int, hours: float = DEFAULT_HOURS) -> Case:
     operations = [kind for kind in OPERATIONS if chance.random() < 0.4]
     if "rollback" not in operations and chance.random() < 0.5:
         operations.append(EXPIRE_RAW_FILES)
+    span = hours * HOUR * chance.choice((0.1, 0.3, 1.0))  # the shorter, the more meet
     for number in range(len(tables)):
         for _ in range(round(hours * chance.choice((0.7, 1.5, 2.5)))):
-            at = chance.uniform(60, hours * HOUR)
+            at = chance.uniform(60, span)
             for _ in range(chance.choice((1, 1, 1, 3))):
                 at += chance.uniform(0, 90)
                 steps.append(Step(at, "change", number, chance.getrandbits(32)))
         # DMS writes what it has read before it loads a table again; here it may be late.
         if chance.random() < 0.25 and SEQUENCED not in tables[number]:
-            steps.append(Step(chance.uniform(600, hours * HOUR), "load", number, chance.getrandbits(32)))
+            steps.append(Step(chance.uniform(60, span), "load", number, chance.getrandbits(32)))
         for _ in range(round(hours * chance.choice((0.5, 1.0, 2.0)))):
             if operations:
-                at = chance.uniform(600, hours * HOUR)
+                at = chance.uniform(60, span)
                 steps.append(Step(at, chance.choice(operations), number, chance.getrandbits(32)))
     skew = chance.choice((0.0, 0.0, 5.0, 4000.0))
     versions, small_changes = chance.random() < 0.4, chance.random() < 0.3

@@ -17,6 +17,7 @@ from cdclake.model.table.attributes import Attribute
 from cdclake.raw_listing import list_raw_files
 from cdclake_devkit.simulate.case import EXPIRE_RAW_FILES
 from cdclake_devkit.simulate.lake_state import offered_table
+from cdclake_devkit.simulate.source import KEYS
 from cdclake_devkit.simulate.world import LAKE
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _do(world: World, process: Process, step: Step) -> str:
         world.lake.put(key, b"PAR1 of another program PAR1")
         repair_later(world, step, f"{process.name}.repair", chance.choice(_ACTIVATED_AFTER))
     if step.kind == "erase":
-        return erase_key(world, process, lake, chance.randrange(12))
+        return erase_key(world, process, lake, chance.randrange(KEYS))
     if step.kind == "read":
         return read_iceberg(world, lake.log, chance.choice((1.0, 60.0, 1200.0)))
     if step.kind == EXPIRE_RAW_FILES:

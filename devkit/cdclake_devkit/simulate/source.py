@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("region", pa.string())])
 KEY = ("id",)
+KEYS = 9
+"""Few, so that changes of one key meet."""
 _CHANGE_COLUMNS = pa.schema([("Op", pa.string()), *COLUMNS])
 _SEQUENCE = "AR_H_CHANGE_SEQ"
 _REGIONS = ("north", "south", "east")
@@ -70,7 +72,7 @@ class SourceTable:
         name = self._free_name(written if self.sequenced else now)
         rows: list[tuple[str, dict[str, Any]]] = []
         for _ in range(chance.randint(1, 4)):
-            key = chance.randrange(12)
+            key = chance.randrange(KEYS)
             op = "I" if key not in self.rows else chance.choice("UUD")
             row = dict(self.rows[key]) if op == "D" else self._new_row(chance, key)
             rows.append((op, row))
@@ -90,7 +92,7 @@ class SourceTable:
 
     def fill(self, chance: Random) -> None:
         """Insert the first rows."""
-        for key in range(8):
+        for key in range(KEYS - 2):
             self.rows[key] = self._new_row(chance, key)
 
     def _new_row(self, chance: Random, key: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from cdclake_devkit.simulate.shrink import shrink
 from cdclake_devkit.simulate.simulation import Outcome, simulate
 from cdclake_devkit.simulate.timeline import as_test, report, time_line
 
-HOURS = 3.0
+HOURS = 2.0
 
 
 def checked(seed: int) -> Counter[str]:
@@ -62,6 +62,7 @@ def first_violation() -> Outcome:
     raise AssertionError("no seed found it")
 
 
+@pytest.mark.slow
 def test_a_mistake_is_found_shrunk_and_shown() -> None:
     with replaced(MemoryStore, "retire", lambda *_: None):  # old files stay where readers see them
         failed = first_violation()
