@@ -208,6 +208,13 @@ def without_expired(metadata: Mapping[str, Any], retained: Retained) -> Json:
     return _with_log({**metadata, "snapshots": kept, "schemas": schemas})
 
 
+def is_cleaned(metadata: Json, other: Json) -> bool:
+    """Whether metadata is other metadata, or what `without_expired` leaves of it."""
+    cleaned = ("snapshots", "schemas", "snapshot-log")
+    same = {**other, **{name: metadata[name] for name in cleaned}} == metadata
+    return same and all(one in other["snapshots"] for one in metadata["snapshots"])
+
+
 def _with_log(metadata: Json) -> Json:
     """Add the log of snapshots, by which readers find the one of a time: the newest ones that follow each other.
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cdclake import logs
-from cdclake.commit.iceberg.metadata import Json, table_metadata, without_expired
+from cdclake.commit.iceberg.metadata import Json, is_cleaned, table_metadata, without_expired
 from cdclake.commit.log import has_namesake
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.versions import history_table
@@ -134,14 +134,8 @@ def _write_first(store: ObjectStore, layout: LakeLayout, change: int, metadata: 
     """
     if not store.put_if_absent(layout.iceberg_metadata_key(change), _to_bytes(metadata)):
         written = _read_metadata(store, layout, change)
-        if written and _manifests(written) != _manifests(metadata):  # of a lake that was moved since, or of a lost log
+        if written and not is_cleaned(written, json.loads(_to_bytes(metadata))):  # of another log, or another place
             _write(store, layout, change, metadata)
-
-
-def _manifests(metadata: Json) -> set[str]:
-    """URL of the manifest list of the current snapshot."""
-    current = metadata["current-snapshot-id"]
-    return {one["manifest-list"] for one in metadata["snapshots"] if one["snapshot-id"] == current}
 
 
 def _write(store: ObjectStore, layout: LakeLayout, change: int, metadata: Json) -> None:
