@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from cdclake.commit.clean_up import deletable_since, plan_clean_up
 from cdclake.commit.erasure import replace_object
 from cdclake.commit.iceberg.tables import prepare_iceberg
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.report import change_summaries
+from cdclake.commit.table_files import check_files, compare_with_history
 from cdclake.commit.undo import plan_rollback
 from cdclake.errors import CommitConflictError, ConfigurationError, IntegrityError
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.iceberg.field_ids import FieldIds
 from cdclake.model.iceberg.table import IcebergFiles
+from cdclake.model.retained import Retained
 from cdclake_devkit.memory import ManualClock, MemoryStore
 from tests.builders import LAYOUT, LakeBuilder, change_record
 
@@ -117,3 +121,29 @@ def test_an_object_that_another_erasure_changed_is_not_replaced(lake: LakeBuilde
 def test_changes_are_summarized_in_order(lake: LakeBuilder) -> None:
     assert [one.change for one in change_summaries(lake.log, 0)] == [1, 2]
     assert [one.change for one in change_summaries(lake.log, 1, 2)] == [2]
+
+
+def test_files_of_an_iceberg_table_stay_for_the_grace_after_the_last_clean_up(lake: LakeBuilder) -> None:
+    prepared(lake)()
+    lake.store.put(LAYOUT.iceberg_metadata_key(1), b"{}")
+    tomorrow = lake.clock() + timedelta(days=10_000)  # the store's clock is the real one
+    assert plan_clean_up(lake.log, timedelta(30), tomorrow).iceberg == (LAYOUT.iceberg_metadata_key(1),)
+    lake.log.mark_retained(Retained(1))
+    assert plan_clean_up(lake.log, timedelta(30), lake.clock()).iceberg == ()
+    lake.store.put(LAYOUT.iceberg_metadata_key(1), b"{}")
+    assert deletable_since(lake.log, 2, just_cleaned=True).retired_utc
+
+
+def test_files_of_a_table_that_has_the_place_of_a_history_are_not_stale(lake: LakeBuilder) -> None:
+    LakeBuilder(ChangeLog(lake.store, LAYOUT.history), ManualClock()).change()
+    assert not compare_with_history(lake.log, lake.snapshot)
+
+
+def test_a_stale_file_that_no_retained_change_needs_is_deleted(lake: LakeBuilder) -> None:
+    (old, _) = lake.snapshot.files
+    lake.change(retired=[old.path])
+    lake.log.mark_retained(Retained(3))
+    key, retired_key = LAYOUT.data_key(old.path), LAYOUT.retired_key(old.path)
+    lake.store.restore(key, retired_key)
+    check_files(lake.log, lake.snapshot)
+    assert not lake.store.is_retained(key, retired_key)
