@@ -71,6 +71,11 @@ simulate: $(VENV)/.test-ready ## Simulate hours of an installation from 200 seed
 simulate-mutants: $(VENV)/.test-ready ## Put faults of the protocol in, one at a time, and print after how many seeds the simulator finds each
 	@PYTHONPATH=$(CODE):lambdas $(BIN)/python -m cdclake_devkit.simulate --mutants --seeds $(or $(SEEDS),2000)
 
+# Branches of `commit`, `control/plan` and `lake/merge` that their own tests take.
+branches: $(VENV)/.test-ready
+	@$(PIP_INSTALL) coverage==7.17.5
+	@$(BIN)/python -m tests.branches --record
+
 # Java 17 or 21 must be on the path.
 test-spark4: $(SPARK4_VENV)/.ready
 	@$(SPARK4_VENV)/bin/python -m pytest -q -n 2 --dist loadfile -m spark tests/cdclake/lake

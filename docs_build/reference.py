@@ -1,11 +1,11 @@
-"""`make reference`: writes the pages of `docs/reference` from the code and its tests."""
+"""`make reference`: writes the pages of `docs/reference` from the code and its tests, and fills docs/testing.md."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from docs_build import attributes, command, file_schema, proofs
+from docs_build import attributes, command, file_schema, proofs, testing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,7 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for name, page in PAGES.items():
         (FOLDER / name).write_text(page(), encoding="utf-8")
+    testing.write()
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from cdclake_devkit.quick_moto import quick_moto
 from cdclake_devkit.strict_aws import strict
 from cdclake_devkit.strict_aws.s3_conditions import note_arrival
 from tests import ROOT
+from tests.counts import IS_RECORDED, keep_cases
 from tests.in_memory import use_memory
 from tests.servers import mariadb, postgresql
 from tests.tiers import TIER, Tier, mark_by_fixtures, mark_samples, refuse_unmarked_starts, tier_of
@@ -133,6 +134,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(nodeid)
         for name, count in counts.items():
             terminalreporter.line(f"{name:60}{count:>12}")
+    if IS_RECORDED and not terminalreporter.getreports("failed"):
+        keep_cases(TIER.name.lower(), counted)
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections import Counter
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.counts import IS_RECORDED, keep
 from tests.crash.environments import Environment, FolderEnvironment, aws_environment
+from tests.tiers import TIER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,6 +77,11 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line(line.format(*values, f"{tally['seconds']:.1f}"))
     tried, survived, seconds = (sum(tally[name] for tally in tallies) for name in ("tried", "survived", "seconds"))
     terminalreporter.write_line(line.format("all", "", "", "", tried, survived, f"{seconds:.1f}"))
+    if IS_RECORDED and tried == survived:
+        by_fault = Counter[str]()
+        for tally in tallies:
+            by_fault[f"fault: {tally['fault']}"] += tally["tried"]
+        keep("tests/crash/test_every_call.py", TIER.name.lower(), {"faults": tried, **dict(sorted(by_fault.items()))})
     path = os.environ.get(JSON_PATH)
     if path:
         whole = {"tried": tried, "survived": survived, "seconds": seconds, "rows": tallies}

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests import CODE, ROOT
+from tests.counts import keep
 from tests.mutations.faults import FAULTS, PACKAGE, Fault
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="name", help="a fault to try; all if none is named")
     parser.add_argument("--near-only", action="store_true", help="run only the tests near each fault, not all")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the verdicts there too")
+    parser.add_argument("--record", action="store_true", help="keep the counts for docs/testing.md")
     arguments = parser.parse_args()
     by_name = {fault.name: fault for fault in FAULTS}
     unknown = [name for name in arguments.names if name not in by_name]
@@ -183,6 +185,13 @@ def main() -> int:
     if arguments.json:
         data = {"faults": [asdict(one) for one in verdicts], "caught_by": Counter(one.tier for one in verdicts)}
         arguments.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    if arguments.record:
+        caught = Counter(one.tier for one in verdicts)
+        keep(
+            "tests/mutations",
+            "all",
+            {"faults": len(verdicts), **{f"caught by make {tier}": caught[tier] for tier in TIERS}},
+        )
     return 0 if all(one.caught for one in verdicts) else 1
 
 

@@ -14,6 +14,7 @@ from cdclake_devkit.simulate.faults import Fault, FaultPlan, Kind
 from cdclake_devkit.simulate.shrink import shrink
 from cdclake_devkit.simulate.simulation import Outcome, simulate
 from cdclake_devkit.simulate.timeline import as_test, report, time_line
+from tests.conftest import COUNTS
 
 HOURS = 2.0
 
@@ -31,10 +32,12 @@ def test_a_few_seeds_hold_all_invariants(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [3, *(pytest.param(first, marks=pytest.mark.long) for first in (53, 103, 153))])
-def test_seeds_hold_all_invariants_and_meet_every_kind_of_fault(first: int) -> None:
+def test_seeds_hold_all_invariants_and_meet_every_kind_of_fault(first: int, request: pytest.FixtureRequest) -> None:
     counts: Counter[str] = Counter()
-    for seed in range(first, first + 50):
+    seeds = range(first, first + 50)
+    for seed in seeds:
         counts.update(checked(seed))
+    request.node.user_properties.append((COUNTS, {"seeds": len(seeds), **dict(sorted(counts.items()))}))
     assert all(counts[f"faults: {kind.value}"] for kind in Kind), counts
     for what in ("changes: takeover", "changes: erasure", "done: rollback"):
         assert counts[what] > 1, counts
