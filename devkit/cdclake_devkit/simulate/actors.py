@@ -60,6 +60,7 @@ class Jobs:
             raise NoRoomError("Glue has no room", remedy="Wait")
         self._runs[job, process.name] = JobRun(process.name, JobState.ACTIVE, "WAITING", "", dict(arguments))
         self._of_process[process.name] = job, process.name
+        process.run_id = process.name
         if job == JOB_PROCESS_TABLE and world.case.small_changes and not isinstance(parent, _Function):
             world.counts["calls of the function for small changes"] += 1
             self._call_function(process.name, arguments, chance.choice((0.5, 0.5, 90.0)))
@@ -111,7 +112,7 @@ class Jobs:
             if any(isinstance(one, RetryableError) and not isinstance(one, LeaseLostError) for one in failures):
                 again()
 
-        process.was_killed = again
+        process.was_killed, process.run_id = again, run_id
         world.scheduler.spawn(process, work, delay)
 
     def _process_table(self, process: Process, arguments: Mapping[str, str]) -> str:

@@ -88,7 +88,12 @@ class Invariants:
                 if "_iceberg/" in call.subject or not call.subject:
                     self._check_iceberg(table)
         elif call.port == "states" and call.method in ("record_run", "release_lease"):
-            self._check_item(self._world.table_of(call.subject))
+            table = self._world.table_of(call.subject)
+            self._check_item(table)
+            holder = self._world.state(table).item.get(Attribute.LEASE_HOLDER)
+            if call.method == "record_run" and process.run_id not in ("", holder) and answer is not None:
+                text = f"{process.name} writes the item of {table.name}, which {holder or 'nobody'} has leased"
+                self._world.violate("only the holder of the lease writes the item", text)
 
     # --- the change log ---
 
@@ -109,6 +114,9 @@ class Invariants:
             text = f"{process.name} commits change {number} of {table.name} with token {record.fencing_token}, and "
             world.violate("one writer", f"{text}token {seen.token} has written")
         seen.token = max(seen.token, record.fencing_token)
+        state_item, path = world.state(table), world.path(table)
+        if record.kind is ChangeKind.ROLLBACK and state_item.active and world.turned_on.get(path, -1.0) < process.began:
+            world.violate("a rollback turns its table off", f"change {number} of {table.name}, which is on")
         try:
             record.check()
             state = after(record, seen.states, table, world.raw_read[process.name], f"{PREFIX}{SCHEMA}/{table.name}/")

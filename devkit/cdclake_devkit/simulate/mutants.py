@@ -129,23 +129,11 @@ MUTANTS = (
         "",
     ),
     Mutant(
-        "stale files stay",
-        "commit.table_files",
-        "_retired_by(log, differences.stale).items(), store.calls_at_once, keep_alive)",
-        "(), store.calls_at_once, keep_alive)",
-    ),
-    Mutant(
         "a clean-up deletes what it retains",
         "commit.clean_up",
         "    discards = log.store.begin_discarding(layout.file_keys(plan.data_files))\n",
         "    retired = [e.key[len(layout.retired_folder):] for e in log.store.list(layout.retired_folder)]\n"
         "    discards = log.store.begin_discarding(layout.file_keys(retired))\n",
-    ),
-    Mutant(
-        "the event of a dead run ends the lease of another",
-        "control.run.trigger",
-        "    if not state or holder not in holders:\n",
-        "    if not state or not holder:\n",
     ),
     Mutant(
         "a run writes the item of a table that it lost",
@@ -164,6 +152,30 @@ MUTANTS = (
         "lake.merge.resolve",
         "_not_after(rows, _last_tombstones(tombstones))",
         "_not_after(rows, _last_tombstones(tombstones.slice(0, 0)))",
+    ),
+    Mutant(
+        "an erasure leaves the snapshots of earlier changes alone",
+        "lake.operations.erase.erase",
+        "    snapshots = rewrite_snapshots(log, change, replacement, raw.applied if raw else ())\n",
+        "    snapshots = 0\n",
+    ),
+    Mutant(
+        "erased keys are not remembered",
+        "lake.operations.erase.erase",
+        "        erased=[*usable, erased],\n",
+        "        erased=[*usable, replace(erased, hashes=())],\n",
+    ),
+    Mutant(
+        "a takeover does not finish the change before it",
+        "commit.takeover",
+        "        change = roll_forward(log, keep_alive)\n",
+        "        change = log.head()\n",
+    ),
+    Mutant(
+        "a change counts as the newest published one before its files are live",
+        "commit.publish",
+        "    fence.check_if_due()\n    copied",
+        "    log.mark_newest_published(record.change)\n    fence.check_if_due()\n    copied",
     ),
 )
 

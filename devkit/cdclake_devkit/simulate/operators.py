@@ -209,6 +209,7 @@ def activate(world: World, number: int, name: str, after: float = 0.0) -> None:
     def work() -> None:
         try:
             world.port(process, "states", world.states).set_attributes(path, {Attribute.ACTIVE_FLAG: Sentinel.ACTIVE})
+            world.turned_on[path] = world.scheduler.now
         except CdclakeError as error:
             world.note(process, f"activate: {error}")
 

@@ -26,6 +26,8 @@ class Process:
         name: Its name, which tells who started it.
         skew_seconds: How far its clock is ahead of the simulated time.
         is_dead: Whether it was killed.
+        began: When it was started.
+        run_id: The holder of its leases, if it is a run of a job; else empty.
         calls: Number of calls that it made.
         frozen_until: When its threads go on: its machine sleeps.
         no_answer_until: Until when no call of it gets an answer.
@@ -34,6 +36,8 @@ class Process:
     def __init__(self, name: str, skew_seconds: float = 0.0) -> None:
         self.name, self.skew_seconds = name, skew_seconds
         self.is_dead = False
+        self.run_id = ""
+        self.began = 0.0
         self.calls = 0
         self.frozen_until = self.no_answer_until = 0.0
         self._names: Counter[str] = Counter()

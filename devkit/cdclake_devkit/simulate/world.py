@@ -95,6 +95,8 @@ class World:
         """The key that each process erases."""
         self.to_erase: set[tuple[str, int]] = set()
         """Tables and keys that operators began to erase."""
+        self.turned_on: dict[str, float] = {}
+        """When an operator last turned a table on, by its path."""
         self.foreign: set[str] = set()
         """Keys of files of other programs in the lake's folders."""
         self.excused: dict[str, int] = {}
@@ -147,7 +149,9 @@ class World:
     def process(self, name: str) -> Process:
         """A new process, whose machine has a clock of its own."""
         skew = self.case.skew_seconds and self.chance(f"skew {name}").uniform(-1, 1) * self.case.skew_seconds
-        return Process(name, skew)
+        process = Process(name, skew)
+        process.began = self.scheduler.now
+        return process
 
     def ports(self, process: Process, jobs: object) -> Ports:
         """What a process works with."""
