@@ -117,7 +117,7 @@ def replacements(scheduler: Scheduler, chance: Random) -> list[tuple[object, obj
 @contextmanager
 def simulated(scheduler: Scheduler, chance: Random) -> Iterator[None]:
     """Replace the standard library in all modules of the product that are loaded, until the `with` block ends."""
-    import pyiceberg.avro.file  # noqa: F401 - otherwise the first table loads it during the simulation
+    import cdclake.lake.storage.iceberg_manifests  # noqa: F401 - otherwise the first Iceberg table loads it, too late
 
     pairs = replacements(scheduler, chance)
     by_original = {id(original): new for original, new in pairs}
