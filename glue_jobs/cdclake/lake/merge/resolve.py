@@ -378,6 +378,8 @@ def resolve_difference(rows: pa.Table, existing_rows: pa.Table, shape: TableShap
     is_equal = pc.and_not(was_live, is_repeated)
     for name in shape.schema.names:
         is_equal = pc.and_(is_equal, equal_values(rows[name], before[name]))
+        if pa.types.is_floating(rows[name].type) and name not in shape.partition_key:  # both zeros share a folder
+            is_equal = pc.and_(is_equal, _equal_signs(rows[name], before[name]))
     stored, kept = where(rows, pc.invert(is_equal)), _one_chunk(rows[KEY].filter(is_equal))
     removed = existing_rows.filter(pc.invert(matches(existing_rows[KEY], kept)))
     is_surplus = pc.invert(pc.or_(matches(removed[KEY], _one_chunk(rows[KEY])), removed[SOFT_DELETED]))
@@ -415,6 +417,11 @@ def equal_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArr
     if pa.types.is_floating(left.type):
         equal = pc.or_(equal, pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), False))
     return equal
+
+
+def _equal_signs(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whether equal floating-point values also have the same sign, which 0.0 and -0.0 do not."""
+    return equal_values(pc.divide(1.0, left), pc.divide(1.0, right))
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:

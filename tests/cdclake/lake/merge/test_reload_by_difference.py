@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from dataclasses import replace
 from datetime import date, datetime, timezone
@@ -193,6 +194,30 @@ def test_the_last_row_of_a_repeated_key_counts_and_the_others_are_quarantined(tm
     books = table.load([*({"id": 1, "name": name} for name in names), {"id": 2, "name": "b"}], at(5))["books"]
     assert table.live("name") == {1: names[-1], 2: "b"}
     assert (books["updated"], books["inserted"], books["superseded"], books["quarantined"]) == (1, 0, 1, 1)
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()], ids=str)
+@pytest.mark.parametrize("key", ["id", "value"])
+def test_zeros_of_other_signs_are_different_values(tmp_path: Path, kind: pa.DataType, key: str) -> None:
+    columns = pa.schema([("id", pa.int64()), ("value", kind)])
+    table = Table(tmp_path, columns, {**DIFF, "PrimaryKey": key})
+    values = [0.0, math.nan, 1e-40, None, -1.5]
+    rows = [{"id": number, "value": value} for number, value in enumerate(values) if value is not None or key == "id"]
+    table.load(rows, at(1))
+    equal = len(rows) - 1
+    for hour, zero in ((2, -0.0), (3, 0.0)):
+        rows[0]["value"] = zero
+        record = table.log.record(table.load(rows, at(hour))["change"])
+        reason = f"by difference: rows missing in the lake 0, different 1, surplus 0, equal {equal}"
+        assert (record.reason, str(table.live("value")[0])) == (reason, str(zero))
+
+
+def test_zeros_of_both_signs_in_one_folder_are_equal(tmp_path: Path) -> None:
+    columns = pa.schema([("id", pa.int64()), ("value", pa.float64())])
+    table = Table(tmp_path, columns, {**DIFF, "PartitionKey": "value"})
+    table.load([{"id": 1, "value": 0.0}, {"id": 2, "value": -0.0}], at(1))
+    record = table.log.record(table.load([{"id": 1, "value": -0.0}, {"id": 2, "value": -0.0}], at(2))["change"])
+    assert record.reason.endswith("different 0, surplus 0, equal 2")
 
 
 def test_a_rollback_brings_the_positions_back(table: Table) -> None:
