@@ -2,7 +2,7 @@
 
 `CDCLAKE_RECORD=1` before a command that runs tests, such as `make crash`, lets it keep its counts: for each file with
 tests that count, the sums of all its cases. So record whole files, and of one tier. `tests/mutations` and
-`tests/coverage.py` keep theirs with `--record`.
+`tests/branches.py` keep theirs with `--record`.
 """
 
 from __future__ import annotations
