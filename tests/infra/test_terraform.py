@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+import hcl2
 import pytest
 from deploy_local.assembly import ZIP, Account, stacks_in_order
 
@@ -16,6 +17,7 @@ from tests.infra.conftest import PREFIX, SAMPLE, TAGS
 from tests.infra.stacks import ACCOUNT, REGION, Stacks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.deployment
@@ -128,6 +130,21 @@ def test_every_stack_is_created_from_its_template_after_what_it_needs(module: Mo
         assert {one for one in stack["depends_on"] if one.startswith("aws_cloud")} == own
         resources = {f"{kind}.{one}" for kind, named in module.resources.items() for one in named}
         assert set(stack["depends_on"]) <= resources
+
+
+def _texts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, (dict, list)):
+        for one in content.values() if isinstance(content, dict) else content:
+            yield from _texts(one)
+
+
+def test_a_parser_of_terraforms_language_reads_each_expression(module: Module):
+    texts = sorted({text for text in _texts(module.content) if "${" in text})
+    body = "".join(f"value_{number} = {json.dumps(text)}\n" for number, text in enumerate(texts))
+    assert len(texts) > 20
+    assert hcl2.loads(body).keys() >= {f"value_{number}" for number in range(len(texts))}
 
 
 def test_every_reference_is_to_something(module: Module, stacks: Stacks):
