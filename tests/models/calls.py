@@ -141,6 +141,15 @@ class Calls:
         """Write the data files of a change where no reader looks."""
         return Call(f"stage {number}", lambda world, me: (world._replace(staged=world.staged | {(number, me)}), None))
 
+    def write_snapshot(self, number: int) -> Call:
+        """Write the snapshot of a change to come."""
+
+        def act(world: World, _: int) -> tuple[World, Any]:
+            is_to_come = number > len(world.log)
+            return (world._replace(drafts=world.drafts | {number}) if is_to_come else world), None
+
+        return Call(f"write snapshot {number}", act)
+
     def remove_staging(self, number: int) -> Call:
         """Delete what was staged for changes up to one."""
 
@@ -156,6 +165,7 @@ class Calls:
             if len(world.log) >= change.number:
                 return world, False
             after = world._replace(log=(*world.log, change), snapshots=world.snapshots | {change.number})
+            after = after._replace(drafts=frozenset(one for one in world.drafts if one > change.number))
             is_in_place = self.setting.iceberg and (change.number, change.writer) in world.staged
             return (after.with_file(change.number, ("data",)) if is_in_place else after), True
 
@@ -252,8 +262,13 @@ class Calls:
         return Call(f"point to {number}", lambda world, _: (world.with_pointer(max(number, world.pointer)), True))
 
     def has_leftovers(self, number: int) -> Call:
-        """Look for what was staged for a later change."""
-        return Call("look for leftovers", lambda world, _: (world, any(one > number for one, _ in world.staged)))
+        """Look for what was written for a later change."""
+
+        def act(world: World, _: int) -> tuple[World, Any]:
+            written = (*world.drafts, *world.snapshots, *(change for change, _ in world.staged))
+            return world, any(one > number for one in written)
+
+        return Call("look for leftovers", act)
 
     def to_drop(self, head: int) -> frozenset[int]:
         """Which changes a clean-up drops: all but the first and the newest two."""

@@ -114,6 +114,7 @@ class Writers(Calls):
 
     def commit(self, change: Change, *, again: bool = False) -> Generator[Call, Any, bool]:
         """Put the change record if there is none, and publish the change; whether this writer's is the one."""
+        yield self.write_snapshot(change.number)
         newest = yield self.read_token(change.number - 1)
         if change.token < newest:
             raise Stop

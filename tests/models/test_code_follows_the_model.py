@@ -230,6 +230,8 @@ class Table:
             return ""
         if folder == "staging":
             return f"stage {int(key.removeprefix(layout.staging_folder)[:12])}"
+        if folder == "snapshots":
+            return f"write snapshot {int(last[:12])}"
         names = {"changes": f"commit {last[:12].lstrip('0')}", "published": f"mark {last.lstrip('0')}"}
         return {**names, "retained.json": "mark retained"}.get(folder, "")
 
@@ -268,6 +270,7 @@ class Table:
                 for snapshot in (log.snapshot_of(one) for one in records if one.snapshot_key in snapshots)
             ],
             "snapshots": {one.change for one in records if one.snapshot_key in snapshots},
+            "drafts": {number for number in numbers(layout.snapshots_folder) if number > head},
             "live": numbers(layout.table_prefix, from_path=True),
             "retired": numbers(layout.retired_folder, from_path=True),
             "staged": numbers(layout.staging_folder),
@@ -294,6 +297,7 @@ class Table:
                 (sorted(one.numbers), max(one.ledger, default=0)) for one in state.log if one.number in state.snapshots
             ],
             "snapshots": set(state.snapshots),
+            "drafts": set(state.drafts),
             "live": set(state.visible),
             "retired": {number for number, file in enumerate(state.files) if "retired" in file},
             "staged": {number for number, _ in state.staged},

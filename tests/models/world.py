@@ -50,6 +50,7 @@ class World(NamedTuple):
         faults: How many deaths, pauses and lost answers may still happen.
         log: The change records; change N is the N-th.
         snapshots: Numbers of the changes whose snapshot exists.
+        drafts: Numbers of changes to come of which there is a snapshot.
         staged: Change and writer of staged files.
         files: By number, what the store has of each data file, newest first: `data`, and what hides it. In a bucket
             with versions that are delete markers, which have numbers; elsewhere `retired` is a file moved aside.
@@ -71,6 +72,7 @@ class World(NamedTuple):
     faults: tuple[int, int, int]
     log: tuple[Change, ...] = ()
     snapshots: frozenset[int] = frozenset()
+    drafts: frozenset[int] = frozenset()
     staged: frozenset[tuple[int, int]] = frozenset()
     files: tuple[tuple[Any, ...], ...] = ((),)
     published: frozenset[int] = frozenset()
