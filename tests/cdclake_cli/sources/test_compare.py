@@ -82,6 +82,11 @@ def test_a_differing_value_is_reported_with_its_key(
     assert any(difference in example.row and "id " in example.row for example in compared.examples)
 
 
+def test_zeros_of_both_signs_are_equal(compare: Compare):
+    ours, theirs = (pa.table({"id": [1, 2], "ratio": [zero, 1.5]}) for zero in (0.0, -0.0))
+    assert compare(ours, theirs, ["id"]).equal
+
+
 def test_missing_surplus_and_repeated_rows_are_counted_and_reported(compare: Compare):
     changed = pa.concat_tables([lake().slice(0, 2), lake(id=[7, 8, 9]).slice(0, 1), lake().slice(0, 1)])
     compared = compare(changed, SOURCE, KEY)
