@@ -283,8 +283,8 @@ class Invariants:
         item, head = world.state(table).item, log.head()
         if Attribute.LEASE_HOLDER in item:
             world.violate("leases end", f"{name} is leased by {item[Attribute.LEASE_HOLDER]}")
-        if item.get(Attribute.LAST_CHANGE_ID) != str(head):
-            world.violate("items follow the lake", f"{name}: {item.get(Attribute.LAST_CHANGE_ID)}, not {head}")
+        if (noted := item.get(Attribute.LAST_CHANGE_ID, "0")) != str(head):
+            world.violate("items follow the lake", f"{name}: {noted}, not {head}")
         if seen.visible != seen.files[head] and not self._is_excused(table):
             more, less = sorted(seen.visible - seen.files[head]), sorted(seen.files[head] - seen.visible)
             world.violate("readers see the newest change", f"{name}: {more} are stale, {less} are missing")

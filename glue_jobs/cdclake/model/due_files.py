@@ -180,11 +180,17 @@ def begin_after(snapshot: Snapshot, relative: str) -> Snapshot:
 def covered_by_reload(snapshot: Snapshot, full_load_files: Sequence[RawFile], change_files: Sequence[RawFile]) -> str:
     """The last change file that a full load covers which replaces a lake table, see `covered_by_full_load`.
 
-    Copies of the files that it was loaded from contain what they contained before, whatever the time of the copies.
+    Copies of the files that it was loaded from contain what they contained before, whatever the time of the copies. A
+    newer load also contains what the table contains of files that are gone, such as by a lifecycle rule. Otherwise a
+    file from before them that arrives after the load would change its rows back.
     """
     if is_copied(snapshot, full_load_files):
         return snapshot.floor
-    return covered_by_full_load(full_load_files, change_files)
+    covered = covered_by_full_load(full_load_files, change_files)
+    oldest = min(file.modified_utc for file in full_load_files).strftime(TableState.DATE_FORMAT)
+    if oldest <= snapshot.full_load_utc or any(file.relative == snapshot.watermark for file in change_files):
+        return covered
+    return max(covered, snapshot.watermark, key=file_order)
 
 
 def covered_by_full_load(full_load_files: Sequence[RawFile], change_files: Sequence[RawFile]) -> str:

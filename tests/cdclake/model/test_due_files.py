@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from cdclake.model.due_files import (
     Pending,
     begin_after,
     covered_by_full_load,
+    covered_by_reload,
     mark_applied,
     mark_loaded,
     mark_seen,
@@ -136,6 +138,15 @@ def test_a_reload_covers_the_change_files_written_before_it() -> None:
     before, since = written(name(0), name(1), at=T0 + timedelta(hours=1)), written(name(2), at=T0 + timedelta(hours=2))
     assert covered_by_full_load(loads, [*before, *since]) == name(1)
     assert covered_by_full_load(loads, since) == ""
+
+
+def test_a_newer_reload_covers_what_was_applied_of_files_that_are_gone() -> None:
+    snapshot = replace(applied(name(1)), full_load_utc=f"{T0 + timedelta(hours=1):%Y-%m-%d %H:%M:%S}")
+    late = written(name(0.5), at=T0 + timedelta(hours=4))
+    assert covered_by_reload(snapshot, _loads(3), late) == name(1)
+    assert covered_by_reload(snapshot, _loads(3), written(name(1), at=T0 + timedelta(hours=4))) == ""
+    assert covered_by_reload(snapshot, _loads(3), written(name(2), at=T0 + timedelta(hours=2))) == name(2)
+    assert covered_by_reload(snapshot, _loads(1), late) == ""  # as old as the load before
 
 
 def test_a_file_before_the_window_is_too_late_unless_it_was_applied() -> None:

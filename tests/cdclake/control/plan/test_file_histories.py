@@ -35,13 +35,14 @@ class Model:
         known: Content of the change files when they were applied or covered by a full load.
         loaded: Content of the LOAD file when it was loaded.
         floor: Order of the last change file that the full load covers.
+        watermark: The last change file that was applied or is covered; a newer load covers it if it is gone.
     """
 
     def __init__(self) -> None:
         self.stored: dict[str, str] = {}
         self.written: dict[str, int] = {}
         self.known: dict[str, str] = {}
-        self.loaded = self.floor = ""
+        self.loaded = self.floor = self.watermark = ""
 
     def run(self) -> set[str]:
         """Bring the table up to date. Returns the change files to apply."""
@@ -49,10 +50,13 @@ class Model:
         if self.stored[LOAD] != self.loaded:
             is_reload, self.loaded = bool(self.loaded), self.stored[LOAD]
             covered = [name for name in changes if self.written[name] < self.written[LOAD]] if is_reload else []
-            self.floor = max(map(file_order, covered), default="")
+            gone = {self.watermark} - changes if is_reload else set()
+            self.watermark = max([*covered, *gone], key=file_order, default="")
+            self.floor = file_order(self.watermark)
             self.known = {name: self.stored[name] for name in covered}
         due = {name for name in changes - self.known.keys() if file_order(name) > self.floor}
         self.known.update({name: self.stored[name] for name in due})
+        self.watermark = max([self.watermark, *due], key=file_order)
         return due
 
     def fates(self) -> dict[str, Fate]:

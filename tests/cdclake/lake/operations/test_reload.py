@@ -67,6 +67,18 @@ def test_a_change_newer_than_a_reload_is_applied_again(table: Table) -> None:
     assert table.live("name") == {1: "newest"}
 
 
+def test_a_late_file_does_not_change_a_reload_back_if_the_files_before_it_are_gone(table: Table) -> None:
+    table.load([{"id": 1, "name": "first"}], at(1))
+    change(table, 3, "U", {"id": 1, "name": "applied before"})
+    table.load_incremental()
+    table.raw_path("20240305-030000000.parquet").unlink()  # by a lifecycle rule
+    table.load([{"id": 1, "name": "reloaded"}], at(5))
+    table.write_changes("20240305-020000000.parquet", [("U", {"id": 1, "name": "late"})])
+    table.set_modified("20240305-020000000.parquet", at(6))
+    assert table.load_incremental()["too_late"] == ["20240305-020000000.parquet"]
+    assert table.live("name") == {1: "reloaded"}
+
+
 def test_files_of_a_full_load_are_hashed_at_once(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     table.write_load([{"id": 1, "name": "a"}], 1)
     table.write_load([{"id": 2, "name": "b"}], 2)
