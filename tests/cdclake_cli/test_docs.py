@@ -15,7 +15,8 @@ DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 def commands(program, documents=DOCUMENTS):
     """The arguments of every call of a program in the documents' bash blocks."""
     for document in documents:
-        for line in map(str.strip, scripts(document).splitlines()):
+        script = scripts(document).replace("\\\n", " ")  # lines that go on
+        for line in map(str.strip, script.splitlines()):
             if line.startswith(f"{program} "):
                 yield shlex.split(line)[1:]
 

@@ -109,7 +109,7 @@ def check(fed: list[dict[str, Any]], spark: Backend, *, history: bool) -> None:
 
 
 @SECOND_HALF
-@examples(thorough=1_500, ci=20, test=6)
+@examples(thorough=1_500, ci=12, test=5)
 @given(fed=st.lists(reloads(), min_size=2, max_size=3), history=st.booleans())
 def test_any_feeds_equal_the_oracle(fed: list[dict[str, Any]], *, history: bool) -> None:
     check(fed, InProcessBackend(), history=history)
@@ -118,7 +118,7 @@ def test_any_feeds_equal_the_oracle(fed: list[dict[str, Any]], *, history: bool)
 @pytest.mark.long
 @pytest.mark.spark
 @SECOND_HALF
-@examples(thorough=60, ci=2, test=2)
+@examples(thorough=60, ci=1, test=1)
 @given(fed=st.lists(reloads(), min_size=2, max_size=2))
 def test_any_feeds_equal_the_oracle_on_spark(spark_backend: SparkBackend, fed: list[dict[str, Any]]) -> None:
     check(fed, spark_backend, history=False)
