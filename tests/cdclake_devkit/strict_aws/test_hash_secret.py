@@ -6,6 +6,7 @@ import json
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import pytest
 
 from cdclake.errors import ConfigurationError
@@ -64,6 +65,7 @@ def test_who_may_not_read_it_gets_an_error_that_names_it_and_the_remedy(
     for name, value in {**variables, "AWS_ENDPOINT_URL": account.endpoint, "AWS_DEFAULT_REGION": REGION}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv(HASH_SECRET_VARIABLE, raising=False)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # an earlier test may have left one with other credentials
     assert hash_secret(NAME) == SECRET.encode()
     with pytest.raises(ConfigurationError, match="AccessDenied") as denied:
         hash_secret("acme/missing")
