@@ -12,15 +12,17 @@ import sys
 import threading
 import time
 import uuid
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from cdclake.concurrency import executor
 from cdclake_devkit.patching import replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import Executor
     from random import Random
 
     from cdclake_devkit.simulate.scheduler import Actor, Scheduler
@@ -34,20 +36,9 @@ _MODULES = ("pyiceberg.avro.file",)
 """Marks the blocks of a file with random bytes."""
 
 
-class InTurn(Executor):
-    """Makes each call when it is submitted. What others do meanwhile is up to the scheduler."""
-
-    def __init__(self, *_: object, **__: object) -> None:
-        """Take the arguments of a pool of threads."""
-
-    def submit(self, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:  # noqa: ANN401
-        """Make the call, and return its finished future."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(call(*arguments, **named))
-        except Exception as error:  # noqa: BLE001 - raised where the result is used
-            future.set_exception(error)
-        return future
+def calls_at_submission(*_: object, **__: object) -> Executor:
+    """In place of a pool of threads: makes each call when it is submitted. The scheduler lets others go on then."""
+    return executor(1)
 
 
 def replacements(scheduler: Scheduler, chance: Random) -> list[tuple[object, object]]:
@@ -110,7 +101,7 @@ def replacements(scheduler: Scheduler, chance: Random) -> list[tuple[object, obj
         (os, SimpleNamespace(**{**vars(os), "urandom": chance.randbytes})),
         (threading.Thread, Thread),
         (threading.Event, Event),
-        (ThreadPoolExecutor, InTurn),
+        (ThreadPoolExecutor, calls_at_submission),
     ]
 
 
