@@ -243,8 +243,7 @@ class RegisteredTable:
             self.states.set_attributes(state.path, numbers)
             self.states.record_run(state.path, forgotten)
         finally:
-            if not lease.taken_over_from:  # the next run must fence a dead one, with the first change of the lake
-                lease.release(even_if_requested=True)
+            lease.release(even_if_requested=True)
         return state.with_attributes(**forgotten)
 
     def differences(self) -> Differences:

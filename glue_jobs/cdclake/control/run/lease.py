@@ -173,7 +173,14 @@ class Lease:
         return state
 
     def release(self, *, even_if_requested: bool, attributes: Mapping[str, str] = MappingProxyType({})) -> bool:
-        """Release the lease; see `StateStore.release_lease`."""
+        """Release the lease; see `StateStore.release_lease`.
+
+        If its earlier holder is not fenced, it is left to expire instead: whoever takes it over then fences both.
+        """
+        if not self._fenced and self._why_fence():
+            if attributes:
+                self._states.record_run(self._path, attributes, (self._holder, self.token))
+            return True
         return self._states.release_lease(
             self._path, self._holder, self.token, even_if_requested=even_if_requested, attributes=attributes
         )

@@ -8,6 +8,7 @@ import pytest
 
 from cdclake.control.run.lease import LEASE_SECONDS, Lease
 from cdclake.errors import LeaseLostError
+from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake_devkit.memory import ManualClock, MemoryState
 
@@ -15,6 +16,20 @@ if TYPE_CHECKING:
     from cdclake.ports import AcquiredLease
 
 STATE = TableState.new("raw", "shop/", "orders/")
+
+
+def test_a_lease_is_not_released_before_its_earlier_holder_is_fenced() -> None:
+    clock = ManualClock()
+    states = MemoryState([STATE])
+    Lease.acquire(states, STATE.path, STATE.name, "paused", clock)
+    clock.advance(LEASE_SECONDS)
+    failed = Lease.acquire(states, STATE.path, STATE.name, "failed", clock)
+    assert failed.release(even_if_requested=True, attributes={Attribute.LAST_ERROR: "no answer"})
+    state = states.get(STATE.path)
+    assert state is not None
+    assert state.item[Attribute.LAST_ERROR] == "no answer"
+    clock.advance(LEASE_SECONDS)
+    assert Lease.acquire(states, STATE.path, STATE.name, "next", clock).taken_over_from == "failed"
 
 
 class SlowState(MemoryState):
