@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 RETRY_SECONDS = (60.0, 120.0)
 """After which Lambda repeats an asynchronous call that failed."""
 FUNCTION_SECONDS = 900.0
+_TASK_SECONDS = (0.0, 0.0, 0.0, 2.0, 30.0, 500.0)
+"""How long each task of the engine takes: also longer than a lease, which is renewed meanwhile."""
 _LOST, _TWICE = 0.1, 0.2
 
 
@@ -60,7 +62,7 @@ class Jobs:
             raise NoRoomError("Glue has no room", remedy="Wait")
         self._runs[job, process.name] = JobRun(process.name, JobState.ACTIVE, "WAITING", "", dict(arguments))
         self._of_process[process.name] = job, process.name
-        process.run_id = process.name
+        process.run_id, process.parent = process.name, parent.holder
         if job == JOB_PROCESS_TABLE and world.case.small_changes and not isinstance(parent, _Function):
             world.counts["calls of the function for small changes"] += 1
             self._call_function(process.name, arguments, chance.choice((0.5, 0.5, 90.0)))
@@ -90,6 +92,7 @@ class Jobs:
             error = work(process, arguments)
         except CdclakeError as problem:
             error = str(problem)
+        process.is_over = True
         self._world.note(process, f"ends: {error or 'good'}")
         self._end(job, process.name, JobState.FAILED if error else JobState.SUCCEEDED, error)
 
@@ -107,6 +110,7 @@ class Jobs:
             small = SmallLoads(run_id, lambda due: self._load_due(process, run_id, due), FUNCTION_SECONDS)
             world.note(process, f"begins: small changes of {', '.join(_names(arguments))}")
             report = process_tables(_paths(arguments), LAKE, "", run_id, ports, {}, world.scheduler.sleep, small)
+            process.is_over = True
             failures = [table.failure for table in report.tables if table.failure]
             world.note(process, f"ends: {'; '.join(map(str, failures)) or 'good'}")
             if any(isinstance(one, RetryableError) and not isinstance(one, LeaseLostError) for one in failures):
@@ -145,7 +149,8 @@ class Jobs:
             clock=world.time,
             note_file=due.note_file,
         )
-        load_planned(run, due, InProcessBackend())
+        seconds = world.chance(f"work {process.name}").choice(_TASK_SECONDS) if world.has_faults else 0.0
+        load_planned(run, due, InProcessBackend(before_task=partial(world.scheduler.sleep, seconds)))
 
     def _was_killed(self, process: Process) -> None:
         if isinstance(process, _Function):

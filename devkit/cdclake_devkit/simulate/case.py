@@ -16,6 +16,8 @@ QUIET_HOURS = 6
 """How long a run goes on after the last step and the last fault: until then every table must be well."""
 DEFAULT_HOURS = 4.0
 OPERATIONS = ("rollback", "reapply", "clean up", "repair", "foreign file", "erase", "pause", "settings", "run", "read")
+_LEASED = frozenset({"rollback", "reapply", "clean up", "repair", "erase"})
+ADD_COLUMN = "add column"
 EXPIRE_RAW_FILES = "expire raw files"
 """A lifecycle rule removes applied change files. After a rollback they would be missed."""
 
@@ -25,7 +27,7 @@ class Step(NamedTuple):
 
     Attributes:
         at: Simulated seconds since the start.
-        kind: What happens: `change`, `load`, `controller` or one of `OPERATIONS`.
+        kind: What happens: `change`, `load`, `controller`, `ADD_COLUMN`, `EXPIRE_RAW_FILES` or one of `OPERATIONS`.
         table: Number of the table.
         seed: Decides the rest.
         number: Tells steps apart, whichever others there are.
@@ -73,12 +75,16 @@ def drawn(seed: int, hours: float = DEFAULT_HOURS) -> Case:
     """The case of a seed."""
     chance = Random(seed)
     tables = tuple(_settings(chance) for _ in range(chance.choice((1, 1, 2))))
-    faults = FaultPlan.drawn(seed, chance)
     steps = [Step(0.0, "load", number, chance.getrandbits(32)) for number in range(len(tables))]
     steps += [Step(hour * HOUR + chance.uniform(1, 60), "controller", 0, 0) for hour in range(int(hours))]
     operations = [kind for kind in OPERATIONS if chance.random() < 0.4]
+    undoes = chance.random() < 0.4
+    if undoes:
+        operations = ["rollback", "rollback", "reapply", chance.choice(OPERATIONS)]
     if "rollback" not in operations and chance.random() < 0.5:
         operations.append(EXPIRE_RAW_FILES)
+    at_work = ("load", "load", "process", "try", *(kind.replace(" ", "-") for kind in operations if kind in _LEASED))
+    faults = FaultPlan.drawn(seed, chance, at_work)
     span = hours * HOUR * chance.choice((0.1, 0.3, 1.0))  # the shorter, the more meet
     for number in range(len(tables)):
         for _ in range(round(hours * chance.choice((0.7, 1.5, 2.5)))):
@@ -89,10 +95,20 @@ def drawn(seed: int, hours: float = DEFAULT_HOURS) -> Case:
         # DMS writes what it has read before it loads a table again; here it may be late.
         if chance.random() < 0.25 and SEQUENCED not in tables[number]:
             steps.append(Step(chance.uniform(60, span), "load", number, chance.getrandbits(32)))
+        if undoes:  # also when no change comes after it
+            steps.append(Step((hours - chance.random()) * HOUR, "rollback", number, chance.getrandbits(32)))
+        if chance.random() < 0.25:
+            steps.append(Step(chance.uniform(60, span), ADD_COLUMN, number, 0))
         for _ in range(round(hours * chance.choice((0.5, 1.0, 2.0)))):
             if operations:
                 at = chance.uniform(60, span)
                 steps.append(Step(at, chance.choice(operations), number, chance.getrandbits(32)))
+                # Others come while it works, or sleeps.
+                for kind in chance.sample(
+                    ("change", "change", "run", chance.choice(operations)), chance.choice((0, 1, 3))
+                ):
+                    at += chance.choice((5.0, 60.0, 400.0)) * chance.random()
+                    steps.append(Step(at, kind, number, chance.getrandbits(32)))
     skew = chance.choice((0.0, 0.0, 5.0, 4000.0))
     versions, small_changes = chance.random() < 0.4, chance.random() < 0.3
     numbered = tuple(step._replace(number=number) for number, step in enumerate(sorted(steps)))
@@ -112,4 +128,6 @@ def _settings(chance: Random) -> dict[str, str]:
         settings[Attribute.HISTORY] = "true"
     if chance.random() < 0.3:
         settings[SEQUENCED] = "true"
+    if chance.random() < 0.2:
+        settings[Attribute.MAX_QUARANTINED_ROWS] = "100"
     return settings

@@ -41,6 +41,11 @@ class Call:
     subject: str = ""
 
     @property
+    def may_be_repeated(self) -> bool:
+        """Whether it is one request, which the client may make twice."""
+        return (self.port == "states" and self.method != "request_work") or self.method == "put"
+
+    @property
     def changes(self) -> bool:
         """Whether it may change something."""
         return self.method not in READS and self.method not in _PREPARES

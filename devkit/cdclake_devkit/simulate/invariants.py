@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from cdclake.commit.ledger import all_entries
 from cdclake.control.controller import PlanInputs, plan
+from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.control.status import LATE_AFTER_MINUTES, Health, table_statuses
 from cdclake.errors import CdclakeError
 from cdclake.model.change.record import ChangeKind
@@ -18,7 +19,8 @@ from cdclake.model.layout import is_in_iceberg
 from cdclake.model.names import RunState
 from cdclake.model.raw.files import parse_raw_file
 from cdclake.model.table.attributes import Attribute
-from cdclake_devkit.simulate.lake_state import LakeState, after, difference, offered_table, rows_of
+from cdclake.ports import AcquiredLease
+from cdclake_devkit.simulate.lake_state import LakeState, after, difference, rows_of, whole
 from cdclake_devkit.simulate.world import PREFIX, RAW, SCHEMA
 
 if TYPE_CHECKING:
@@ -33,6 +35,11 @@ if TYPE_CHECKING:
     from cdclake_devkit.simulate.source import SourceTable
     from cdclake_devkit.simulate.world import World
 
+_GRACE_SECONDS = 60
+"""A call may take some seconds, and so may the next renewal."""
+_CALLS, _CALLS_A_COMMIT, _CALLS_A_CHANGE = 500, 300, 30
+_OBJECTS_A_CHANGE, _BYTES_A_CHANGE = 60, 250_000
+"""Some times what was seen, with data files of a row, erasures of all changes, and Iceberg metadata."""
 _WELL = (Health.UP_TO_DATE, Health.INCOMPLETE)
 _BROKEN = ("IntegrityError", "BooksError", "LakeFilesError", "RawFilesLostError")
 _CHANGES_UNTIL_COMPARED = 3
@@ -51,6 +58,7 @@ class _Seen:
     Attributes:
         states: Its content after each change, from none on.
         token: The greatest fencing token of a change.
+        released: The token of the lease that was released last.
         files: Paths of the data files of each change that readers of the folder see.
         rows: Rows of each data file, by path.
         visible: The files that readers of the folder saw last.
@@ -60,6 +68,7 @@ class _Seen:
 
     states: list[LakeState] = field(default_factory=lambda: [LakeState()])
     token: int = 0
+    released: int = 0
     files: list[frozenset[str]] = field(default_factory=lambda: [frozenset()])
     rows: dict[str, list[LakeRow]] = field(default_factory=dict)
     visible: frozenset[str] = frozenset()
@@ -74,6 +83,8 @@ class Invariants:
         self._world = world
         self.seen = {table.name: _Seen() for table in world.tables}
         world.after_call.append(self.after_call)
+        world.takeovers.append(self.check_takeover)
+        world.releases.append(self.note_release)
 
     def after_call(self, process: Process, call: Call, answer: object) -> None:
         """What must hold after a call that may have changed something."""
@@ -87,6 +98,7 @@ class Invariants:
                 self._check_visible(table)
                 if "_iceberg/" in call.subject or not call.subject:
                     self._check_iceberg(table)
+            self._check_requests(process)
         elif call.port == "states" and call.method in ("record_run", "release_lease"):
             table = self._world.table_of(call.subject)
             self._check_item(table)
@@ -94,6 +106,22 @@ class Invariants:
             if call.method == "record_run" and process.run_id not in ("", holder) and answer is not None:
                 text = f"{process.name} writes the item of {table.name}, which {holder or 'nobody'} has leased"
                 self._world.violate("only the holder of the lease writes the item", text)
+
+    def check_takeover(self, process: Process, table: SourceTable, holder: str, answer: object) -> None:
+        """Nobody loses a lease who works, and with whom nothing goes wrong.
+
+        Except to who slept before asking: when it asked, it seemed to end later than any lease can.
+        """
+        world, earlier = self._world, self._world.holders[holder]
+        if earlier.is_dead or earlier.is_over or (isinstance(answer, AcquiredLease) and answer.fault):
+            return
+        if world.scheduler.now > earlier.disturbed_until + LEASE_SECONDS + _GRACE_SECONDS:
+            text = f"{process.name} takes {table.name} over from {earlier.name}, which works"
+            world.violate("leases of those who work are renewed", text)
+
+    def note_release(self, table: SourceTable) -> None:
+        """From now on, no holder of this lease or an earlier one commits."""
+        self.seen[table.name].released = self._world.state(table).fencing_token
 
     # --- the change log ---
 
@@ -107,12 +135,16 @@ class Invariants:
             return
         record, snapshot = log.record(number), log.snapshot(number)
         world.counts[f"changes: {record.kind.value}"] += 1
+        process.commits += 1
         files = ", ".join(record.raw_names)
         as_of = "" if record.as_of is None else f" as of {record.as_of}"
         world.note(process, f"commits change {number} of {table.name}: {record.kind.value}{as_of} {files}".rstrip())
         if record.fencing_token < seen.token:
             text = f"{process.name} commits change {number} of {table.name} with token {record.fencing_token}, and "
             world.violate("one writer", f"{text}token {seen.token} has written")
+        if record.fencing_token < seen.released:
+            text = f"{process.name} commits change {number} of {table.name} with token {record.fencing_token}, after "
+            world.violate("overtaken runs commit nothing", f"{text}token {seen.released} was released")
         seen.token = max(seen.token, record.fencing_token)
         state_item, path = world.state(table), world.path(table)
         if record.kind is ChangeKind.ROLLBACK and state_item.active and world.turned_on.get(path, -1.0) < process.began:
@@ -206,22 +238,19 @@ class Invariants:
 
     def _check_visible(self, table: SourceTable) -> None:
         """Readers of the folder see the files of the newest published change, of the one that is published, or both."""
-        seen, world, log = self.seen[table.name], self._world, self._world.log(table)
-        prefix = log.layout.table_prefix
-        keys = (entry.key for entry in world.lake.list(prefix) if entry.key not in world.foreign)
-        visible = frozenset(key[len(prefix) :] for key in keys)
+        seen, world = self.seen[table.name], self._world
+        visible = world.visible(table)
         if visible == seen.visible:
             return
         seen.visible = visible
         head = len(seen.states) - 1
         before, now = seen.files[max(head - 1, 0)], seen.files[head]
-        if self._is_excused(table):
-            return
-        if not (before <= visible or now <= visible):
-            missing = ", ".join(sorted(now - visible)[:3])
+        late = self._late_files(table)
+        if not (before - late <= visible or now - late <= visible):
+            missing = ", ".join(sorted(now - late - visible)[:3])
             world.violate("readers miss nothing", f"change {head} of {table.name}: {missing} is not there")
-        if not visible <= before | now:
-            more = ", ".join(sorted(visible - before - now)[:3])
+        if not visible <= before | now | late:
+            more = ", ".join(sorted(visible - before - now - late)[:3])
             world.violate("readers see nothing stale", f"change {head} of {table.name}: {more} is there")
 
     def _check_iceberg(self, table: SourceTable) -> None:
@@ -230,7 +259,7 @@ class Invariants:
         if world.lake.get(log.layout.version_hint_key) is None:
             return
         try:
-            offered = offered_table(world.lake, log.layout)
+            offered = world.iceberg.offered_table(log.layout)
         except (CdclakeError, LookupError) as error:
             world.violate("Iceberg readers find every file", f"{table.name}: {error}")
             return
@@ -246,9 +275,31 @@ class Invariants:
             world.violate("Iceberg readers see a change", f"{table.name}: {found}")
 
     def _is_excused(self, table: SourceTable) -> bool:
-        """Whether a publisher paused within a call, see `docs/guarantees.md`: until the next run has compared files."""
-        excused = self._world.excused.get(table.name, -_CHANGES_UNTIL_COMPARED)
-        return len(self.seen[table.name].states) < excused + _CHANGES_UNTIL_COMPARED
+        """Whether a publisher slept within a call, see `Excuse`: until the next run has compared files."""
+        excuse = self._world.excused.get(table.name)
+        return excuse is not None and len(self.seen[table.name].states) < excuse.changes + _CHANGES_UNTIL_COMPARED
+
+    def _late_files(self, table: SourceTable) -> frozenset[str]:
+        return self._world.excused[table.name].files if self._is_excused(table) else frozenset()
+
+    # --- costs ---
+
+    def _check_requests(self, process: Process) -> None:
+        """A process makes no more calls than its changes, and those that it may have to rewrite, explain."""
+        changes = sum(len(seen.states) for seen in self.seen.values())
+        most = _CALLS + _CALLS_A_COMMIT * process.commits + _CALLS_A_CHANGE * changes
+        calls = process.calls - process.leases
+        if calls > most:
+            self._world.violate("requests are bounded", f"{process.name} made {calls} calls, not {most} at most")
+
+    def _check_storage(self) -> None:
+        """The lake keeps no more objects and bytes than its changes explain."""
+        changes = sum(len(seen.states) for seen in self.seen.values())
+        sizes = [entry.size_bytes for entry in self._world.lake.list("")]
+        most_objects, most_bytes = _OBJECTS_A_CHANGE * changes, _BYTES_A_CHANGE * changes
+        if len(sizes) > most_objects or sum(sizes) > most_bytes:
+            found = f"{len(sizes)} objects with {sum(sizes):,} bytes after {changes} changes"
+            self._world.violate("storage is bounded", f"{found}, not {most_objects} with {most_bytes:,} at most")
 
     # --- items ---
 
@@ -265,6 +316,7 @@ class Invariants:
     def at_rest(self) -> None:
         """What must hold some hours after the last step and the last fault."""
         world = self._world
+        self._check_storage()
         planned = plan(PlanInputs(world.raw, world.states, RAW, PREFIX), world.time())
         logs = {table.name: world.log(table) for table in world.tables}
         statuses = table_statuses(planned.tables, lambda name: logs[name.table], world.time(), LATE_AFTER_MINUTES)
@@ -291,7 +343,8 @@ class Invariants:
         paths = [file.path for file in log.snapshot(head).files]
         lake = {row.row["id"]: dict(row.row) for path in paths for row in self._now(log, path)}
         erased = {one.key for one in seen.erasures.values()}
-        wrong = sorted({key for key in {*lake, *table.rows} if lake.get(key) != table.rows.get(key)} - erased)
+        source = {key: whole(row) for key, row in table.rows.items()}
+        wrong = sorted({key for key in {*lake, *source} if lake.get(key) != source.get(key)} - erased)
         if wrong and not self._is_excused(table):
             world.violate("the lake equals the source", f"{name}: keys {wrong}")
         self._check_erased(table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -13,8 +13,9 @@ from pyiceberg.table.metadata import TableMetadataUtil
 from cdclake.lake.storage.object_io import StoreIO
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.partition_folder import HIVE_NULL_PARTITION
+from cdclake.model.position import SENT, UNSENT
 from cdclake_devkit.oracle import ChangeRow, LakeRow, merge
-from cdclake_devkit.simulate.source import COLUMNS, KEY, identity
+from cdclake_devkit.simulate.source import ALL_COLUMNS, KEY, identity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore
     from cdclake_devkit.oracle import Row
     from cdclake_devkit.simulate.source import SourceTable
+
+
+def whole(row: Row) -> Row:
+    """A row with null in the columns that it lacks."""
+    return {**dict.fromkeys(ALL_COLUMNS.names), **row}
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,8 @@ class LakeState:
             row for name in self.applied for row in table.changes[name] if (name, row.row["id"]) not in self.erased
         ]
         load = [row for row in self.load if (self.loaded, row["id"]) not in self.erased]
-        return merge(KEY, load, changes, COLUMNS.names, soft_delete=soft_delete)
+        rows = merge(KEY, load, changes, soft_delete=soft_delete)
+        return [LakeRow(whole(row.row), row.op, row.position) for row in rows]
 
     def erased_values(self, table: SourceTable) -> set[str]:
         """Values in rows that were erased, and in no row that was not."""
@@ -99,8 +106,8 @@ def rows_of(path: str, content: bytes) -> list[LakeRow]:
     found = []
     for row in pq.read_table(pa.BufferReader(content), partitioning=None).to_pylist():
         op, position = row.pop("Op", "I"), row.pop("_cdc_position", "")
-        whole: dict[str, Any] = {**row, **values}
-        found.append(LakeRow({name: whole.get(name) for name in COLUMNS.names}, op, position))
+        row |= values
+        found.append(LakeRow(whole({name: row[name] for name in ALL_COLUMNS.names if name in row}), op, position))
     return found
 
 
@@ -119,7 +126,8 @@ def difference(found: Sequence[LakeRow], expected: Sequence[LakeRow], unknown: C
 
 
 def _text(row: LakeRow) -> str:
-    return f"{row.row['id']} {row.op} {row.row['name']} {row.row['region']} {row.position}"
+    sent = row.position.rstrip(SENT + UNSENT)
+    return f"{row.row['id']} {row.op} {row.row['name']} {row.row['region']} {row.row['note']} {sent}"
 
 
 class OfferedTable(NamedTuple):
@@ -132,6 +140,34 @@ class OfferedTable(NamedTuple):
 
     change: int
     keys: frozenset[str]
+
+
+class IcebergReader:
+    """Opens the Iceberg tables of a store. Parses again only what has changed: invariants look after every call."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._last: dict[str, tuple[dict[str, bytes | None], OfferedTable | None]] = {}
+
+    def offered_table(self, layout: LakeLayout) -> OfferedTable | None:
+        """What a reader finds; see `offered_table`."""
+        contents, table = self._last.get(layout.iceberg_prefix, ({}, None))
+        if not contents or any(self._store.get(key) != content for key, content in contents.items()):
+            contents = {}
+            table = offered_table(cast("ObjectStore", _Reads(self._store, contents)), layout)
+            self._last[layout.iceberg_prefix] = contents, table
+        return table
+
+
+class _Reads:
+    """What is read of a store, by key."""
+
+    def __init__(self, store: ObjectStore, contents: dict[str, bytes | None]) -> None:
+        self._store, self._contents, self.url = store, contents, store.url
+
+    def get(self, key: str) -> bytes | None:
+        self._contents[key] = content = self._store.get(key)
+        return content
 
 
 def offered_table(store: ObjectStore, layout: LakeLayout) -> OfferedTable | None:

@@ -62,10 +62,17 @@ MUTANTS = (
         "        if self.taken_over_from == self._holder:\n            return ''\n        if False:\n",
     ),
     Mutant(
+        "a run that fails before it has fenced its predecessor releases the lease",
+        "control.run.lease",
+        "        if not self._fenced and self._why_fence():\n",
+        "        if False:\n",
+    ),
+    Mutant(
         "a Spark run begins although its lease is lost",
         "control.run.lease",
         "if not states.renew_lease(state.path, earlier, lease.token, now, LEASE_SECONDS, to=holder):",
-        "if states.renew_lease(state.path, earlier, lease.token, now, LEASE_SECONDS, to=holder) is None:",
+        "earlier = state.item.get('LeaseHolder', earlier)\n"
+        "        if not states.renew_lease(state.path, earlier, lease.token, now, LEASE_SECONDS, to=holder):",
     ),
     Mutant(
         "files are retired before new ones are there",

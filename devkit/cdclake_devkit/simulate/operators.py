@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.commit.ledger import recorded
 from cdclake.control.admin.table_admin import RegisteredTable
-from cdclake.errors import CdclakeError
+from cdclake.errors import CdclakeError, LeaseHeldError
 from cdclake.lake.operations.erase.erase import Erasure, erase
 from cdclake.lake.operations.erase.progress import Progress
 from cdclake.lake.read.as_of import TableLocation
@@ -16,7 +16,7 @@ from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import Attribute
 from cdclake.raw_listing import list_raw_files
 from cdclake_devkit.simulate.case import EXPIRE_RAW_FILES
-from cdclake_devkit.simulate.lake_state import offered_table
+from cdclake_devkit.simulate.faults import kind_of
 from cdclake_devkit.simulate.source import KEYS
 from cdclake_devkit.simulate.world import LAKE
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cdclake_devkit.simulate.scheduler import Process
     from cdclake_devkit.simulate.world import World
 
+_AGAIN_AFTER = (100.0, 250.0, 250.0)
 _ACTIVATED_AFTER = (60.0, 900.0, 4000.0)
 
 
@@ -44,7 +45,9 @@ def operate_again(world: World, at: float) -> None:
             state = world.state(table)
             log = world.log(table, world.store(process, LAKE))
             states = world.port(process, "states", world.states)
-            lake = RegisteredTable(states, state, log, process.name, world.time, sleep=world.scheduler.sleep)
+            lake = RegisteredTable(
+                states, state, log, process.name, world.time, lease_wait_seconds=900, sleep=world.scheduler.sleep
+            )
             if world.foreign:
                 world.note(process, f"repair: {lake.repair().to_json()}")
             for erased_path, key in sorted(world.to_erase):
@@ -57,8 +60,8 @@ def operate_again(world: World, at: float) -> None:
         again(number)
 
 
-def operate(world: World, step: Step, name: str) -> None:
-    """Let an operator do something."""
+def operate(world: World, step: Step, name: str, after: float = 0.0, attempt: int = 0) -> None:
+    """Let an operator do something, and try again later if a run has the table."""
     process = world.process(name)
 
     def work() -> None:
@@ -67,11 +70,17 @@ def operate(world: World, step: Step, name: str) -> None:
         except CdclakeError as error:
             found = f"{type(error).__name__}: {error}"
             world.counts[f"refused: {step.kind}"] += 1
+            if isinstance(error, LeaseHeldError) and attempt < len(_AGAIN_AFTER):
+                operate(
+                    world, step, f"{step.name}.again{attempt}.{kind_of(step.name)}", _AGAIN_AFTER[attempt], attempt + 1
+                )
         else:
             world.counts[f"done: {step.kind}"] += 1
+        finally:
+            process.is_over = True
         world.note(process, f"{step.kind} of {world.tables[step.table].name}: {found or 'done'}")
 
-    world.scheduler.spawn(process, work)
+    world.scheduler.spawn(process, work, after)
 
 
 def _do(world: World, process: Process, step: Step) -> str:
@@ -180,7 +189,7 @@ def read_iceberg(world: World, log: ChangeLog, seconds: float) -> str:
 
     Files that readers of the folder share are retired when they are replaced.
     """
-    table = offered_table(world.lake, log.layout)
+    table = world.iceberg.offered_table(log.layout)
     if table is None:
         return "no Iceberg table"
     erased = len(world.erasing)

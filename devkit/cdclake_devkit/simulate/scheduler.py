@@ -28,19 +28,32 @@ class Process:
         is_dead: Whether it was killed.
         began: When it was started.
         run_id: The holder of its leases, if it is a run of a job; else empty.
+        parent: The holder that may hand leases to it.
         calls: Number of calls that it made.
+        leases: How many of them asked for a lease.
+        commits: Number of changes that it committed.
         frozen_until: When its threads go on: its machine sleeps.
+        frozen: Those of its threads that wait for that.
+        is_over: Whether it has ended.
+        disturbed_until: Until when something went wrong with it.
         no_answer_until: Until when no call of it gets an answer.
     """
 
     def __init__(self, name: str, skew_seconds: float = 0.0) -> None:
         self.name, self.skew_seconds = name, skew_seconds
         self.is_dead = False
-        self.run_id = ""
+        self.run_id = self.parent = ""
         self.began = 0.0
-        self.calls = 0
-        self.frozen_until = self.no_answer_until = 0.0
+        self.calls = self.leases = self.commits = 0
+        self.frozen_until = self.no_answer_until = self.disturbed_until = 0.0
+        self.frozen: list[Actor] = []
+        self.is_over = False
         self._names: Counter[str] = Counter()
+
+    @property
+    def holder(self) -> str:
+        """Its name as the holder of a lease."""
+        return self.run_id or self.name
 
     def child(self, kind: str) -> str:
         """A name for something that it starts. It does not depend on what other processes start."""
@@ -134,6 +147,24 @@ class Scheduler:
             raise KilledError
         return actor
 
+    def freeze(self, seconds: float) -> None:
+        """Let all threads of the process whose turn it is sleep for some seconds, or until `thaw` is called.
+
+        Raises:
+            KilledError: As `sleep`.
+        """
+        process = self.process
+        process.frozen_until = self.now + seconds
+        process.frozen = [self.actor]
+        self.sleep(seconds)
+
+    def thaw(self, process: Process) -> None:
+        """Let the threads of a process that sleeps go on now."""
+        process.frozen_until = self.now
+        for actor in process.frozen:
+            self.wake(actor)
+        process.frozen.clear()
+
     @property
     def actor(self) -> Actor:
         """The actor whose turn it is."""
@@ -152,6 +183,7 @@ class Scheduler:
             if turn != actor.turn or actor.greenlet.dead:
                 continue
             if actor.process.frozen_until > wakes and not actor.process.is_dead:
+                actor.process.frozen.append(actor)
                 self._enqueue(actor, actor.process.frozen_until)
                 continue
             self.now = max(self.now, wakes)

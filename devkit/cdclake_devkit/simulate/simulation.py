@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from cdclake_devkit.simulate.actors import Jobs, run_controller, write_change, write_load
-from cdclake_devkit.simulate.case import HOUR, QUIET_HOURS, Case, Step
+from cdclake_devkit.simulate.case import ADD_COLUMN, HOUR, QUIET_HOURS, Case, Step
 from cdclake_devkit.simulate.invariants import Invariants
 from cdclake_devkit.simulate.operators import activate, operate, operate_again
 from cdclake_devkit.simulate.scheduler import Process
@@ -85,6 +85,9 @@ def _starter(world: World, jobs: Jobs, step: Step, name: str) -> Callable[[], No
             run_controller(world, jobs, name, [world.state(world.tables[step.table]).name])
         elif step.kind == "change":
             write_change(world, jobs, step, name)
+        elif step.kind == ADD_COLUMN:
+            world.tables[step.table].add_column()
+            world.note(name, f"adds a column to {world.tables[step.table].name}")
         elif step.kind == "load":
             write_load(world, jobs, step, name)
         else:

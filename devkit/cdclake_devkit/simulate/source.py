@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from cdclake_devkit.oracle import Row
 
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("region", pa.string())])
+NOTE = pa.field("note", pa.string())
+"""A column that the source may add later."""
+ALL_COLUMNS = COLUMNS.append(NOTE)
 KEY = ("id",)
 KEYS = 9
 """Few, so that changes of one key meet."""
-_CHANGE_COLUMNS = pa.schema([("Op", pa.string()), *COLUMNS])
 _SEQUENCE = "AR_H_CHANGE_SEQ"
+_BAD = 0.1
 _REGIONS = ("north", "south", "east")
 LOAD = "LOAD00000001.parquet"
 
@@ -46,6 +49,8 @@ class SourceTable:
         values: Number of different values so far.
         sequenced: Whether change files have change sequences.
         sequences: Number of change sequences so far.
+        columns: Its columns now.
+        has_bad_rows: Whether change files may have a row without a key, which is quarantined.
     """
 
     name: str
@@ -55,11 +60,13 @@ class SourceTable:
     values: int = 0
     sequenced: bool = False
     sequences: int = 0
+    columns: pa.Schema = COLUMNS
+    has_bad_rows: bool = False
 
     def load(self) -> bytes:
         """A full load of the rows that are there now."""
         rows = [dict(self.rows[key]) for key in sorted(self.rows)]
-        content = _parquet(rows, COLUMNS)
+        content = _parquet(rows, self.columns)
         self.loads[identity(content)] = rows
         return content
 
@@ -85,10 +92,17 @@ class SourceTable:
             ChangeRow(position(name, place, order), op, row)
             for place, ((op, row), order) in enumerate(zip(rows, orders))
         ]
-        if not self.sequenced:
-            return name, _parquet([{"Op": op, **row} for op, row in rows], _CHANGE_COLUMNS)
-        sequenced = [{"Op": op, _SEQUENCE: order, **row} for (op, row), order in zip(rows, orders)]
-        return name, _parquet(sequenced, pa.schema([("Op", pa.string()), (_SEQUENCE, pa.string()), *COLUMNS]))
+        if self.has_bad_rows and chance.random() < _BAD:
+            rows.append(("I", {"id": None, "name": "<no key>", "region": _REGIONS[0]}))
+            orders.append(orders[-1])
+        sequence = [pa.field(_SEQUENCE, pa.string())] if self.sequenced else []
+        sent = [{"Op": op, _SEQUENCE: order, **row} for (op, row), order in zip(rows, orders)]
+        return name, _parquet(sent, pa.schema([("Op", pa.string()), *sequence, *self.columns]))
+
+    def add_column(self) -> None:
+        """Add a column, with which the files that are written from now on begin to have it."""
+        self.columns = ALL_COLUMNS
+        self.rows = {key: {NOTE.name: None, **row} for key, row in self.rows.items()}
 
     def fill(self, chance: Random) -> None:
         """Insert the first rows."""
@@ -97,7 +111,8 @@ class SourceTable:
 
     def _new_row(self, chance: Random, key: int) -> dict[str, Any]:
         self.values += 1
-        return {"id": key, "name": f"<{self.name} {key} v{self.values}>", "region": chance.choice(_REGIONS)}
+        row = {"id": key, "name": f"<{self.name} {key} v{self.values}>", "region": chance.choice(_REGIONS)}
+        return row if self.columns == COLUMNS else {**row, NOTE.name: chance.choice((None, f"note {self.values}"))}
 
     def _sequence(self, now: datetime) -> str:
         self.sequences += 1

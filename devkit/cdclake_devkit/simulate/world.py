@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter, defaultdict
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -21,6 +22,7 @@ from cdclake_devkit.memory_catalog import MemoryCatalog
 from cdclake_devkit.simulate.case import HOUR, SEQUENCED, Case
 from cdclake_devkit.simulate.faults import Faults, Kind
 from cdclake_devkit.simulate.intercepted import Files, Intercepted
+from cdclake_devkit.simulate.lake_state import IcebergReader
 from cdclake_devkit.simulate.scheduler import KilledError, Process, Scheduler
 from cdclake_devkit.simulate.source import SourceTable, utc
 from cdclake_devkit.simulate.standard_library import EPOCH
@@ -58,15 +60,42 @@ class Violation(NamedTuple):
     text: str
 
 
+class Excuse(NamedTuple):
+    """What a publisher did late that slept within a call; see `docs/guarantees.md`.
+
+    Attributes:
+        changes: How many changes the table had then.
+        files: Paths of the data files that appeared or vanished.
+    """
+
+    changes: int
+    files: frozenset[str]
+
+
+class _Overtaken:
+    """When a process that sleeps goes on.
+
+    Attributes:
+        is_taken: Whether another one took its lease over.
+        calls: How many calls others make until then; 0: until they have released the lease.
+    """
+
+    def __init__(self, calls: int) -> None:
+        self.is_taken, self.calls = False, calls
+
+
 class World:
     """Everything that the actors share.
 
     Attributes:
         time_line: What happened.
+        iceberg: Opens Iceberg tables of the lake.
         violations: Ends the run as soon as there is one.
         counts: Counts calls, faults, commits, ...
         after_call: Called after the effect of each call that may change something.
         kills: Called with each process that was killed.
+        holders: Processes by their names as holders of leases.
+        overtaken: Processes that sleep until another one took their lease over, and how many calls it makes first.
     """
 
     def __init__(self, case: Case) -> None:
@@ -82,13 +111,20 @@ class World:
             ids, client = self.chance("writers"), cast("Any", VersionedBucket(self.time))
             new_id = lambda: f"{ids.getrandbits(64):x}"  # noqa: E731
             self.lake = S3Store(client, LAKE, new_id=new_id, sleep=self.scheduler.sleep)
+        self.iceberg = IcebergReader(self.lake)
         self.states, self.metrics, self.catalog = MemoryState(), MemoryMetrics(), MemoryCatalog()
         self.tables = [
-            SourceTable(chr(ord("a") + number), sequenced=SEQUENCED in settings)
+            SourceTable(
+                chr(ord("a") + number),
+                sequenced=SEQUENCED in settings,
+                has_bad_rows=Attribute.MAX_QUARANTINED_ROWS in settings,
+            )
             for number, settings in enumerate(case.tables)
         ]
         self.after_call: list[Callable[[Process, Call, object], None]] = []
         self.kills: list[Callable[[Process], None]] = []
+        self.holders: dict[str, Process] = {}
+        self.overtaken: dict[Process, _Overtaken] = {}
         self.raw_read: dict[str, dict[str, bytes]] = defaultdict(dict)
         """What each process read last of each raw file."""
         self.erasing: dict[str, int] = {}
@@ -99,8 +135,12 @@ class World:
         """When an operator last turned a table on, by its path."""
         self.foreign: set[str] = set()
         """Keys of files of other programs in the lake's folders."""
-        self.excused: dict[str, int] = {}
-        """The number of changes that a table had when a publisher paused within a call: readers may see its effect."""
+        self.excused: dict[str, Excuse] = {}
+        """By name of the table."""
+        self.takeovers: list[Callable[[Process, SourceTable, str, object], None]] = []
+        """Called with who takes a table's lease, with the holder who had not released it, and with the answer."""
+        self.releases: list[Callable[[SourceTable], None]] = []
+        """Called with the table whose lease was released."""
         for number, table in enumerate(self.tables):
             state = TableState.new(RAW, f"{PREFIX}{SCHEMA}/", f"{table.name}/")
             active = {Attribute.ACTIVE_FLAG: Sentinel.ACTIVE}
@@ -171,6 +211,7 @@ class World:
 
     def port(self, process: Process, name: str, target: object) -> Intercepted:
         """A port, as a process sees it."""
+        self.holders[process.holder] = process
         return Intercepted(target, name, process, self.make)
 
     def files(self, process: Process, bucket: str) -> FileSystemSpec:
@@ -186,16 +227,20 @@ class World:
         """Make a call, or let it go wrong. Others may go on before it and after it."""
         if process.is_dead:
             raise KilledError
+        self._wake_overtaken(process)
         process.calls += 1
         self.counts[f"calls of {call.port}"] += 1
         number = process.calls
         self.scheduler.sleep(self.faults.latency(process.name, number))
-        fault = self.faults.at(process.name, number, changes=call.changes) if self.has_faults else None
+        takes_lease = call.method == "acquire_lease"
+        process.leases += takes_lease
+        fault = self.has_faults and self.faults.at(process.name, number, changes=call.changes, takes_lease=takes_lease)
         kind = fault.kind if fault else None
         if fault:
             self.faults.happened.append(fault)
             self.counts["faults"] += 1
             self.counts[f"faults: {fault.kind.value}"] += 1
+            process.disturbed_until = max(process.disturbed_until, self.scheduler.now + fault.seconds)
             seconds = f" for {fault.seconds:,.0f} s" if fault.seconds else ""
             self.note(process, f"{fault.kind.value} {call}{seconds}")
         if kind is Kind.EXPIRE and fault:
@@ -204,10 +249,14 @@ class World:
             raise RetryableError("No answer", remedy="Run again", call=call.port)
         if kind is Kind.KILL_BEFORE:
             self.kill(process)
-        if fault and kind in (Kind.PAUSE_BEFORE, Kind.SLOW):
+        if fault and kind in (Kind.PAUSE_BEFORE, Kind.SLOW, Kind.OVERTAKEN):
             self._pause(process, fault)
             if call.port == "lake" and call.changes and not call.method.startswith("put_if"):
-                self._excuse(call)
+                effect = partial(self._make_late, call, effect)
+        if call.port == "states" and SCHEMA in call.subject:
+            effect = partial(self._watch_lease, process, call, effect)
+        if kind is Kind.TWICE and call.may_be_repeated:
+            effect()
         answer = effect()
         if call.changes:
             for check in self.after_call:
@@ -223,13 +272,66 @@ class World:
         return answer
 
     def _pause(self, process: Process, fault: Fault) -> None:
-        if fault.kind is not Kind.SLOW:
-            process.frozen_until = self.scheduler.now + fault.seconds
-        self.scheduler.sleep(fault.seconds)
+        if fault.kind is Kind.SLOW:
+            self.scheduler.sleep(fault.seconds)
+            return
+        if fault.kind is Kind.OVERTAKEN:
+            self.overtaken[process] = _Overtaken(fault.calls_of_others)
+        try:
+            self.scheduler.freeze(fault.seconds)
+        finally:
+            self.overtaken.pop(process, None)
 
-    def _excuse(self, call: Call) -> None:
-        for table in [self.table_of(call.subject)] if SCHEMA in call.subject else self.tables:
-            self.excused[table.name] = self.log(table).head() + 1
+    def _wake_overtaken(self, process: Process) -> None:
+        """Let processes go on that slept until others had made some calls."""
+        for sleeper, until in list(self.overtaken.items()):
+            if until.is_taken and until.calls and sleeper is not process:
+                until.calls -= 1
+                if not until.calls:
+                    self._wake(sleeper, f"goes on, as {process.name} has its lease")
+
+    def _wake(self, sleeper: Process, text: str) -> None:
+        del self.overtaken[sleeper]
+        self.note(sleeper, text)
+        sleeper.disturbed_until = self.scheduler.now
+        self.scheduler.thaw(sleeper)
+
+    def _watch_lease(self, process: Process, call: Call, effect: Callable[[], Any]) -> Any:  # noqa: ANN401
+        """Make a call, and tell who loses a lease to whom."""
+        table = self.table_of(call.subject)
+        before = self.state(table).item.get(Attribute.LEASE_HOLDER, "")
+        answer = effect()
+        after = self.state(table).item.get(Attribute.LEASE_HOLDER, "")
+        if before and after not in ("", before) and before != process.parent:
+            for told in self.takeovers:
+                told(process, table, before, answer)
+            for sleeper, until in self.overtaken.items():
+                until.is_taken |= sleeper.holder == before
+        if before and not after:
+            for told_release in self.releases:
+                told_release(table)
+            for sleeper, until in list(self.overtaken.items()):
+                if until.is_taken and not until.calls and sleeper.holder != before:
+                    self._wake(sleeper, f"goes on, as {before} has released its lease")
+        return answer
+
+    def _make_late(self, call: Call, effect: Callable[[], Any]) -> Any:  # noqa: ANN401 - forwards
+        """Make a call within which its process slept: no store keeps its effect from readers, see `Excuse`."""
+        tables = [self.table_of(call.subject)] if SCHEMA in call.subject else self.tables
+        before = [self.visible(table) for table in tables]
+        answer = effect()
+        for table, files in zip(tables, before):
+            earlier = self.excused.get(table.name)
+            self.excused[table.name] = Excuse(
+                self.log(table).head() + 1, (files ^ self.visible(table)) | (earlier.files if earlier else frozenset())
+            )
+        return answer
+
+    def visible(self, table: SourceTable) -> frozenset[str]:
+        """Paths of the data files that readers of the folder see."""
+        prefix = self.log(table).layout.table_prefix
+        keys = (entry.key for entry in self.lake.list(prefix) if entry.key not in self.foreign)
+        return frozenset(key[len(prefix) :] for key in keys)
 
     def kill(self, process: Process) -> None:
         """End a process, which does nothing more.

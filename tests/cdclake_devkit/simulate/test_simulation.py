@@ -56,6 +56,16 @@ def test_the_faults_of_a_run_alone_give_the_same_run() -> None:
     assert simulate(replace(drawn_outcome.case, only=drawn_outcome.faults)).digest == drawn_outcome.digest
 
 
+def test_a_run_that_slept_goes_on_while_the_one_that_overtook_it_works() -> None:
+    steps = (Step(0.0, "load", 0, 1), Step(1100.0, "run", 0, 2, 1))
+    plan = FaultPlan(1, 0.0, (), 0.02)
+    for calls, when in ((0, "run1.process1.load1 has released its lease"), (5, "run1.process1 has its lease")):
+        sleeps = Fault("load0.load.event0.process1", 4, Kind.OVERTAKEN, 4000.0, calls)
+        outcome = simulate(Case(1, 2.0, ({"PrimaryKey": "id"},), steps, plan, (sleeps,)))
+        assert f"goes on, as {when}" in time_line(outcome.time_line)
+        assert not outcome.violations
+
+
 def first_violation() -> Outcome:
     """What the first seed with a violation comes to."""
     for seed in range(200):
