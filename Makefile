@@ -64,12 +64,12 @@ tests-all: $(VENV)/.test-ready
 mutation-check: $(VENV)/.test-ready ## Put over eighty faults into the product, one at a time: each time a test of `make test` must fail (ten minutes)
 	@$(BIN)/python -m tests.mutations
 
-# SEEDS: how many, or a range as 100-299; HOURS: simulated hours of steps and faults.
+# SEEDS: how many, or a range as 100-299; HOURS: simulated hours of steps and faults; JSON: a file for the results.
 simulate: $(VENV)/.test-ready ## Simulate hours of an installation from 200 seeds, with faults at every call: SEEDS=100-299 HOURS=24 (two minutes)
-	@PYTHONPATH=$(CODE):lambdas $(BIN)/python -m cdclake_devkit.simulate $(if $(SEEDS),--seeds $(SEEDS)) $(if $(HOURS),--hours $(HOURS))
+	@PYTHONPATH=$(CODE):lambdas $(BIN)/python -m cdclake_devkit.simulate $(if $(SEEDS),--seeds $(SEEDS)) $(if $(HOURS),--hours $(HOURS)) $(if $(JSON),--json $(JSON))
 
 simulate-mutants: $(VENV)/.test-ready ## Put faults of the protocol in, one at a time, and print after how many seeds the simulator finds each
-	@PYTHONPATH=$(CODE):lambdas $(BIN)/python -m cdclake_devkit.simulate --mutants --seeds $(or $(SEEDS),2000)
+	@PYTHONPATH=$(CODE):lambdas $(BIN)/python -m cdclake_devkit.simulate --mutants --seeds $(or $(SEEDS),2000) $(if $(JSON),--json $(JSON))
 
 # Branches of `commit`, `control/plan` and `lake/merge` that their own tests take.
 branches: $(VENV)/.test-ready

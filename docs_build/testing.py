@@ -15,6 +15,7 @@ from tests.counts import kept
 from tests.models.mutants import MUTANTS
 from tests.mutations.faults import FAULTS
 
+from cdclake_devkit.simulate.mutants import MUTANTS as SIMULATED
 from docs_build.collect_tests import ROOT
 
 if TYPE_CHECKING:
@@ -108,6 +109,15 @@ def _faults() -> str:
     return there + ("\n" + _table(("counted", "faults"), ran.items()) if ran else "")
 
 
+def _simulator() -> str:
+    known = kept().get("simulator", {})
+    runs, found = known.get("runs", {}), known.get("mutants", {})
+    ran = _table(("long runs", "count"), runs.items()) if runs else "Not recorded yet.\n"
+    rows = [(one.name, found.get(one.name, "not found")) for one in SIMULATED] if found else []
+    mutants = _table(("fault in the protocol", "found by seed"), rows) if rows else ""
+    return f"{ran}\n{mutants}"
+
+
 def _branches() -> str:
     known = kept().get("branches", {})
     rows = [
@@ -138,7 +148,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "processes": lambda: counted("tests/e2e/test_dying_processes.py"),
     "faults": _faults,
     "branches": _branches,
-    "simulator": lambda: counted("tests/cdclake_devkit/simulate"),
+    "simulator": _simulator,
 }
 """The blocks of the page, and what returns their text."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 
 from cdclake_devkit.simulate.mutants import MUTANTS, by_name, put_in
 
@@ -24,6 +26,7 @@ def main() -> int:
         "--mutants", nargs="*", metavar="NAME", help="put each fault in, and look for a seed that finds it"
     )
     parser.add_argument("--mutant", metavar="NAME", help="put one fault in")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what came of it to this file, too")
     options = parser.parse_args()
     if options.mutants is not None:
         return _try_mutants(options.mutants or [mutant.name for mutant in MUTANTS], options)
@@ -56,6 +59,9 @@ def _simulate(options: argparse.Namespace) -> int:
                 if not options.mutant:
                     print(report(shrink(outcome)))
                 break
+        if options.json:
+            so_far = {"seeds": done, "violations": failed, "hours": done * (hours + QUIET_HOURS), **counts}
+            options.json.write_text(json.dumps(so_far, indent=1) + "\n", encoding="utf-8")
         if options.minutes and time.monotonic() - began > options.minutes * 60:
             break
     seconds, simulated = time.monotonic() - began, done * (hours + QUIET_HOURS)
@@ -68,15 +74,18 @@ def _simulate(options: argparse.Namespace) -> int:
 
 def _try_mutants(names: list[str], options: argparse.Namespace) -> int:
     """Each in a process of its own, as its modules must be loaded with the fault."""
-    missed = 0
+    found: dict[str, str] = {}
     for name in names:
         command = [sys.executable, "-m", "cdclake_devkit.simulate", "--mutant", name, "--seeds", options.seeds]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         line = next((one for one in done.stdout.splitlines() if one.startswith("seed ")), "")
-        missed += not line
         print(f"{name}: {line or f'not found in {options.seeds} seeds {done.stderr[-300:]}'}", flush=True)
-    print(f"{len(names) - missed} of {len(names)} mutants found")
-    return 1 if missed else 0
+        if line:
+            found[name] = line.removeprefix("seed ").split(": ")[0]
+        if options.json:
+            options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print(f"{len(found)} of {len(names)} mutants found")
+    return 0 if len(found) == len(names) else 1
 
 
 if __name__ == "__main__":
