@@ -2,6 +2,6 @@
 
 from cdclake_devkit.local.deploy import LocalDeployment, deploy
 from cdclake_devkit.local.server import EmbeddedAws
-from cdclake_devkit.local.service import serve
+from cdclake_devkit.local.service import run, serve
 
-__all__ = ["EmbeddedAws", "LocalDeployment", "deploy", "serve"]
+__all__ = ["EmbeddedAws", "LocalDeployment", "deploy", "run", "serve"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,9 +33,31 @@ def child_environment(base: Mapping[str, str], endpoint: str, region: str) -> di
         region: Region of every client.
     """
     kept = {name: value for name, value in base.items() if not name.startswith(_DROPPED_PREFIXES)}
-    not_proxied = ",".join(filter(None, [base.get("no_proxy") or base.get("NO_PROXY"), HOST]))
     return {
         **kept,
+        **_aws_variables(base, endpoint, region),
+        "PYTHONPATH": str(Path(cdclake.__file__).resolve().parents[1]),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def shell_environment(base: Mapping[str, str], endpoint: str, region: str) -> dict[str, str]:
+    """The complete environment of a person's shell: their own, but for AWS, with the commands of this Python first.
+
+    Args:
+        base: Environment to start from. Its variables for AWS and for the options of `cdclake` are removed.
+        endpoint: URL of the embedded AWS.
+        region: Region of every client.
+    """
+    kept = {name: value for name, value in base.items() if not name.startswith(("AWS_", "CDCLAKE_"))}
+    path = os.pathsep.join(filter(None, [str(Path(sys.executable).parent), base.get("PATH")]))
+    return {**kept, **_aws_variables(base, endpoint, region), "PATH": path}
+
+
+def _aws_variables(base: Mapping[str, str], endpoint: str, region: str) -> dict[str, str]:
+    """Variables with which every AWS client uses the embedded AWS, and no account."""
+    not_proxied = ",".join(filter(None, [base.get("no_proxy") or base.get("NO_PROXY"), HOST]))
+    return {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": DUMMY_KEY,
         "AWS_SECRET_ACCESS_KEY": DUMMY_KEY,
@@ -46,6 +69,4 @@ def child_environment(base: Mapping[str, str], endpoint: str, region: str) -> di
         "AWS_EC2_METADATA_DISABLED": "true",
         "NO_PROXY": not_proxied,
         "no_proxy": not_proxied,
-        "PYTHONPATH": str(Path(cdclake.__file__).resolve().parents[1]),
-        "PYTHONUNBUFFERED": "1",
     }

@@ -7,13 +7,18 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import typer
+
+from cdclake.errors import ConfigurationError
+from cdclake_cli.loopback import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from cdclake.errors import CdclakeError
+    from cdclake_cli.target import Target
     from cdclake_devkit.local import EmbeddedAws, LocalDeployment
 
 
@@ -30,6 +35,20 @@ def kept_on_failure(prefix: str) -> Iterator[Path]:
     finally:  # also after Ctrl-C
         if not failed:
             shutil.rmtree(folder, ignore_errors=True)  # leftovers in the temporary folder do no harm
+
+
+def require_local(target: Target) -> str:
+    """The URL of the local AWS that a target names.
+
+    Raises:
+        ConfigurationError: It names an account, or another machine.
+    """
+    from cdclake_cli.aws.session import endpoint_of  # slow to import, and --help does not need it
+
+    endpoint = endpoint_of(target)
+    if not endpoint or urlsplit(endpoint).hostname != HOST:
+        raise ConfigurationError("This works on a local AWS alone", remedy="Run it in `cdclake local shell`")
+    return endpoint
 
 
 def hourly_run(aws: EmbeddedAws, deployment: LocalDeployment) -> Callable[[], None]:
