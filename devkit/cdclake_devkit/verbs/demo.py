@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdclake.errors import CdclakeError, IntegrityError
+from cdclake.model.layout import LakeLayout
+from cdclake.model.table.name import TableName
 from cdclake_cli.printing.change_columns import STEP_COLUMNS, step_record
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake_devkit.verbs.embedded import hourly_run, kept_on_failure, with_log
+from cdclake_devkit.verbs.query import Answer, ask
 
 if TYPE_CHECKING:
     from cdclake_cli.printing.output import ProgressBar
@@ -21,6 +24,12 @@ if TYPE_CHECKING:
 
 _DEFAULT_ORDERS = 300_000
 _MIN_ORDERS = 1_000
+QUERY = """\
+select orderdate, count(*) as orders, sum(quantity * unitprice) as revenue
+from shop.productorder
+group by orderdate
+order by orderdate desc
+limit 5"""
 
 _STEP_COLUMNS = (OutputColumn("table", "Table"), *STEP_COLUMNS, OutputColumn("equal", "Equal"))
 _TIME_COLUMNS = (
@@ -45,7 +54,7 @@ def demo(
 ) -> None:
     """Run the whole pipeline on this machine, with a sample shop.
 
-    Applies a full load and changes, and compares the lake with the source after each step.
+    Applies a full load and changes, compares the lake with the source after each step, and queries the lake at the end.
 
     Uses nothing outside this machine, and no AWS account.
 
@@ -56,10 +65,10 @@ def demo(
     with kept_on_failure("cdclake-demo-") as data_dir, EmbeddedAws(0, data_dir) as aws:
         try:
             with progress("Deploying cdclake in an embedded AWS") as bar:
-                report = _run(aws, orders, bar)
+                report, answer = _run(aws, orders, bar)
         except CdclakeError as error:
             raise with_log(error, aws) from error
-        show(report, output)
+        show(report, answer, output)
         if not report.equal:
             raise _difference(report, aws)
         if not report.reader.right:
@@ -78,7 +87,7 @@ def _difference(report: DemoReport, aws: EmbeddedAws) -> IntegrityError:
     )
 
 
-def _run(aws: EmbeddedAws, orders: int, bar: ProgressBar) -> DemoReport:
+def _run(aws: EmbeddedAws, orders: int, bar: ProgressBar) -> tuple[DemoReport, Answer]:
     from cdclake_devkit.local import LocalDeployment, deploy
     from cdclake_devkit.shop.demo import STAGES, Demo
     from cdclake_devkit.shop.sample_shop import SampleShop
@@ -87,14 +96,17 @@ def _run(aws: EmbeddedAws, orders: int, bar: ProgressBar) -> DemoReport:
     deploy(aws, deployment)
     bar.expect(STAGES)
     shop = SampleShop(lambda: datetime.now(timezone.utc), orders=orders)
-    return Demo(aws, deployment, shop, hourly_run(aws, deployment), bar.stage).run()
+    report = Demo(aws, deployment, shop, hourly_run(aws, deployment), bar.stage).run()
+    names = map(TableName.parse, report.registered)
+    tables = [LakeLayout(deployment.lake_bucket, deployment.lake_prefix, name) for name in names]
+    return report, ask(QUERY, aws.endpoint, tables)
 
 
-def show(report: DemoReport, output: OutputFormat) -> None:
-    """Print the steps and the comparison with the source: tables, or one JSON object."""
+def show(report: DemoReport, answer: Answer, output: OutputFormat) -> None:
+    """Print the steps, the comparison with the source, and a query of the lake: tables, or one JSON object."""
     out = output_for(output)
     if output is OutputFormat.JSON:
-        out.json_record(report.to_json())
+        out.json_record({**report.to_json(), "query": {"sql": QUERY, "rows": answer.records}})
         return
     registered = ", ".join(report.registered)
     out.remark(f"The Controller registered {registered} as inactive. The demo set keys and activated them.")
@@ -115,6 +127,8 @@ def show(report: DemoReport, output: OutputFormat) -> None:
         f"{reader.wrong} wrong{failed}"
     )
     out.remark(f"Equal to the source: {'yes' if report.equal else 'NO'}, after {report.seconds:.0f} seconds")
+    out.verbatim(f"\nDuckDB reads the lake's Parquet files:\n\n{QUERY}\n{answer.text}")
+    out.remark("Now with files of your own: cdclake local shell (docs/your-first-table.md)")
 
 
 def _comparison_records(table: str, last: ChecksumComparison) -> list[dict[str, object]]:

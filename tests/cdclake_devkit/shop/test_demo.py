@@ -72,6 +72,18 @@ def test_demo_reports_the_figures_of_each_round(demo):
 @pytest.mark.spark
 @pytest.mark.aws
 @pytest.mark.long
+def test_demo_queries_the_newest_days_of_the_lake(demo):
+    rows = json.loads(demo.stdout)["query"]["rows"]
+    days = [row["orderdate"] for row in rows]
+    assert len(days) == 5
+    assert days == sorted(days, reverse=True)
+    assert rows[0]["orders"] == 1_341  # round one brought 1,345, and round two took four away
+    assert all(float(row["revenue"]) > 0 for row in rows)
+
+
+@pytest.mark.spark
+@pytest.mark.aws
+@pytest.mark.long
 def test_demo_measures_how_long_a_file_takes_to_be_visible(demo):
     for table in json.loads(demo.stdout)["tables"].values():
         full, one, two = table["steps"]

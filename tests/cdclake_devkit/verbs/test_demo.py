@@ -11,9 +11,11 @@ from cdclake_devkit.shop.checksum import ChecksumComparison
 from cdclake_devkit.shop.demo import EVENT, HOURLY, DemoReport, TableStep
 from cdclake_devkit.shop.event_times import EventTimes
 from cdclake_devkit.shop.iceberg_reader import CountReport
-from cdclake_devkit.verbs.demo import show
+from cdclake_devkit.verbs.demo import QUERY, show
+from cdclake_devkit.verbs.query import Answer
 
 READER = CountReport("cdclake.shop_product", 48, 3, 0, 0, "")
+ANSWER = Answer("│ 2024-03-05 │\n", [{"orderdate": "2024-03-05"}])
 
 
 def step(table, name, started_by, *differences):
@@ -30,7 +32,7 @@ def report():
 
 
 def test_text_has_a_table_for_each_step_and_the_verdict(report, capsys):
-    show(report, OutputFormat.TABLE)
+    show(report, ANSWER, OutputFormat.TABLE)
     out = capsys.readouterr().out
     assert "Round one (hourly run)" in out
     assert "Round two (file event)" in out
@@ -39,28 +41,29 @@ def test_text_has_a_table_for_each_step_and_the_verdict(report, capsys):
     assert "shop.productorder           1.2        3.4     15.6" in out
     assert "48 counts during 3 changes, 0 wrong" in out
     assert "Equal to the source: yes" in out
+    assert f"{QUERY}\n│ 2024-03-05 │\n" in out
 
 
 def test_text_fits_80_columns(report, capsys):
-    show(report, OutputFormat.TABLE)
+    show(report, ANSWER, OutputFormat.TABLE)
     tables = [line.rstrip() for line in capsys.readouterr().out.splitlines() if "registered" not in line]
     assert max(map(len, tables)) <= 80
 
 
 def test_a_difference_is_prominent(capsys):
     steps = (step("shop.store", "round one", HOURLY, "checksums differ"),)
-    show(DemoReport(("shop.store",), steps, READER, 1.0), OutputFormat.TABLE)
+    show(DemoReport(("shop.store",), steps, READER, 1.0), ANSWER, OutputFormat.TABLE)
     out = capsys.readouterr().out
     assert "Equal to the source: NO" in out
     assert "b" * 32 in out
 
 
 def test_a_read_that_failed_is_prominent(report, capsys):
-    show(replace(report, reader=replace(READER, wrong=1, failed=2, error="file gone")), OutputFormat.TABLE)
+    show(replace(report, reader=replace(READER, wrong=1, failed=2, error="file gone")), ANSWER, OutputFormat.TABLE)
     assert "1 wrong, 2 failed (file gone)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_json_is_one_object(report, capsys):
-    show(report, OutputFormat.JSON)
+    show(report, ANSWER, OutputFormat.JSON)
     (line,) = capsys.readouterr().out.splitlines()
-    assert json.loads(line) == report.to_json()
+    assert json.loads(line) == {**report.to_json(), "query": {"sql": QUERY, "rows": ANSWER.records}}
