@@ -1,15 +1,17 @@
-"""An operator installs the command without what only tries and tests cdclake."""
+"""An operator installs the command without what only tries and tests cdclake. Another package has both."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import venv
 import zipfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import tomllib
 
 from cdclake_cli.version import COMMIT_FILE, commit_of_checkout, version_text
 from tests import CODE, ROOT
@@ -40,8 +42,9 @@ def built() -> Iterator[None]:
         shutil.rmtree(ROOT / name / "build", ignore_errors=True)
 
 
-def run(*command: str | Path, cwd: Path = ROOT) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+def run(*command: str | Path, cwd: Path = ROOT, **variables: str) -> str:
+    environment = {**os.environ, **variables}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -88,6 +91,43 @@ def test_a_wheel_has_the_commit_the_pages_and_nothing_else_than_the_command(tmp_
     assert commit == commit_of_checkout(ROOT / "cli" / "cdclake_cli")
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"cdclake_cli"}
     assert {"cdclake_cli/console/templates/table.html", "cdclake_cli/console/static/console.css"} <= set(names)
+
+
+def project(folder: str) -> dict[str, Any]:
+    settings: dict[str, Any] = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+    return settings
+
+
+def test_the_package_of_all_three_has_the_commands_of_the_others():
+    whole = project(".")
+    assert whole["scripts"] == project("cli")["scripts"]
+    assert whole["entry-points"] == project("devkit")["entry-points"]
+
+
+@pytest.mark.long
+@pytest.mark.aws
+def test_the_package_of_all_three_needs_no_checkout_and_has_the_locked_libraries(tmp_path: Path):
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT)
+    (wheel,) = tmp_path.glob("*.whl")
+    installed = tmp_path / "site-packages"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(installed)
+        (metadata,) = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]
+    locked = (ROOT / "requirements.txt").read_text().splitlines()
+    required = [line.partition(": ")[2] for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
+    assert required == [line for line in locked if line and not line.lstrip().startswith("#")]
+    checkout = installed / "cdclake_devkit" / "checkout"
+    taken = [file for kind in ("*.py", "*.sql") for file in checkout.rglob(kind)]
+    assert len(taken) == 4 + 2 + 8  # scripts of jobs, functions, scripts of the sample database
+    assert [file for file in taken if file.read_bytes() != (ROOT / file.relative_to(checkout)).read_bytes()] == []
+    code = (
+        "from cdclake_devkit.local import run; from cdclake_devkit.shop.shop_database import sql_files; sql_files(); "
+    )
+    environment = {"PYTHONPATH": str(installed)}
+    assert run(sys.executable, "-c", f"{code} run(['echo', 'deployed'])", cwd=tmp_path, **environment) == "deployed\n"
+    version = f"cdclake {version_text('0.1.0')}\n"
+    command = "from cdclake_cli.main import main; main()"
+    assert run(sys.executable, "-c", command, "--version", cwd=tmp_path, **environment) == version
 
 
 @pytest.mark.thorough

@@ -91,8 +91,8 @@ def deploy(aws: EmbeddedAws, deployment: LocalDeployment = DEFAULT_DEPLOYMENT) -
     Raises:
         ConfigurationError: The scripts are not next to the package.
     """
-    glue_jobs = Path(cdclake.__file__).resolve().parents[1]
-    on_raw_file, small_changes = (glue_jobs.parent / "lambdas" / name for name in (ON_RAW_FILE, SMALL_CHANGES))
+    glue_jobs, lambdas = (checkout() / name for name in ("glue_jobs", "lambdas"))
+    on_raw_file, small_changes = (lambdas / name for name in (ON_RAW_FILE, SMALL_CHANGES))
     jobs = _jobs(deployment)
     handlers = (folder / "handler.py" for folder in (on_raw_file, small_changes))
     _require([*(glue_jobs / job.script for job in jobs.values()), *handlers])
@@ -114,12 +114,18 @@ def deploy(aws: EmbeddedAws, deployment: LocalDeployment = DEFAULT_DEPLOYMENT) -
     _notify_of_failed_runs(aws, function)
 
 
+def checkout() -> Path:
+    """The checkout of cdclake, or the copy of what is needed of it in the package that its `setup.py` builds."""
+    copy = Path(__file__).resolve().parents[1] / "checkout"
+    return copy if copy.is_dir() else Path(cdclake.__file__).resolve().parents[2]
+
+
 def _require(files: list[Path]) -> None:
     missing = [str(path) for path in files if not path.is_file()]
     if missing:
         raise ConfigurationError(
             "Files of cdclake's jobs are missing: " + ", ".join(missing),
-            remedy="Run this from a checkout of cdclake, set up with `make demo`",
+            remedy="In a checkout of cdclake, run `make demo`, or `uvx --from . cdclake demo`",
         )
 
 

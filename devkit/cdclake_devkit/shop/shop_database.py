@@ -6,17 +6,16 @@ import os
 import subprocess
 from abc import ABC, abstractmethod
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from pymysql.constants import CLIENT
 
-import cdclake
 from cdclake.errors import ConfigurationError, JobRunError
 from cdclake_cli.sources.mysql import connection as mysql
 from cdclake_cli.sources.mysql.snapshot import end_of_binlog
 from cdclake_cli.sources.postgres import connection as postgres
 from cdclake_cli.sources.postgres.snapshot import end_of_wal
+from cdclake_devkit.local.deploy import checkout
 from cdclake_devkit.replicate.mysql.source import BinlogSource
 from cdclake_devkit.replicate.postgres.source import WalSource
 from cdclake_devkit.shop.mariadb import PrivateMariadb
@@ -25,6 +24,7 @@ from cdclake_devkit.shop.postgresql import PrivatePostgresql
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from cdclake_cli.sources.positions import Position
     from cdclake_devkit.replicate.source import LoggedSource
@@ -175,7 +175,7 @@ def sql_files() -> Path:
     Raises:
         ConfigurationError: The scripts are missing, as in an installation without a checkout.
     """
-    folder = Path(cdclake.__file__).resolve().parents[2] / "sample_db"
+    folder = checkout() / "sample_db"
     if not (folder / "schema.sql").is_file():
         message = f"The sample database's scripts are not in {folder}"
         raise ConfigurationError(message, remedy="Run this from a checkout of cdclake")
