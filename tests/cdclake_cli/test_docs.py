@@ -16,7 +16,8 @@ def commands(program, documents=DOCUMENTS):
     """The arguments of every call of a program in the documents' bash blocks."""
     for document in documents:
         script = scripts(document).replace("\\\n", " ")  # lines that go on
-        for line in map(str.strip, script.splitlines()):
+        for line in script.splitlines():
+            line = line.strip().removeprefix("uvx --from . ")
             if line.startswith(f"{program} "):
                 yield shlex.split(line)[1:]
 
