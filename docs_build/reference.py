@@ -1,11 +1,11 @@
-"""`make reference`: writes the pages of `docs/reference` from the code and its tests, and fills docs/testing.md."""
+"""`make reference`: writes `docs/reference` from the code and its tests, fills docs/testing.md, and writes llms.txt."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from docs_build import attributes, command, file_schema, proofs, testing
+from docs_build import attributes, command, file_schema, llms, proofs, testing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +26,7 @@ def main() -> None:
     for name, page in PAGES.items():
         (FOLDER / name).write_text(page(), encoding="utf-8")
     testing.write()
+    llms.FILE.write_text(llms.text(), encoding="utf-8")
 
 
 if __name__ == "__main__":

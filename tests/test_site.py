@@ -6,13 +6,13 @@ import re
 from typing import Any
 
 import pytest
-import yaml
+from docs_build import llms
 from docs_build.links import ROOT_PAGES, with_site_links
 
 from tests import ROOT
 
 DOCS = ROOT / "docs"
-SETTINGS: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+SETTINGS = llms.settings()
 
 
 def pages_of(menu: Any) -> list[str]:
@@ -26,6 +26,31 @@ def test_the_menu_contains_every_document_once_and_nothing_else() -> None:
     documents = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
     assert sorted(pages_of(SETTINGS["nav"])) == sorted([*documents, *ROOT_PAGES])
     assert [page for page in ROOT_PAGES if not (ROOT / page).is_file()] == []
+
+
+def test_the_index_for_language_models_is_up_to_date_and_has_a_line_for_every_page() -> None:
+    text = llms.FILE.read_text(encoding="utf-8")
+    assert text == llms.text(), "run make reference"
+    entries = re.findall(r"^- \[(.+?)\]\((\S+)\): (.+\.)$", text, re.MULTILINE)
+    assert [(title, path) for title, path, _ in entries] == [
+        (one.title, one.source) for one in llms.pages(SETTINGS["nav"])
+    ]
+    assert [path for _, path, _ in entries if not (ROOT / path).is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "link"),
+    [
+        ("index.md", "index.html"),
+        ("quickstart.md", "quickstart.html"),
+        ("decisions/README.md", "decisions/index.html"),
+        ("reference/command.md", "reference/command.html"),
+        ("CHANGELOG.md", "CHANGELOG.html"),
+    ],
+)
+def test_the_index_on_the_site_links_to_its_pages(page: str, link: str) -> None:
+    assert f"]({link}): " in llms.text(llms.on_site)
+    assert llms.on_site(llms.Page("", "", page)) == link
 
 
 def test_broken_links_and_anchors_fail_the_build_and_no_font_is_fetched() -> None:
