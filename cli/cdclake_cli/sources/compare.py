@@ -13,9 +13,12 @@ from cdclake.lake.raw.cast import cast_column
 from cdclake.lake.storage.types import from_arrow, to_arrow
 from cdclake.model import position
 from cdclake.model.schema import INTEGER_TYPES, OP_COLUMN, decimal_parts
+from cdclake_cli.comparing.match import match
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from cdclake_cli.comparing.match import Matched
 
 MAX_EXAMPLES = 5
 """Maximum number of example rows per kind of difference."""
@@ -51,7 +54,7 @@ class RowComparison:
         source_rows: Number of rows in the source.
         missing: Number of source rows whose key is not in the lake.
         surplus: Number of lake rows whose key is not in the source.
-        repeated: Number of lake rows whose key occurs in an earlier row.
+        repeated: Number of rows whose key occurs in an earlier row of the same table.
         different: Number of rows with the same key and different values.
         columns: Differences between the columns, in words.
         named: Up to `MAX_NAMED` differing rows of each kind.
@@ -114,11 +117,16 @@ def compare_rows(
 
 
 def merge_comparisons(parts: Iterable[RowComparison]) -> RowComparison:
-    """Combine the comparisons of a table's parts, at least one."""
-    compared = list(parts)
-    rows, source_rows, missing, surplus, repeated, different = map(sum, zip(*map(_counts, compared), strict=True))
-    named = _first_of_each_kind(chain.from_iterable(part.named for part in compared), MAX_NAMED)
-    return RowComparison(rows, source_rows, missing, surplus, repeated, different, compared[0].columns, named)
+    """Combine the comparisons of a table's parts, at least one, which are compared as they are taken."""
+    remaining = iter(parts)
+    merged = next(remaining)
+    for part in remaining:
+        rows, source_rows, missing, surplus, repeated, different = map(
+            sum, zip(_counts(merged), _counts(part), strict=True)
+        )
+        named = _first_of_each_kind(chain(merged.named, part.named), MAX_NAMED)
+        merged = RowComparison(rows, source_rows, missing, surplus, repeated, different, merged.columns, named)
+    return merged
 
 
 def _first_of_each_kind(examples: Iterable[Example], most: int) -> tuple[Example, ...]:
@@ -133,24 +141,23 @@ def _counts(part: RowComparison) -> tuple[int, ...]:
 
 
 def _compare(ours: pa.Table, theirs: pa.Table, key: list[str], columns: tuple[str, ...]) -> RowComparison:
-    our_keys, their_keys = row_keys(ours, key or ours.column_names), row_keys(theirs, key or ours.column_names)
-    if not key:
-        our_keys, their_keys = _numbered(our_keys), _numbered(their_keys)
-    indices = pc.index_in(their_keys, value_set=our_keys)
-    in_both, missing = pc.is_valid(indices), pc.is_null(indices)
-    surplus = pc.invert(pc.is_in(our_keys, value_set=their_keys))
-    repeated = len(our_keys) - pc.count_distinct(our_keys).as_py()
-    our_matches, their_matches = ours.take(indices.filter(in_both)), theirs.filter(in_both)
-    masks = {name: _differs(our_matches[name], their_matches[name]) for name in theirs.column_names}
-    differing = _any_of(list(masks.values()), their_matches.num_rows)
+    matched = match(ours, theirs, key)
     named = key or theirs.column_names
     examples = (
-        *_examples("missing in the lake", theirs.filter(missing), named),
-        *_examples("not in the source", ours.filter(surplus), named),
-        *_different_rows(our_matches, their_matches, masks, differing, named),
+        *_examples("missing in the lake", matched.only_right, named),
+        *_examples("not in the source", matched.only_left, named),
+        *_different_rows(matched, named),
     )
-    absent, too_many, different = (pc.sum(mask).as_py() or 0 for mask in (missing, surplus, differing))
-    return RowComparison(ours.num_rows, theirs.num_rows, absent, too_many, repeated, different, columns, examples)
+    return RowComparison(
+        ours.num_rows,
+        theirs.num_rows,
+        matched.only_right.num_rows,
+        matched.only_left.num_rows,
+        matched.repeated,
+        pc.sum(matched.differing).as_py() or 0,
+        columns,
+        examples,
+    )
 
 
 def column_differences(
@@ -189,76 +196,25 @@ def in_lake_types(rows: pa.Table) -> pa.Table:
     return pa.table(arrays)
 
 
-def row_keys(rows: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
-    """One value per row, unique for the combination of the columns' values: each value after its length."""
-    batches = []
-    for name in names:
-        column = rows[name]
-        if pa.types.is_timestamp(column.type):
-            column = column.cast(pa.int64())
-        value = _as_bytes(column)
-        length = pc.binary_length(value).cast(pa.string()).cast(pa.binary())
-        batches.append(pc.fill_null(pc.binary_join_element_wise(length, value, b":"), b"-"))
-    return pc.binary_join_element_wise(*batches, b"")
-
-
-def _numbered(keys: pa.ChunkedArray) -> pa.Array:
-    """Number equal keys, so that each one is unique."""
-    seen: dict[bytes, int] = {}
-    numbered = []
-    for key in keys.to_pylist():
-        seen[key] = seen.get(key, 0) + 1
-        numbered.append(b"%d|%s" % (seen[key], key))
-    return pa.array(numbered, pa.binary())
-
-
-def _differs(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.Array:
-    """For each row, whether the values differ; two nulls are equal, and two NaN."""
-    one_is_null = pc.xor(left.is_valid(), right.is_valid())
-    if left.type != right.type:
-        left, right = _as_bytes(left), _as_bytes(right)
-    differs = pc.not_equal(left, right)
-    if pa.types.is_floating(left.type):
-        differs = pc.and_not(differs, pc.and_(pc.is_nan(left), pc.is_nan(right)))
-    return pc.fill_null(pc.or_kleene(differs, one_is_null), False)
-
-
-def _as_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values of any type as bytes; binary values are kept, even if they are not valid text."""
-    return column if pa.types.is_binary(column.type) else column.cast(pa.string()).cast(pa.binary())
-
-
-def _any_of(masks: Sequence[pa.ChunkedArray], rows: int) -> pa.ChunkedArray:
-    result = pa.chunked_array([pa.repeat(pa.scalar(value=False), rows)])
-    for mask in masks:
-        result = pc.or_(result, mask)
-    return result
-
-
 def _examples(kind: str, rows: pa.Table, names: Sequence[str]) -> Iterator[Example]:
     for row in rows.select(list(names)).slice(0, MAX_NAMED).to_pylist():
-        yield Example(kind, _named(row), _plain(row))
+        yield Example(kind, _named(row), plain_row(row))
 
 
-def _different_rows(
-    ours: pa.Table,
-    theirs: pa.Table,
-    masks: dict[str, pa.ChunkedArray],
-    differing: pa.ChunkedArray,
-    named: Sequence[str],
-) -> Iterator[Example]:
-    for index in pc.indices_nonzero(differing)[:MAX_NAMED].to_pylist():
-        names = [name for name, mask in masks.items() if mask[index].as_py()]
+def _different_rows(matched: Matched, named: Sequence[str]) -> Iterator[Example]:
+    ours, theirs = matched.left, matched.right
+    for index in pc.indices_nonzero(matched.differing)[:MAX_NAMED].to_pylist():
+        names = [name for name, mask in matched.differs.items() if mask[index].as_py()]
         key = {name: theirs[name][index].as_py() for name in named}
         values = "; ".join(f"{name} is {_text(ours, name, index)}, not {_text(theirs, name, index)}" for name in names)
-        yield Example("different", f"{_named(key)}: {values}", _plain(key))
+        yield Example("different", f"{_named(key)}: {values}", plain_row(key))
 
 
 def _named(row: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value!r}"[:_MAX_CHARACTERS] for name, value in row.items())
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
+def plain_row(row: dict[str, Any]) -> dict[str, Any]:
     """Values as JSON has them: bytes as hexadecimal digits, what JSON has not as text."""
     return {name: _plain_value(value) for name, value in row.items()}
 

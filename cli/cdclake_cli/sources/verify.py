@@ -15,6 +15,7 @@ from cdclake.lake.read.all_rows import row_batches
 from cdclake.lake.read.as_of import TableAsOf, TableLocation, table_as_of
 from cdclake.lake.storage.types import arrow_schema, from_arrow
 from cdclake.model.table.column_policy import is_excluded
+from cdclake_cli.comparing.parts import number_of_parts
 from cdclake_cli.sources.checksums.buckets import (
     Buckets,
     Sum,
@@ -24,7 +25,7 @@ from cdclake_cli.sources.checksums.buckets import (
 )
 from cdclake_cli.sources.checksums.lake import BucketSums, checksums, digests
 from cdclake_cli.sources.compare import column_differences
-from cdclake_cli.sources.compare_parts import compare_in_parts, number_of_parts
+from cdclake_cli.sources.compare_parts import compare_in_parts
 from cdclake_cli.sources.effort import CHECKSUMS, COUNTS, ROWS, Effort
 from cdclake_cli.sources.source import BATCH_ROWS, ChecksumSnapshot
 

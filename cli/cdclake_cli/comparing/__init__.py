@@ -1,0 +1,1 @@
+"""Comparing the rows of two tables of any size, whatever they are."""
