@@ -85,6 +85,8 @@ ONLY_IN = {
     "psycopg2": ("cdclake_cli.sources.postgres", "cdclake_devkit"),
     "pyarrow": ("cdclake.lake", "cdclake.adapters.filesystem", "cdclake_devkit", "cdclake_cli"),
     "sqlalchemy": ("cdclake_cli.sources.inspected",),
+    "deltalake": ("cdclake_cli.shadow.formats.delta",),
+    "hudi": ("cdclake_cli.shadow.formats.hudi",),
     "flask": ("cdclake_cli.console", "cdclake_devkit.local"),
     "werkzeug": ("cdclake_cli.console", "cdclake_devkit.local"),
     "faker": ("cdclake_devkit.feed",),

@@ -40,6 +40,7 @@ VERBS = {
     "tables": _Verb(_DAILY, "tables", "app"),
     "console": _Verb(_DAILY, "console", "console"),
     "verify": _Verb(_DAILY, "verify", "verify"),
+    "compare": _Verb(_DAILY, "compare", "compare"),
     "changes": _Verb(_HISTORY, "changes", "app"),
     "history": _Verb(_HISTORY, "history", "history"),
     "diff": _Verb(_HISTORY, "diff", "diff"),

@@ -28,6 +28,7 @@ TABLE_VERBS: dict[str, tuple[str, ...]] = {
     "plan": ("{}",),
     "status": ("{}",),
     "verify": ("--expect", "{}=5"),
+    "compare": ("{}", "--with", "/tmp/nothing-is-there"),
     "history": ("{}", "--key", "1"),
     "diff": ("{}", "1", "2"),
     "export": ("{}", "--to", "/tmp/nothing-is-written"),
@@ -55,7 +56,7 @@ TABLE_VERBS: dict[str, tuple[str, ...]] = {
     "quarantine release": ("{}", "--yes"),
 }
 """Verbs that work on a table, with arguments; `{}` is its name."""
-ONE_TABLE_VERBS = {"history", "diff", "erase", "changes show"}
+ONE_TABLE_VERBS = {"compare", "history", "diff", "erase", "changes show"}
 """Verbs that take no patterns. Here `verify` has a table in each `--expect`, instead of a source and patterns."""
 OTHER_VERBS = {
     "apply",

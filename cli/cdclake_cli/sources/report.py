@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cdclake.adapters.stores import open_store
 from cdclake.errors import ConfigurationError
@@ -89,7 +89,23 @@ def report_of(
     }
 
 
-def metrics_of(results: Sequence[TableVerification]) -> Iterator[Metric]:
+class Compared(Protocol):
+    """What a comparison found of one table."""
+
+    @property
+    def table(self) -> str:
+        """Name of the table."""
+
+    @property
+    def differing_rows(self) -> int:
+        """Number of rows that differ."""
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing differs."""
+
+
+def metrics_of(results: Sequence[Compared]) -> Iterator[Metric]:
     """The metrics of a comparison; none of a table that could not be compared."""
     for one in results:
         yield Metric(Measure.DIFFERING_ROWS, one.differing_rows, one.table)
