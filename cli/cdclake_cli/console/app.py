@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 import jinja2
-from flask import Flask, render_template
+from flask import Flask, render_template, request
 from werkzeug.exceptions import HTTPException
 
 from cdclake.errors import (
@@ -22,10 +22,13 @@ from cdclake.model.times import display_utc
 from cdclake_cli.console import changes, tables, undo
 from cdclake_cli.console.addresses import CONVERTER, TableConverter
 from cdclake_cli.console.context import current_console
+from cdclake_cli.console.overview import Overview, current_overview
 from cdclake_cli.console.security import Gate, Secrets
 from cdclake_cli.console.text import add_filters, shown
 
 if TYPE_CHECKING:
+    from flask import Response
+
     from cdclake_cli.console.context import Console
 
 logger = logging.getLogger(__name__)
@@ -65,6 +68,8 @@ def create_app(console: Console, secrets: Secrets, port: int) -> Flask:
     app.jinja_env.undefined = jinja2.StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     console.attach(app)
+    Overview(console).attach(app)
+    app.after_request(_expire)
     add_filters(app)
     app.jinja_env.finalize = shown
     app.url_map.converters[CONVERTER] = TableConverter
@@ -79,7 +84,16 @@ def create_app(console: Console, secrets: Secrets, port: int) -> Flask:
 
 def _template_context() -> dict[str, object]:
     console = current_console()
-    return {"console": console, "installation": console.lake.installation, "now": display_utc(console.clock())}
+    moment = console.clock()
+    installation = console.lake.installation
+    return {"console": console, "installation": installation, "moment": moment, "now": display_utc(moment)}
+
+
+def _expire(response: Response) -> Response:
+    """After a form, the next page reads the items again."""
+    if request.method == "POST":
+        current_overview().expire()
+    return response
 
 
 def _http_error_page(error: HTTPException) -> tuple[str, int]:

@@ -61,6 +61,8 @@ class Console:
         made_by: The operator, for change records.
         tables_per_page: Tables that a page lists; likewise changes and bad rows.
         max_files_listed: Files of a change that its page names.
+        keep_seconds: How long what is known of all tables is kept at least; 0: each page reads it again.
+        patience_seconds: How long a page waits for what is being read again.
     """
 
     lake: Lake
@@ -70,10 +72,12 @@ class Console:
     late_after_minutes: int
     allow_changes: bool = False
     made_by: str = ""
-    tables_per_page: int = 100
+    tables_per_page: int = 50
     changes_per_page: int = 40
     rows_per_page: int = 50
     max_files_listed: int = 200
+    keep_seconds: float = 10.0
+    patience_seconds: float = 0.1
 
     def attach(self, app: Flask) -> None:
         """Make this the console of an application's pages."""

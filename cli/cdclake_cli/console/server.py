@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from cdclake_cli.console.app import create_app
+from cdclake_cli.console.overview import current_overview
 from cdclake_cli.console.security import Secrets
 from cdclake_cli.loopback import HOST, listen
 
@@ -51,6 +52,8 @@ def serve(console: Console, port: int = 0) -> Iterator[str]:
     with listen(port, "The console") as listening:
         port = listening.getsockname()[1]
         app = create_app(console, secrets, port)
+        with app.app_context():
+            current_overview().start()
         server = make_server(HOST, port, app, threaded=True, request_handler=QuietRequestHandler, fd=listening.fileno())
         serving = threading.Thread(
             target=server.serve_forever, args=(_SHUTDOWN_POLL_SECONDS,), name="console", daemon=True

@@ -3,76 +3,52 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 
 from cdclake.commit.report import newest_changes
 from cdclake.commit.undo import next_to_reapply
-from cdclake.control import controller
 from cdclake.control.admin.change_settings import set_active
 from cdclake.control.plan.fates import Fate
-from cdclake.control.plan.planned_table import Action
 from cdclake.control.raw_fates import raw_fates, rows_read
-from cdclake.control.status import Health, table_statuses
 from cdclake.errors import UnknownTableError
-from cdclake.model.names import Sentinel
 from cdclake_cli.console.addresses import table_of
 from cdclake_cli.console.charts import change_charts
 from cdclake_cli.console.context import current_console
+from cdclake_cli.console.overview import Row, current_overview
 from cdclake_cli.console.paging import Window, whole_number
+from cdclake_cli.console.table_list import ACTION, SORTS, Selection, health_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from werkzeug.wrappers import Response
 
-    from cdclake.control.status import TableStatus
     from cdclake.model.table.name import TableName
-    from cdclake.model.table.state import TableState
 
 pages = Blueprint("tables", __name__)
 
 
-class Row(NamedTuple):
-    """A table in the list; `state` is None if it is not registered yet."""
-
-    status: TableStatus
-    state: TableState | None
-
-    def attribute(self, name: str) -> str:
-        """The value of an attribute; empty if it is not set."""
-        value = self.state.item.get(name) if self.state else None
-        return "" if value in (None, Sentinel.NONE, Sentinel.NEVER_LOADED) else str(value)
-
-
-class TableRows(NamedTuple):
-    """The status of tables, and errors of raw folders that could not be listed."""
-
-    rows: list[Row]
-    errors: tuple[str, ...]
-
-
 @pages.get("/")
 def index() -> str:
-    """All tables, those that need action first; `q` and `health` filter them."""
-    tables = _load()
-    query, health = request.args.get("q", "").strip(), request.args.get("health", "")
-    by_name = [row for row in tables.rows if query.lower() in row.status.table.lower()]
-    matching = [row for row in by_name if health in ("", row.status.health.value)]
-    counts = Counter(row.status.health for row in by_name)
-    window = Window(len(matching), current_console().tables_per_page, whole_number("from", 0))
+    """All tables; `q` and `health` filter them, `sort` is their order, and `from` the first to show."""
+    overview = current_overview()
+    known = overview.known()
+    selection = Selection.of_request(whole_number("from", 0))
+    named = selection.named(known.rows.values())
+    matching = selection.chosen(named)
+    window = Window(len(matching), current_console().tables_per_page, selection.start)
     return render_template(
         "tables.html",
-        rows=matching[window.slice],
+        rows=overview.live(matching[window.slice]),
         window=window,
-        all_tables=len(tables.rows),
-        by_name=len(by_name),
-        counts=[(one, counts[one]) for one in Health if counts[one]],
-        action_needed=sum(row.status.needs_action for row in tables.rows),
-        errors=tables.errors,
-        q=query,
-        health=health,
+        known=known,
+        action_needed=sum(row.status.needs_action for row in known.rows.values() if row.status),
+        by_name=len(named),
+        counts=health_counts(named),
+        action_by_name=sum(row.status.needs_action for row in named if row.status),
+        selection=selection,
+        ACTION=ACTION,
+        sorts=SORTS,
     )
 
 
@@ -82,7 +58,7 @@ def table(name: str) -> str:
     lake = current_console().lake
     log = lake.log(table_of(name))
     report = newest_changes(log, current_console().changes_per_page, whole_number("through", None))
-    row, errors = _load_one(log.layout.name)
+    row = _row_of(log.layout.name)
     if row is None and not report.head:
         raise UnknownTableError(
             "The table does not exist",
@@ -94,7 +70,6 @@ def table(name: str) -> str:
         "table.html",
         name=log.layout.name,
         row=row,
-        errors=errors,
         layout=log.layout,
         report=report,
         charts=change_charts(report.entries),
@@ -142,19 +117,9 @@ def activate(name: str) -> Response:
     return redirect(url_for("tables.table", name=table), 303)
 
 
-def _load(only: Collection[TableName] = ()) -> TableRows:
-    console = current_console()
-    now = console.clock()
-    planned = controller.plan(console.lake.plan_inputs, now, only)
-    statuses = table_statuses(planned.tables, console.lake.log, now, console.late_after_minutes)
-    registered = {one.state.path: one.state for one in planned.tables if one.action is not Action.REGISTER}
-    return TableRows([Row(status, registered.get(status.path)) for status in statuses], planned.errors)
-
-
-def _load_one(name: TableName) -> tuple[Row | None, tuple[str, ...]]:
-    """The status of one table; None if it is not registered and has no raw files."""
-    try:
-        tables = _load([name])
-    except UnknownTableError:
-        return None, ()
-    return (tables.rows[0] if tables.rows else None), tables.errors
+def _row_of(name: TableName) -> Row | None:
+    """A table as it is now; None if it is not registered and has no raw files."""
+    overview, lake = current_overview(), current_console().lake
+    new = lake.installation.new_state(name)
+    (row,) = overview.live([Row(str(name), new, None)])
+    return row if row.status else overview.known().rows.get(new.path)

@@ -13,6 +13,8 @@ from cdclake.model.times import display_stored, duration_text
 from cdclake.printable import printable
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from flask import Flask
 
     from cdclake.control.status import TableStatus
@@ -57,6 +59,11 @@ def time_text(utc: str) -> str:
     return display_stored(utc) or NONE
 
 
+def age_text(then: datetime, now: datetime) -> str:
+    """How long ago something was, such as `4.2 s ago`."""
+    return f"{duration_text(max((now - then).total_seconds(), 0.0))} ago"
+
+
 def words(name: str) -> str:
     """A name from the code, with spaces."""
     return name.replace("_", " ")
@@ -83,6 +90,7 @@ def add_filters(app: Flask) -> None:
         seconds=seconds_text,
         delay=status_delay,
         utc=time_text,
+        age=age_text,
         words=words,
         breakable=breakable,
     )

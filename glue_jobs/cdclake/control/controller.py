@@ -104,11 +104,7 @@ def plan(inputs: PlanInputs, now: datetime, only: Collection[TableName] = ()) ->
     discovered = discover_tables(inputs.raw, bucket, prefix, transaction_folders, may_be_empty=bool(registered))
     states = {**{state.path: state for state in discovered.tables}, **registered}
     selected = [state for _, state in sorted(states.items()) if not only or state.name in only]
-    new = states.keys() - registered.keys()
-    active = (state for state in registered.values() if state.active)
-    shared = replace(inputs, raw=SharedListings.of_tables(inputs.raw, active, now))
-    planned = in_parallel(partial(_plan_one, shared, now, new), selected, inputs.raw.calls_at_once)
-    tables = tuple(table for table in planned if table)
+    tables = plan_tables(inputs, now, selected, states.keys() - registered.keys())
     unknown = sorted(set(only) - {table.state.name for table in tables})
     if unknown and not discovered.errors:
         message = f"There is no table {', '.join(map(str, unknown))} in {bucket}/{prefix}"
@@ -117,6 +113,20 @@ def plan(inputs: PlanInputs, now: datetime, only: Collection[TableName] = ()) ->
         remedy = f"{similar}Write it as schema.table, as the folders in the raw bucket are named"
         raise UnknownTableError(message, remedy=remedy)
     return Plan(tables, tuple(discovered.errors), () if only else tuple(discovered.findings), bool(only))
+
+
+def plan_tables(
+    inputs: PlanInputs, now: datetime, states: Collection[TableState], new: Collection[str] = ()
+) -> tuple[PlannedTable, ...]:
+    """Decide what to do for tables whose items are known, in their order; see `plan`.
+
+    Args:
+        new: Paths of those that are not registered. Without raw files they are no tables, and left out.
+    """
+    active = (state for state in states if state.active)
+    shared = replace(inputs, raw=SharedListings.of_tables(inputs.raw, active, now))
+    planned = in_parallel(partial(_plan_one, shared, now, new), states, inputs.raw.calls_at_once)
+    return tuple(table for table in planned if table)
 
 
 def _plan_one(inputs: PlanInputs, now: datetime, new: Collection[str], state: TableState) -> PlannedTable | None:

@@ -94,7 +94,15 @@ def new_browser(console: Console) -> Browser:
 def console(lake: MemoryLake) -> Console:
     """A console that allows changes."""
     return Console(
-        lake, "in memory", lake.clock, expected_error, LATE_AFTER_MINUTES, allow_changes=True, made_by="grace"
+        lake,
+        "in memory",
+        lake.clock,
+        expected_error,
+        LATE_AFTER_MINUTES,
+        allow_changes=True,
+        made_by="grace",
+        keep_seconds=0,
+        patience_seconds=60,
     )
 
 
