@@ -1,28 +1,58 @@
-"""Computes the geometry of charts, in units of an SVG view box that stretches to the page's width."""
+"""Computes the geometry of charts: horizontal places in percent of the page's width, vertical ones in pixels.
+
+A bar stands where its change was made in time, and is as high as its value, whatever the others are. If values differ a
+hundredfold, the scale is logarithmic, and the chart says so. Series stand side by side, as parts of a stack would have
+no length on a logarithmic scale.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta, timezone
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake_cli.console.text import count_text, seconds_text, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from cdclake.commit.report import LogEntry
 
-HEIGHT = 100
-SLOT_WIDTH = 10
-_GAP = 2.5
-MIN_SLOTS = 24
-"""Keeps the bars narrow if there are few changes."""
-_MIN_HEIGHT = 1.5
+TOP, BOTTOM, TOTAL_HEIGHT = 18, 128, 148
+"""Upper and lower edge of the bars, and the height with the labels of the time axis."""
+HEIGHT = BOTTOM - TOP
+LEFT, RIGHT = 2.0, 98.0
+"""Places of the first and the last change."""
+_NARROWEST, _WIDEST = 0.5, 3.0
+"""Width of the bar of one series at least, and of all series of a change at most."""
+_OF_GAP = 0.8
+_LEAST_HEIGHT = 1.0
 """Keeps small values visible."""
-_OUTLIER_FACTOR = 4
-"""A bar is cut if it is this many times as high as a typical one, because it would make the others invisible."""
-_TYPICAL_QUANTILE = 0.9
-_CUT_AT = 0.92
+LOG_FACTOR = 100
+_BELOW_LEAST = 2
+"""A logarithmic scale begins at the least value divided by this, so that its bar is visible."""
+_MOST_TICKS, _MOST_TIMES = 4, 3
+_NICE = (1, 2, 5, 10)
+_LEAST_STEP = 0.1
+"""No text shows smaller differences of seconds."""
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_TIME_STEPS = (
+    *(n * _MINUTE for n in (1, 5, 15, 30)),
+    *(n * _HOUR for n in (1, 2, 3, 6, 12)),
+    *(n * _DAY for n in (1, 2, 7, 14, 30, 90, 365, 3650)),
+)
+_EDGE = 8.0
+"""Labels this near to the edge begin or end at their place."""
+
+
+class Tick(NamedTuple):
+    """A label of an axis. `anchor` is where the text is, seen from its place."""
+
+    place: float
+    text: str
+    anchor: str = "start"
 
 
 @dataclass(frozen=True)
@@ -38,44 +68,45 @@ class Bar:
 
 @dataclass(frozen=True)
 class Slot:
-    """The stacked bar of one change.
+    """The bars of one change, one for each series with a value.
 
     Attributes:
         change: Number of the change.
         x: Left edge.
+        width: Of all its bars.
         title: Its figures as text.
-        bars: Its parts, from the bottom up.
-        cut: Whether its value exceeds the chart's height.
         undone: Whether a rollback undid the change.
     """
 
     change: int
     x: float
+    width: float
     title: str
     bars: tuple[Bar, ...]
-    cut: bool
     undone: bool
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A bar chart with one bar per change, in the order of their numbers.
+    """A bar chart of changes along the time.
 
     Attributes:
         name: Its title.
-        series: Names of the stacked series, from the bottom up.
-        slots: The bars.
-        width: Width of the view box.
-        top: Value of the upper edge, as text.
-        cut: Whether any bar is cut.
+        series: Names of the series, from left to right.
+        slots: The bars, the highest first: where bars overlap, the lower ones are in front.
+        values: Labels of the value axis.
+        times: Labels of the time axis.
+        logarithmic: Whether each line is ten times the one below, or a power of that.
+        text: What the chart shows, for those who do not see it.
     """
 
     name: str
     series: tuple[str, ...]
     slots: tuple[Slot, ...]
-    width: float
-    top: str
-    cut: bool
+    values: tuple[Tick, ...]
+    times: tuple[Tick, ...]
+    logarithmic: bool
+    text: str
 
 
 def change_charts(entries: Sequence[LogEntry]) -> list[Chart]:
@@ -88,14 +119,92 @@ def change_charts(entries: Sequence[LogEntry]) -> list[Chart]:
     ]
 
 
-def axis_top(values: Iterable[float]) -> float:
-    """Value of the upper edge: the greatest value, or less if that is an outlier."""
-    positive = sorted(value for value in values if value > 0)
-    if not positive:
-        return 1.0
-    typical = positive[int((len(positive) - 1) * _TYPICAL_QUANTILE)]
-    usual = [value for value in positive if value <= typical * _OUTLIER_FACTOR]
-    return float(usual[-1] / _CUT_AT if len(usual) < len(positive) else positive[-1])
+class Scale(NamedTuple):
+    """A value axis.
+
+    Attributes:
+        low: Value of the lower edge: 0 of a linear scale.
+        high: Value of the upper edge.
+    """
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Scale:
+        """The scale of some values above 0."""
+        least, most = min(values, default=1.0), max(values, default=1.0)
+        return cls(least / _BELOW_LEAST if most >= LOG_FACTOR * least else 0.0, float(most))
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether equal distances are equal factors."""
+        return self.low > 0
+
+    def height(self, value: float) -> float:
+        """The height of a value above 0, in pixels."""
+        if self.logarithmic:
+            return HEIGHT * math.log(value / self.low) / math.log(self.high / self.low)
+        return HEIGHT * value / self.high
+
+    def ticks(self, least_step: float) -> list[float]:
+        """Some round values on the scale."""
+        if not self.logarithmic:
+            step = max(_nice(self.high / _MOST_TICKS), least_step)
+            return [step * n for n in range(1, int(self.high / step + 1e-9) + 1)]
+        first, last = math.ceil(math.log10(max(self.low, least_step)) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+        stride = max(1, math.ceil((last - first + 1) / _MOST_TICKS))
+        return [10.0**power for power in range(last, first - 1, -stride)][::-1]
+
+
+def _nice(least: float) -> float:
+    """The least of 1, 2, 5, 10, 20, ... that is not below a value."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next((n * power for n in _NICE if n * power >= least * (1 - 1e-9)), 10 * power)
+
+
+class _Times(NamedTuple):
+    first: datetime
+    last: datetime
+
+    @classmethod
+    def of(cls, times: Sequence[datetime]) -> _Times:
+        first, last = min(times), max(times)
+        if first == last:
+            first, last = first - timedelta(minutes=30), last + timedelta(minutes=30)
+        return cls(first, last)
+
+    def place(self, time: datetime) -> float:
+        """The place of a time, in percent."""
+        return LEFT + (RIGHT - LEFT) * ((time - self.first) / (self.last - self.first))
+
+    def ticks(self) -> list[Tick]:
+        """Round times, each with what differs from the one before."""
+        span = (self.last - self.first).total_seconds()
+        step = next((one for one in _TIME_STEPS if span / one <= _MOST_TIMES), span)
+        begin = math.ceil(self.first.timestamp() / step) * step
+        times = [datetime.fromtimestamp(begin + n * step, timezone.utc) for n in range(_MOST_TIMES + 1)]
+        shown = [time for time in times if time <= self.last]
+        return [
+            Tick(round(self.place(time), 2), _time_label(time, before, step), _anchor(self.place(time)))
+            for before, time in zip([None, *shown], shown, strict=False)
+        ]
+
+
+def _time_label(time: datetime, before: datetime | None, step: float) -> str:
+    """A time, without what the label before it tells."""
+    date, clock = f"{time.day} {time:%b}", f"{time:%H:%M}"
+    if step >= _DAY:
+        return date if before and before.year == time.year else f"{date} {time.year}"
+    if before and before.date() == time.date():
+        return clock
+    return date if clock == "00:00" else f"{date} {clock}"
+
+
+def _anchor(place: float) -> str:
+    if place < _EDGE:
+        return "start"
+    return "end" if place > 100 - _EDGE else "middle"
 
 
 def _rows_changed(entry: LogEntry) -> dict[str, float]:
@@ -114,39 +223,61 @@ def _chart(
     to_text: Callable[..., str],
     values: Callable[[LogEntry], Mapping[str, float]],
 ) -> Chart:
-    values_by_entry = [values(entry) for entry in entries]
-    top = axis_top(sum(counts.values()) for counts in values_by_entry)
-    slots = tuple(
-        _slot(index, entry, counts, top, to_text)
-        for index, (entry, counts) in enumerate(zip(entries, values_by_entry, strict=True))
+    figures = [values(entry) for entry in entries]
+    positive = [value for one in figures for value in one.values() if value > 0]
+    times = [datetime.fromisoformat(entry.record.created_utc) for entry in entries]
+    scale, span = Scale.of(positive), _Times.of(times)
+    series = tuple(figures[0])
+    places = [span.place(time) for time in times]
+    width = _slot_width(places, len(series))
+    slots = [
+        _slot(place - width / 2, width, entry, one, scale, to_text)
+        for place, entry, one in zip(places, entries, figures, strict=True)
+    ]
+    is_count = to_text is count_text
+    ticks = [
+        Tick(round(BOTTOM - scale.height(one), 2), to_text(round(one) if is_count else one))
+        for one in scale.ticks(1 if is_count else _LEAST_STEP)
+    ]
+    return Chart(
+        name,
+        series,
+        tuple(sorted(slots, key=lambda slot: -max((bar.height for bar in slot.bars), default=0.0))),
+        tuple(ticks if positive else ()),
+        tuple(span.ticks()),
+        scale.logarithmic,
+        _text(name, entries, positive, scale, to_text),
     )
-    series = tuple(values_by_entry[0]) if values_by_entry else ()
-    width = SLOT_WIDTH * max(MIN_SLOTS, len(slots))
-    cut = any(slot.cut for slot in slots)
-    return Chart(name, series, slots, width, to_text(int(top) if to_text is not seconds_text else top), cut)
 
 
-def _slot(index: int, entry: LogEntry, counts: Mapping[str, float], top: float, to_text: Callable[..., str]) -> Slot:
-    x, total = float(index * SLOT_WIDTH), sum(counts.values())
-    bars, y = [], float(HEIGHT)
-    for series, height in _heights(counts, HEIGHT / max(top, total)).items():
-        y -= height
-        bars.append(Bar(series, x + _GAP / 2, round(y, 2), SLOT_WIDTH - _GAP, round(height, 2)))
-    figures = ", ".join(f"{to_text(value)} {series}" for series, value in counts.items())
-    kind = entry.record.kind
-    note = ", undone" if entry.undone else ""
-    title = f"Change {entry.record.change}, {kind.value}{note}, {time_text(entry.record.created_utc)}: {figures}"
-    return Slot(entry.record.change, x, title, tuple(bars), total > top, entry.undone)
+def _text(
+    name: str, entries: Sequence[LogEntry], positive: Sequence[float], scale: Scale, to_text: Callable[..., str]
+) -> str:
+    first, last = entries[0].record, entries[-1].record
+    changes = f"{name} of changes {first.change} to {last.change}, {time_text(first.created_utc)} to"
+    values = f"{to_text(min(positive))} to {to_text(max(positive))}" if positive else "all 0"
+    kind = ", on a logarithmic scale" if scale.logarithmic else ""
+    return f"{changes} {time_text(last.created_utc)}: {values}{kind}. The list of changes below has every value"
 
 
-def _heights(counts: Mapping[str, float], scale: float) -> dict[str, float]:
-    """Heights of the values above 0. Small values get a visible height, if necessary at the cost of the highest."""
-    heights = {series: max(value * scale, _MIN_HEIGHT) for series, value in counts.items() if value}
-    excess = sum(heights.values()) - HEIGHT
-    if excess > 0:
-        highest = max(heights, key=heights.__getitem__)
-        heights[highest] -= excess
-    return heights
+def _slot_width(places: Sequence[float], series: int) -> float:
+    """As wide as the smallest gap allows, within bounds."""
+    gaps = [later - earlier for earlier, later in pairwise(sorted(places)) if later > earlier]
+    return max(min(_OF_GAP * min(gaps, default=_WIDEST), _WIDEST), _NARROWEST * series)
+
+
+def _slot(
+    x: float, width: float, entry: LogEntry, figures: Mapping[str, float], scale: Scale, to_text: Callable[..., str]
+) -> Slot:
+    bars, part = [], width / len(figures)
+    for number, (series, value) in enumerate(figures.items()):
+        if value > 0:
+            height = round(max(scale.height(value), _LEAST_HEIGHT), 2)
+            bars.append(Bar(series, round(x + number * part, 3), round(BOTTOM - height, 2), round(part, 3), height))
+    shown = ", ".join(f"{to_text(value)} {series}" for series, value in figures.items())
+    record, note = entry.record, ", undone" if entry.undone else ""
+    title = f"Change {record.change}, {record.kind.value}{note}, {time_text(record.created_utc)}: {shown}"
+    return Slot(record.change, round(x, 3), round(width, 3), title, tuple(bars), entry.undone)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from cdclake.control.admin.change_settings import set_active
 from cdclake.control.plan.fates import Fate
 from cdclake.control.raw_fates import raw_fates, rows_read
 from cdclake.errors import UnknownTableError
+from cdclake_cli.console import charts
 from cdclake_cli.console.addresses import table_of
-from cdclake_cli.console.charts import change_charts
 from cdclake_cli.console.context import current_console
 from cdclake_cli.console.overview import Row, current_overview
 from cdclake_cli.console.paging import Window, whole_number
@@ -72,7 +72,8 @@ def table(name: str) -> str:
         row=row,
         layout=log.layout,
         report=report,
-        charts=change_charts(report.entries),
+        charts=charts.change_charts(report.entries) if report.entries else [],
+        geometry=charts,
         reapplicable=next_to_reapply(log, report.head) if row and row.state and report.head else None,
         done=log.record(done) if 0 < done <= report.head else None,
     )
