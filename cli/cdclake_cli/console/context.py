@@ -60,6 +60,7 @@ class Console:
         allow_changes: Whether the pages may change anything.
         made_by: The operator, for change records.
         tables_per_page: Tables that a page lists; likewise changes and bad rows.
+        days_per_page: Tables whose last day the page of the fleet adds up.
         max_files_listed: Files of a change that its page names.
         keep_seconds: How long what is known of all tables is kept at least; 0: each page reads it again.
         patience_seconds: How long a page waits for what is being read again.
@@ -73,6 +74,7 @@ class Console:
     allow_changes: bool = False
     made_by: str = ""
     tables_per_page: int = 50
+    days_per_page: int = 20
     changes_per_page: int = 40
     rows_per_page: int = 50
     max_files_listed: int = 200

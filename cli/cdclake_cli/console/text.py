@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 from cdclake.control.status import delay_text
 from cdclake.model.times import display_stored, duration_text
 from cdclake.printable import printable
+from cdclake_cli.printing.cost import cents_text
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -91,6 +92,7 @@ def add_filters(app: Flask) -> None:
         delay=status_delay,
         utc=time_text,
         age=age_text,
+        cents=cents_text,
         words=words,
         breakable=breakable,
     )

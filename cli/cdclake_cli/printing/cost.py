@@ -42,6 +42,17 @@ def place_text(place: Place) -> str:
     return f"{place.host}, because {place.spark_reason}" if place.spark_reason else place.host
 
 
+def change_cents(place: Place, seconds: float) -> float:
+    """The least that computing a change cost; 0 if an operator's process did it.
+
+    Args:
+        seconds: Duration of its phases.
+    """
+    if not place.host:
+        return 0.0
+    return function_cents(place.memory_mb, seconds) if place.memory_mb else least_spark_cents(seconds)
+
+
 def cost_text(place: Place, seconds: float) -> str:
     """What computing a change cost; empty if an operator's process did it.
 
@@ -50,6 +61,5 @@ def cost_text(place: Place, seconds: float) -> str:
     """
     if not place.host:
         return ""
-    if place.memory_mb:
-        return f"about {cents_text(function_cents(place.memory_mb, seconds))}"
-    return f"at least {cents_text(least_spark_cents(seconds))}, which its run shares among its changes"
+    cents = cents_text(change_cents(place, seconds))
+    return f"about {cents}" if place.memory_mb else f"at least {cents}, which its run shares among its changes"

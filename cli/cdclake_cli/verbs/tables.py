@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,6 +26,7 @@ from cdclake_cli.options import (
     YesOption,
     with_target,
 )
+from cdclake_cli.printing.lake_facts import lake_facts
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for
 from cdclake_cli.settings import SETTABLE, SHOWN, parse_settings, read_settings
 from cdclake_cli.several import Step, at_once, change_each, for_each, gathering, limited_to, matching_names
@@ -34,8 +35,6 @@ from cdclake_cli.target import Target
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cdclake.model.retained import Retained
-    from cdclake.model.snapshot import Snapshot
     from cdclake.model.table.name import TableName
     from cdclake.model.table.state import TableState
     from cdclake_cli.printing.output import Output
@@ -112,7 +111,7 @@ def _show(target: Target, name: TableName, out: Output, output: OutputFormat, *,
     state = target.installation.find_table(services.state, name)
     log = services.log(state.name)
     head = log.head()
-    facts = _lake_facts(log.snapshot(head), log.retained() if head else None)
+    facts = lake_facts(log.snapshot(head), log.retained() if head else None)
     if output is OutputFormat.JSON:
         out.json_record({**_state_record(state), "lake": facts})
         return
@@ -324,33 +323,6 @@ def _state_record(state: TableState) -> dict[str, object]:
         "last_run": item.get(Attribute.LAST_RUN_STATE),
         "last_error": item.get(Attribute.LAST_ERROR) or None,
         "item": dict(item),
-    }
-
-
-def _lake_facts(lake: Snapshot, retained: Retained | None) -> dict[str, Any]:
-    """Figures of a lake table.
-
-    Args:
-        lake: The table after its newest change.
-        retained: The changes to roll back to; None if there is no change.
-    """
-    history = lake.history.files if lake.history else ()
-    return {
-        "change": lake.change,
-        "rows": lake.rows,
-        "deleted_rows": lake.deleted_rows,
-        "files": len(lake.files),
-        "bytes": sum(file.bytes for file in lake.files),
-        "partitions": len({file.partition for file in lake.files}),
-        "remembered_deletes": sum(file.rows for file in lake.tombstones),
-        "history_versions": sum(file.rows for file in history),
-        "history_files": len(history),
-        "history_bytes": sum(file.bytes for file in history),
-        "watermark": lake.watermark,
-        "first_retained": retained and retained.first,
-        "all_retained_from": retained and retained.through + 1,
-        "retained_before": list(retained.kept) if retained else [],
-        "columns": [{"name": column.name, "type": column.type} for column in lake.schema],
     }
 
 

@@ -45,7 +45,9 @@ def heights(chart: Chart) -> dict[int, float]:
 
 
 COUNTS = st.tuples(st.integers(0, 10**9), st.integers(0, 10**6), st.integers(0, 10**3))
-CHANGES = st.lists(st.tuples(COUNTS, st.integers(0, 10**8).map(lambda ms: ms / 1000), st.integers(0, 10**6)), min_size=1, max_size=40)
+CHANGES = st.lists(
+    st.tuples(COUNTS, st.integers(0, 10**8).map(lambda ms: ms / 1000), st.integers(0, 10**6)), min_size=1, max_size=40
+)
 
 
 @given(CHANGES)

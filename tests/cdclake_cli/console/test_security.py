@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PAGES = [
     "/",
+    "/fleet",
     "/tables/shop.orders",
     "/tables/shop.orders/changes/9",
     "/tables/shop.orders/quarantine",
