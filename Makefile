@@ -48,8 +48,10 @@ beside-tests-all:
 
 thorough: $(VENV)/.test-ready ## Run what a release needs: all tests with new and many more examples, faults at every call, and put into the product; both databases; Spark 4.1 (hours)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest -v -n 2 --dist loadgroup --hypothesis-show-statistics -p tests.cdclake_devkit.strict_aws.summary
-	@PYTHONPATH=$(CODE):lambdas $(BIN)/python -m cdclake_devkit.simulate --seeds 1000-999999 --hours 12 --minutes 120
-	@$(MAKE) --no-print-directory simulate-mutants mutation-check test-spark4 sample-db
+	@PYTHONPATH=$(CODE):lambdas $(BIN)/python -m cdclake_devkit.simulate --seeds 1000-999999 --minutes 120 --json $(VENV)/simulated.json
+	@$(MAKE) --no-print-directory simulate-mutants JSON=$(VENV)/mutants.json
+	@$(BIN)/python -m tests.simulated $(VENV)/simulated.json $(VENV)/mutants.json
+	@$(MAKE) --no-print-directory reference mutation-check test-spark4 sample-db
 
 # Tests of the first tier are short and keep both cores busy. Later ones often wait for processes that they started.
 tests-quick: $(VENV)/.test-ready

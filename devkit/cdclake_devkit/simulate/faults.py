@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from random import Random
 
+    from cdclake_devkit.simulate.intercepted import Call
+
 _SHARE = 1 << 32
 _MORE = 3
 """How many times more often a call that changes something goes wrong."""
@@ -46,6 +48,8 @@ EXPIRED_SECONDS = (20.0, 400.0)
 OVERTAKEN_SECONDS = 4000.0
 """How long a process sleeps if nobody takes its lease over."""
 MAX_CALLS_OF_OTHERS = 250
+_MOVES = ("put_if_absent", "copy", "copy_retained", "restoring", "retiring")
+"""With which a change is committed, and its files move."""
 _ENDS_IN_NUMBER = re.compile(r"\d+$")
 
 
@@ -86,6 +90,7 @@ class FaultPlan:
         latency_seconds: How long a call takes at most.
         focus: The only kind of process whose calls go wrong, see `kind_of`; empty: all do.
         repeated: Share of the requests for a lease that are made twice.
+        methods: The only calls that go wrong, besides those; empty: all do.
     """
 
     seed: int
@@ -94,6 +99,7 @@ class FaultPlan:
     latency_seconds: float
     focus: str = ""
     repeated: float = 0.0
+    methods: tuple[str, ...] = ()
 
     @classmethod
     def drawn(cls, seed: int, chance: Random, may_focus: Sequence[str]) -> FaultPlan:
@@ -106,8 +112,8 @@ class FaultPlan:
         repeated = chance.choice((0.0, 0.0, 0.3))
         if chance.random() < 0.5:
             kinds = (Kind.OVERTAKEN, *chance.sample(list(Kind), chance.choice((0, 0, 1, 2))))
-            rate = chance.choice((0.005, 0.01, 0.02))
-            return cls(seed, rate, kinds, latency_seconds, chance.choice(may_focus), repeated)
+            rate, methods = chance.choice(((0.005, ()), (0.01, ()), (0.02, ()), (0.02, _MOVES)))
+            return cls(seed, rate, kinds, latency_seconds, chance.choice(may_focus), repeated, methods)
         kinds = tuple(kind for kind in Kind if chance.random() < 0.6)
         rate = chance.choice((0.0, 0.002, 0.005, 0.01, 0.02))
         return cls(seed, rate if kinds else 0.0, kinds, latency_seconds, "", repeated)
@@ -116,14 +122,14 @@ class FaultPlan:
         """How long a call takes."""
         return self.latency_seconds * (0.05 + 0.95 * (self._draw(process, call) % _SHARE) / _SHARE)
 
-    def at(self, process: str, call: int, *, changes: bool, takes_lease: bool = False) -> Fault | None:
+    def at(self, process: str, call: int, what: Call) -> Fault | None:
         """What goes wrong with a call; None for nothing. More goes wrong with calls that change something."""
-        if takes_lease and self._draw(process, -call) < self.repeated * _SHARE * _SHARE:
+        if what.method == "acquire_lease" and self._draw(process, -call) < self.repeated * _SHARE * _SHARE:
             return Fault(process, call, Kind.TWICE)
-        if self.focus and kind_of(process) != self.focus:
+        if (self.focus and kind_of(process) != self.focus) or (self.methods and what.method not in self.methods):
             return None
         more = _MORE * 2 if self.focus else _MORE
-        rate = self.rate * (more if changes else 1)
+        rate = self.rate * (more if what.changes else 1)
         draw = self._draw(process, call) >> 32
         if draw >= rate * _SHARE:
             return None
@@ -162,8 +168,8 @@ class Faults:
         """How long a call takes."""
         return self._plan.latency(process, call)
 
-    def at(self, process: str, call: int, *, changes: bool, takes_lease: bool) -> Fault | None:
+    def at(self, process: str, call: int, what: Call) -> Fault | None:
         """What goes wrong with a call; None for nothing."""
         if self._only is None:
-            return self._plan.at(process, call, changes=changes, takes_lease=takes_lease)
+            return self._plan.at(process, call, what)
         return self._only.get((process, call))

@@ -232,9 +232,8 @@ class World:
         self.counts[f"calls of {call.port}"] += 1
         number = process.calls
         self.scheduler.sleep(self.faults.latency(process.name, number))
-        takes_lease = call.method == "acquire_lease"
-        process.leases += takes_lease
-        fault = self.has_faults and self.faults.at(process.name, number, changes=call.changes, takes_lease=takes_lease)
+        process.leases += call.method == "acquire_lease"
+        fault = self.has_faults and self.faults.at(process.name, number, call)
         kind = fault.kind if fault else None
         if fault:
             self.faults.happened.append(fault)
