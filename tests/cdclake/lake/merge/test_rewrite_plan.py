@@ -14,7 +14,7 @@ import pytest
 from cdclake.lake.limits import DEFAULT_LIMITS
 from cdclake.lake.merge.file_ranges import FileBounds
 from cdclake.lake.merge.file_sizes import FileSizes
-from cdclake.lake.merge.rewrite_plan import InsertStats, InsertStatsByPartition, plan_rewrite
+from cdclake.lake.merge.rewrite_plan import InsertStats, InsertStatsByPartition, InsertTargets, plan_rewrite
 from cdclake.lake.merge.tasks.resolution import InsertCounting
 from cdclake.lake.storage.key_ranges import candidate_rows, split_at_bounds
 from cdclake.lake.storage.keys import LEADING_KEY
@@ -131,6 +131,14 @@ def test_many_new_rows_of_one_key_range_become_files_of_their_own() -> None:
     sizes = [len(keys) for keys in table.keys]
     assert len(sizes) >= 20
     assert max(sizes) <= 2 * TARGET_ROWS
+
+
+def test_a_few_new_rows_go_to_the_first_of_files_whose_keys_are_unknown() -> None:
+    files = [DataFile(str(i), TARGET_ROWS, TARGET_BYTES, ()) for i in range(3)]
+    stats = counting(files).stats(by_partition(inserts_of([7]), ()))
+    plan = plan_rewrite(files, range(3), stats, SIZES)
+    assert [task.bases for task in plan.tasks] == [(0,), (1,), (2,)]
+    assert plan.insert_targets[()] == InsertTargets((), (0,))
 
 
 def test_many_new_rows_become_several_files_if_no_key_range_is_known() -> None:
