@@ -55,6 +55,7 @@ VERBS = {
     "clean-up": _Verb(_FIX, "clean_up", "clean_up"),
     "erase": _Verb(_FIX, "erase", "erase"),
     "adopt": _Verb(_FIX, "adopt", "adopt"),
+    "migrate-walkthrough": _Verb(_FIX, "migrate_walkthrough", "migrate_walkthrough"),
 }
 """The verbs in the order of the help, without what other packages add."""
 

@@ -40,6 +40,7 @@ TABLE_VERBS: dict[str, tuple[str, ...]] = {
     "clean-up": ("{}", "--yes"),
     "erase": ("{}", "--key", "1", "--reason", "asked", "--yes"),
     "adopt": ("{}", "--yes"),
+    "migrate-walkthrough": ("{}", "--yes"),
     "tables list": ("{}",),
     "tables show": ("{}",),
     "tables set": ("{}", "--set", "LateWindowHours=5"),
