@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import zipfile
 from collections import Counter
 from datetime import date, datetime, timedelta, timezone
@@ -184,12 +185,16 @@ def test_equal_tables_are_equal(lake: TableOverTime, tmp_path: Path, write: Writ
     assert reported(report, "id") == []
 
 
-def hudi(folder: Path, name: str) -> str:
-    """A table that Hudi wrote, see `hudi/README.md`."""
-    with zipfile.ZipFile(HERE / "hudi" / f"{name}.zip") as archive:
+def unpacked(folder: Path, name: str, log: str) -> str:
+    """A table that its format's own writer made, see `README.md` beside it."""
+    with zipfile.ZipFile(HERE / f"{name}.zip") as archive:
         archive.extractall(folder)
-    (found,) = (path for path in folder.iterdir() if (path / ".hoodie").is_dir())
+    (found,) = (path for path in folder.iterdir() if (path / log).is_dir())
     return str(found)
+
+
+def hudi(folder: Path, name: str) -> str:
+    return unpacked(folder, f"hudi/{name}", ".hoodie")
 
 
 LIVE = ("09c3e10c-*_20260307135802835.parquet", "c154592d-*_20260307135803380.parquet")
@@ -272,6 +277,47 @@ def test_nested_columns_of_hudi_are_refused_by_name_unless_they_are_ignored(tmp_
     parts = compared(lake, where, Choice(ignore=("mapField",)))
     assert (parts.differing_rows, parts.equal) == (0, False)
     assert "arrayField" in parts.columns_only_there
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "rows"),
+    [("deletion_vectors", ["value"], 8), ("column_mapping", ["Company Very Short", "Super Name"], 5)],
+)
+def test_deletion_vectors_and_column_mapping_of_delta_are_applied(
+    tmp_path: Path, name: str, columns: list[str], rows: int
+) -> None:
+    table = open_table(unpacked(tmp_path, f"delta/{name}", "_delta_log"))
+    read = pa.concat_tables(table.batches(columns))
+    assert (table.schema.names, read.column_names, read.num_rows) == (columns, columns, rows)
+    assert table.rows in (None, rows)
+    assert all(None not in column.to_pylist() for column in read.columns)
+
+
+class Unread:
+    """A table whose rows nobody may read."""
+
+    format, version, rows = "any", "", None
+    schema = pa.schema([("id", pa.int64()), ("price", pa.float64())])
+
+    def batches(self, columns: Sequence[str]) -> Any:
+        message = "its rows are read"
+        raise AssertionError(message)
+
+
+def test_types_are_refused_before_anything_is_read(lake: TableOverTime) -> None:
+    location = TableLocation.at(lake.location, TABLE)
+    with pytest.raises(ConfigurationError, match="price"):
+        compare(location, table_as_of(location.log()), Unread(), "any")
+
+
+@pytest.mark.parametrize(("package", "log"), [("deltalake", "_delta_log"), ("hudi", ".hoodie")])
+def test_a_missing_package_is_told_with_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, log: str
+) -> None:
+    (tmp_path / log).mkdir()
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ConfigurationError, match=r"cdclake-cli\[formats\]"):
+        open_table(str(tmp_path))
 
 
 def test_versions_of_tables_are_read(lake: TableOverTime, tmp_path: Path) -> None:

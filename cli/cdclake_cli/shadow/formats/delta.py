@@ -40,7 +40,8 @@ class DeltaFormatTable:
             self.version = f"version {self._table.version()}"
             self.schema = pa.schema(self._table.schema().to_arrow())
             counts = pa.table(self._table.get_add_actions(flatten=True))["num_records"].to_pylist()
-        self.rows = None if None in counts else sum(counts)
+            has_vectors = "deletionVectors" in (self._table.protocol().reader_features or ())
+        self.rows = None if None in counts or has_vectors else sum(counts)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Columns of all rows."""
