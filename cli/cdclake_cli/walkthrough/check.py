@@ -136,14 +136,15 @@ class WalkthroughTable:
             checked = _with_findings(checked, *wrong)
             return _with_note(checked, "No change file is due, so no change was applied beside the lake")
         checked = replace(checked, next_change=files)
-        differing = expected.compare(adopted).differing_rows
-        if wrong and not differing:
+        after = expected.compare(adopted)
+        if wrong and not after.differing_rows:
             rows = sum(one.rows for one in wrong)
             ahead = f"{rows:,} rows are ahead of the watermark, because a run died before it moved it"
             return _with_note(checked, f"{ahead}. The next run applies their changes again")
-        if differing and not wrong:
-            text = f"{differing:,} rows differ after the next change from those of a table built from the raw files"
-            wrong = [Finding(Code.NEXT_CHANGE_DIFFERS, text, _LOST, rows=differing)]
+        if after.differing_rows and not wrong:
+            differing = f"{after.differing_rows:,} rows differ after the next change"
+            text = f"{differing} from those of a table built from the raw files: {_such_as(after)}"
+            wrong = [Finding(Code.NEXT_CHANGE_DIFFERS, text, _LOST, rows=after.differing_rows)]
         return _with_findings(checked, *wrong)
 
     def _with_adoption(self, checked: TableCheck) -> TableCheck:
@@ -184,9 +185,14 @@ def _row_findings(compared: TableComparison) -> list[Finding]:
     if not texts:
         return []
     rows = sum(count for count, _ in counts)
-    differing = [one.key for one in compared.samples if one.kind in (ONLY_HERE, ONLY_THERE, DIFFERENT)]
-    keys = ", ".join(" ".join(f"{name} {value}" for name, value in key.items()) for key in differing[:_MOST_KEYS])
-    return [Finding(Code.ROWS_DIFFER, f"{'; '.join(texts)}: such as {keys}", _LOST, rows=rows)]
+    return [Finding(Code.ROWS_DIFFER, f"{'; '.join(texts)}: {_such_as(compared)}", _LOST, rows=rows)]
+
+
+def _such_as(compared: TableComparison) -> str:
+    """The first rows that differ, by key."""
+    keys = [one.key for one in compared.samples if one.kind in (ONLY_HERE, ONLY_THERE, DIFFERENT)]
+    texts = [" ".join(f"{name} {value}" for name, value in key.items()) for key in keys[:_MOST_KEYS]]
+    return f"such as {', '.join(texts)}"
 
 
 def _with_findings(checked: TableCheck, *findings: Finding) -> TableCheck:

@@ -209,3 +209,22 @@ def test_a_table_without_a_key_or_files_is_told_so(tmp_path: Path) -> None:
     empty = Walkthrough(tmp_path, "t99")
     checked = empty.table.check()
     assert (checked.is_sound, checked.findings) == (False, ())
+
+
+def test_what_the_adoption_would_refuse_is_a_finding(tmp_path: Path) -> None:
+    table = walkthrough(tmp_path, 1)
+    table.change_row(4, Op="D")
+    (finding,) = table.table.check().findings
+    assert (finding.code, "Op other than I and U" in finding.text) == (Code.NOT_ADOPTABLE, True)
+
+
+def test_a_next_change_that_the_old_files_cannot_order_is_a_finding(tmp_path: Path) -> None:
+    """The files do not tell the order of their rows, so a change that is older than a row would be applied."""
+    table = Walkthrough(tmp_path, "t00", item={"OrderColumn": "amount"})
+    table.write_load(row(key) for key in range(20))
+    table.load_initial()
+    table.write_changes([("U", row(1, 500))])
+    table.load_incremental()
+    table.write_changes([("U", row(1, 5))])
+    (finding,) = table.table.check().findings
+    assert (finding.code, finding.rows, "such as id 1" in finding.text) == (Code.NEXT_CHANGE_DIFFERS, 1, True)
