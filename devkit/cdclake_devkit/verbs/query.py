@@ -11,13 +11,15 @@ from cdclake.errors import ConfigurationError
 from cdclake_cli.options import with_target
 from cdclake_cli.printing.output import OutputFormat, OutputOption, output_for
 from cdclake_cli.target import Target
-from cdclake_devkit.local.environment import DUMMY_KEY
 from cdclake_devkit.verbs.embedded import require_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cdclake.model.layout import LakeLayout
+
+_ANY = "any"
+"""The local AWS accepts any key."""
 
 
 @with_target
@@ -68,7 +70,7 @@ def ask(sql: str, endpoint: str, tables: Iterable[LakeLayout]) -> Answer:
     import pyarrow.dataset as ds
     from pyarrow.fs import FileSelector, S3FileSystem
 
-    s3 = S3FileSystem(access_key=DUMMY_KEY, secret_key=DUMMY_KEY, endpoint_override=endpoint)
+    s3 = S3FileSystem(access_key=_ANY, secret_key=_ANY, endpoint_override=endpoint)
     known = []
     with closing(duckdb.connect()) as session:
         for number, layout in enumerate(tables):

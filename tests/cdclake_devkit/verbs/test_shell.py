@@ -90,8 +90,10 @@ def test_ctrl_c_in_the_shell_does_not_end_the_local_aws() -> None:
         assert script("kill -INT $PPID; exit 3") == 3
 
 
+@pytest.mark.slow
 def test_a_signal_that_ends_the_local_aws_ends_the_shell(tmp_path: Path) -> None:
     ended = tmp_path / "ended"
     with pytest.raises(Interrupted), handling_stop_signals():
-        script(f"trap 'touch {ended}; exit' HUP; kill -TERM $PPID; while :; do sleep 0.01; done")
+        # The signal comes when this process waits for the shell.
+        script(f"trap 'touch {ended}; exit' HUP; sleep 0.5; kill -TERM $PPID; for _ in $(seq 500); do sleep 0.01; done")
     assert ended.exists()
