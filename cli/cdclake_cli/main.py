@@ -77,14 +77,15 @@ def assembled(only: str = "") -> typer.Typer:
         epilog="Exit status: 0 success, 2 wrong setting, 3 bad raw file, 4 run again, 5 check first, 6 action needed.",
     )
     app.callback()(_options)
-    for name in (only,) if only in VERBS else VERBS:
-        panel, module, attribute = VERBS[name]
-        _add(app, name, getattr(import_module(f"cdclake_cli.verbs.{module}"), attribute), panel)
-    if (
-        only not in VERBS
-    ):  # what other packages add, as the devkit its `demo` and `local`: a function, or a group of verbs
-        for entry in sorted(entry_points(group="cdclake.verbs")):
-            _add(app, entry.name, entry.load(), _TRY)
+    # What other packages add, as the devkit its `demo` and `local`: a function, or a group of verbs.
+    added = {} if only in VERBS else {entry.name: entry for entry in sorted(entry_points(group="cdclake.verbs"))}
+    names = [only] if only in VERBS or only in added else [*VERBS, *added]
+    for name in names:
+        if name in added:
+            _add(app, name, added[name].load(), _TRY)
+        else:
+            panel, module, attribute = VERBS[name]
+            _add(app, name, getattr(import_module(f"cdclake_cli.verbs.{module}"), attribute), panel)
     return app
 
 

@@ -76,7 +76,7 @@ def test_help_shows_patterns_as_they_are_typed(cdclake):
     assert "patterns such as 'shop.*'; '*' means all." in text
 
 
-RUNS_UNTIL_STOPPED = {("console",), ("local", "serve"), ("local", "replicate")}
+RUNS_UNTIL_STOPPED = {("console",), ("local", "serve"), ("local", "replicate"), ("local", "shell")}
 DESTROYS = {
     ("rollback",),
     ("repair",),
@@ -118,20 +118,26 @@ def test_an_unknown_verb_is_a_usage_error(cdclake):
     assert cdclake("explode").exit_code == 2
 
 
-@pytest.mark.parametrize("verb", main.VERBS)
+@pytest.mark.parametrize("verb", [*main.VERBS, "demo", "local"])
 def test_a_verb_alone_has_the_help_that_it_has_among_all(verb):
     alone, among_all = (CliRunner().invoke(app, [verb, "--help"]) for app in (assembled(verb), assembled()))
     assert alone.stdout == among_all.stdout
     assert alone.exit_code == 0
 
 
-def test_a_verb_alone_loads_no_other_and_no_client_of_aws():
+@pytest.mark.parametrize(
+    ("arguments", "loaded"),
+    [(["plan"], ["cdclake_cli.verbs.plan"]), (["local", "query"], [])],
+    ids=["plan", "local query"],
+)
+def test_a_verb_alone_loads_no_other_and_no_client_of_aws(arguments, loaded):
     code = (
-        "import sys; sys.argv = ['cdclake', 'plan', '--help']\n"
+        f"import sys; sys.argv = ['cdclake', *{arguments}, '--help']\n"
         "from cdclake_cli.main import main\n"
         "try: main()\n"
         "except SystemExit as end: assert not end.code\n"
-        "print(sorted(name for name in sys.modules if name.startswith(('cdclake_cli.verbs.', 'botocore.parsers'))))"
+        "unwanted = 'cdclake_cli.verbs.', 'botocore.parsers', 'moto'\n"
+        "print(sorted(name for name in sys.modules if name.startswith(unwanted)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "['cdclake_cli.verbs.plan']"
+    assert done.stdout.splitlines()[-1] == str(loaded)
