@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import itertools
-import textwrap
-
-from cdclake.model.table.attributes import ATTRIBUTES, Attribute, SetBy
+from cdclake.model.table.attributes import ATTRIBUTES, SetBy
+from cdclake_cli.settings import meanings
 
 HEAD = """\
 <!-- Written by `make reference` from glue_jobs/cdclake/model: do not edit. -->
@@ -17,21 +13,6 @@ HEAD = """\
 Each source table has an item in the DynamoDB table `DMSCDC_Controller`. All values are strings. An unset
 attribute is absent or `null`. [Configuration](../configuration.md) explains how to set them.
 """
-
-
-def meanings() -> dict[str, str]:
-    """The docstring of each attribute, by name, in the order of the code."""
-    (body,) = ast.parse(textwrap.dedent(inspect.getsource(Attribute))).body
-    assert isinstance(body, ast.ClassDef)
-    found = {}
-    for assignment, docstring in itertools.pairwise(body.body):
-        match assignment, docstring:
-            case (
-                ast.Assign(targets=[ast.Name(id=constant)]),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ):
-                found[getattr(Attribute, constant)] = " ".join(text.split())
-    return found
 
 
 def page() -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cdclake.model.table.attributes import ATTRIBUTES
 from cdclake_cli.config.structure import File
-from docs_build.attributes import meanings
+from cdclake_cli.settings import meanings
 
 
 def schema() -> dict[str, Any]:

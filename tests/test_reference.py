@@ -7,6 +7,7 @@ from docs_build import attributes, command, proofs
 from docs_build.reference import FOLDER, PAGES
 
 from cdclake.model.table.attributes import ATTRIBUTES
+from cdclake_cli.settings import meanings
 from tests import ROOT
 
 SLOW = {"proofs.md"}
@@ -23,9 +24,9 @@ def test_there_are_no_other_pages() -> None:
 
 
 def test_every_attribute_has_a_meaning() -> None:
-    meanings = attributes.meanings()
-    assert list(meanings) == list(ATTRIBUTES)
-    assert [name for name, text in meanings.items() if not text.endswith((".", "absent when free"))] == []
+    found = meanings()
+    assert list(found) == list(ATTRIBUTES)
+    assert [name for name, text in found.items() if not text.endswith((".", "absent when free"))] == []
 
 
 def test_defaults_are_texts_that_an_operator_can_type() -> None:

@@ -1,11 +1,16 @@
-"""Reads table settings from options and files."""
+"""Reads table settings from options and files, and tells what each means."""
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
+import textwrap
+from functools import cache
 from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError, similar_names
-from cdclake.model.table.attributes import attributes_that
+from cdclake.model.table.attributes import Attribute, attributes_that
 from cdclake_cli.named_files import json_object
 
 if TYPE_CHECKING:
@@ -47,3 +52,16 @@ def read_settings(file: Path | None) -> dict[str, str]:
             message = f"{name} in {file} is not a string"
             raise ConfigurationError(message, remedy='Put every value in quotes, as in {"History": "true"}')
     return parse_settings([f"{name}={value}" for name, value in settings.items()])
+
+
+@cache
+def meanings() -> dict[str, str]:
+    """The docstring of each attribute, by name, in the order of the code."""
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(Attribute))).body
+    assert isinstance(body, ast.ClassDef)
+    found = {}
+    for assignment, docstring in itertools.pairwise(body.body):
+        if isinstance(assignment, ast.Assign) and isinstance(docstring, ast.Expr):
+            text = ast.literal_eval(docstring.value)
+            found[getattr(Attribute, ast.unparse(assignment.targets[0]))] = " ".join(text.split())
+    return found

@@ -8,8 +8,11 @@ from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
+from cdclake.control.admin.change_settings import checked_settings, starts_reload
+from cdclake.model.table.settings import COLUMN_ATTRIBUTES
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from pyarrow.fs import FileSystem
 
@@ -31,6 +34,18 @@ class Checks(NamedTuple):
 
     lake: Callable[[TableState], Snapshot]
     columns: Callable[[TableState, Collection[str], Snapshot, bool], None]
+
+
+def check_change(checks: Checks, before: TableState, attributes: Mapping[str, str]) -> None:
+    """Check changed settings of a table: against each other, and those that name columns against lake and raw files.
+
+    Raises:
+        ConfigurationError: One is invalid.
+    """
+    lake = None if COLUMN_ATTRIBUTES.isdisjoint(attributes) else checks.lake(before)
+    after = checked_settings(before, attributes, lake)
+    if lake:
+        checks.columns(after, attributes.keys(), lake, starts_reload(attributes))
 
 
 @contextmanager

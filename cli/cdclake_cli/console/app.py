@@ -19,7 +19,7 @@ from cdclake.errors import (
     UnknownTableError,
 )
 from cdclake.model.times import display_utc
-from cdclake_cli.console import changes, fleet, tables, undo
+from cdclake_cli.console import changes, fleet, settings, tables, undo
 from cdclake_cli.console.addresses import CONVERTER, TableConverter
 from cdclake_cli.console.context import current_console
 from cdclake_cli.console.overview import Overview, current_overview
@@ -75,7 +75,7 @@ def create_app(console: Console, secrets: Secrets, port: int) -> Flask:
     app.url_map.converters[CONVERTER] = TableConverter
     Gate(secrets, port, allow_changes=console.allow_changes).protect(app)
     app.context_processor(_template_context)
-    for module in (tables, fleet, changes, undo):
+    for module in (tables, fleet, settings, changes, undo):
         app.register_blueprint(module.pages)
     app.register_error_handler(HTTPException, _http_error_page)
     app.register_error_handler(Exception, _error_page)

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Callable, Protocol, cast
 from flask import current_app
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+    from contextlib import AbstractContextManager
+
     from flask import Flask
 
     from cdclake.commit.log import ChangeLog
@@ -16,7 +19,9 @@ if TYPE_CHECKING:
     from cdclake.control.controller import PlanInputs
     from cdclake.errors import CdclakeError
     from cdclake.model.table.name import TableName
+    from cdclake.model.table.state import TableState
     from cdclake.ports import Clock
+    from cdclake_cli.config.column_checks import Checks
 
 _KEY = "cdclake-console"
 
@@ -57,6 +62,7 @@ class Console:
         clock: Returns the time.
         explain: Translates an expected error of a library to a `CdclakeError`; returns None for an unexpected one.
         late_after_minutes: Age at which a raw file that no run has applied counts as late.
+        checks: Prepares the checks of tables with their new settings.
         allow_changes: Whether the pages may change anything.
         made_by: The operator, for change records.
         tables_per_page: Tables that a page lists; likewise changes and bad rows.
@@ -71,6 +77,7 @@ class Console:
     clock: Clock
     explain: Callable[[Exception], CdclakeError | None]
     late_after_minutes: int
+    checks: Callable[[Collection[TableState]], AbstractContextManager[Checks]]
     allow_changes: bool = False
     made_by: str = ""
     tables_per_page: int = 50

@@ -10,19 +10,23 @@ from flask import Blueprint, abort, redirect, render_template, request, url_for
 from cdclake.commit.report import newest_changes
 from cdclake.commit.undo import next_to_reapply
 from cdclake.control.admin.change_settings import set_active
+from cdclake.control.jobs.entry import error_line
 from cdclake.control.plan.fates import Fate
 from cdclake.control.raw_fates import raw_fates, rows_read
-from cdclake.errors import UnknownTableError
+from cdclake.errors import CdclakeError, UnknownTableError
 from cdclake_cli.console import charts
 from cdclake_cli.console.addresses import table_of
 from cdclake_cli.console.context import current_console
 from cdclake_cli.console.overview import Row, current_overview
 from cdclake_cli.console.paging import Window, whole_number
 from cdclake_cli.console.table_list import ACTION, SORTS, Selection, health_counts
+from cdclake_cli.printing.lake_facts import lake_facts
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
+    from cdclake.commit.log import ChangeLog
+    from cdclake.model.snapshot import Snapshot
     from cdclake.model.table.name import TableName
 
 pages = Blueprint("tables", __name__)
@@ -55,8 +59,7 @@ def index() -> str:
 @pages.get("/tables/<table:name>")
 def table(name: str) -> str:
     """A table's status and changes; `through` is the last change to list."""
-    lake = current_console().lake
-    log = lake.log(table_of(name))
+    log = current_console().lake.log(table_of(name))
     report = newest_changes(log, current_console().changes_per_page, whole_number("through", None))
     row = _row_of(log.layout.name)
     if row is None and not report.head:
@@ -65,12 +68,16 @@ def table(name: str) -> str:
             remedy="Write it as schema.table, as in the list of tables",
             table=log.layout.name,
         )
+    lake, unread = _newest(log, report.head)
     done = whole_number("done", 0)
     return render_template(
         "table.html",
         name=log.layout.name,
         row=row,
         layout=log.layout,
+        facts=lake_facts(lake, None) if lake else None,
+        roles=_roles(lake) if lake else {},
+        unread=unread,
         report=report,
         charts=charts.change_charts(report.entries) if report.entries else [],
         geometry=charts,
@@ -124,3 +131,22 @@ def _row_of(name: TableName) -> Row | None:
     new = lake.installation.new_state(name)
     (row,) = overview.live([Row(str(name), new, None)])
     return row if row.status else overview.known().rows.get(new.path)
+
+
+def _newest(log: ChangeLog, head: int) -> tuple[Snapshot | None, str]:
+    """The newest snapshot, or why it cannot be read; neither if there is no change."""
+    if not head:
+        return None, ""
+    try:
+        return log.snapshot(head), ""
+    except CdclakeError as error:  # the rest of the page helps to find out why
+        return None, error_line(error)
+
+
+def _roles(lake: Snapshot) -> dict[str, str]:
+    """What columns of a lake table are besides, by their names in lower case."""
+    roles: dict[str, list[str]] = {}
+    for role, names in (("key", lake.primary_key), ("partition", lake.partition_key)):
+        for name in names:
+            roles.setdefault(name.lower(), []).append(role)
+    return {name: ", ".join(found) for name, found in roles.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,7 +23,10 @@ def console(
     *,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Loopback port; 0 for any free port.")] = 0,
     allow_changes: Annotated[
-        bool, typer.Option("--allow-changes", help="Let pages turn tables on and off, roll back and reapply.")
+        bool,
+        typer.Option(
+            "--allow-changes", help="Let pages turn tables on and off, change settings, roll back and reapply."
+        ),
     ] = False,
     late_after_minutes: LateAfterOption = LATE_AFTER_MINUTES,
     target: Target,
@@ -36,6 +40,7 @@ def console(
     from cdclake.adapters.aws import server_clock
     from cdclake.adapters.caller import os_user
     from cdclake_cli.aws.services import connect  # slow to import, and --help does not need it
+    from cdclake_cli.config.column_checks import column_checks
     from cdclake_cli.console.context import Console
     from cdclake_cli.console.server import serve
     from cdclake_cli.errors import explain
@@ -49,6 +54,7 @@ def console(
         clock=server_clock,
         explain=explain,
         late_after_minutes=late_after_minutes,
+        checks=partial(column_checks, target, services, unchecked=False),
         allow_changes=allow_changes,
         made_by=os_user(),
     )

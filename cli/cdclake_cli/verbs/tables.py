@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.control.admin.change_settings import change_settings, checked_settings, starts_reload
+from cdclake.control.admin.change_settings import change_settings
 from cdclake.control.plan.fates import Fate
 from cdclake.control.plan.lost_files import PendingNote
 from cdclake.errors import ConfigurationError
@@ -363,7 +363,7 @@ def _checked(
             not to be.
     """
     from cdclake_cli.aws.services import connect
-    from cdclake_cli.config.column_checks import column_checks
+    from cdclake_cli.config.column_checks import check_change, column_checks
 
     services = connect(target)
     names_columns = not COLUMN_ATTRIBUTES.isdisjoint(attributes)
@@ -376,10 +376,7 @@ def _checked(
         return services.state.get(new.path) or new
 
     def check(before: TableState) -> TableState:
-        lake = checks.lake(before) if names_columns else None
-        after = checked_settings(before, attributes, lake)
-        if lake:
-            checks.columns(after, attributes.keys(), lake, starts_reload(attributes))
+        check_change(checks, before, attributes)
         return before
 
     found: list[TableState] = []

@@ -5,25 +5,31 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cdclake.control.status import LATE_AFTER_MINUTES
-from cdclake.errors import CdclakeError
+from cdclake.errors import CdclakeError, ConfigurationError
+from cdclake.model.table.attributes import Attribute
+from cdclake_cli.config.column_checks import Checks
 from cdclake_cli.console.app import create_app
 from cdclake_cli.console.context import Console
 from cdclake_cli.console.security import FORM_FIELD, Secrets
 from cdclake_devkit.memory import ManualClock, MemoryState, MemoryStore
-from tests.cdclake_cli.console.lake import MemoryLake, fill
+from tests.cdclake_cli.console.lake import SCHEMA, MemoryLake, fill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from flask.testing import FlaskClient
     from werkzeug.test import TestResponse
+
+    from cdclake.model.snapshot import Snapshot
+    from cdclake.model.table.state import TableState
 
 PORT = 5001
 ORIGIN = f"http://127.0.0.1:{PORT}"
@@ -31,6 +37,21 @@ ORIGIN = f"http://127.0.0.1:{PORT}"
 
 def expected_error(error: Exception) -> CdclakeError | None:
     return error if isinstance(error, CdclakeError) else None
+
+
+def memory_checks(lake: MemoryLake) -> Callable[[Collection[TableState]], AbstractContextManager[Checks]]:
+    """Checks with the lake tables, and with raw files that have the columns of the lake's."""
+
+    def lake_table(state: TableState) -> Snapshot:
+        return lake.log(state.name).snapshot(state.last_change)
+
+    def columns(state: TableState, changed: Collection[str], *_: object) -> None:
+        unknown = set(state.settings.primary_key) - {column.name for column in SCHEMA}
+        if unknown and Attribute.PRIMARY_KEY in changed:
+            message = f"The raw files have no column {unknown.pop()}"
+            raise ConfigurationError(message)
+
+    return lambda _: nullcontext(Checks(lake_table, columns))
 
 
 @dataclass
@@ -99,6 +120,7 @@ def console(lake: MemoryLake) -> Console:
         lake.clock,
         expected_error,
         LATE_AFTER_MINUTES,
+        memory_checks(lake),
         allow_changes=True,
         made_by="grace",
         keep_seconds=0,

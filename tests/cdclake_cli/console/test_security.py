@@ -22,8 +22,10 @@ PAGES = [
     "/tables/shop.orders/quarantine",
     "/tables/shop.orders/files",
     "/tables/shop.orders/rollback",
+    "/tables/shop.orders/settings",
+    "/tables/shop.orders/settings/change?RetentionDays=7",
 ]
-ACTIONS = ["/tables/shop.orders/active", "/tables/shop.orders/rollback", "/tables/shop.orders/reapply"]
+ACTIONS = [f"/tables/shop.orders/{action}" for action in ("active", "rollback", "reapply", "settings/change")]
 
 
 def is_untouched(lake: MemoryLake) -> bool:

@@ -7,11 +7,13 @@ import signal
 import urllib.error
 import urllib.request
 from contextlib import closing
+from functools import partial
 from http.cookiejar import CookieJar
 
 import pytest
 
 from cdclake_cli.aws.services import connect
+from cdclake_cli.config.column_checks import column_checks
 from cdclake_cli.console.context import Console
 from cdclake_cli.errors import explain
 from cdclake_cli.loopback import listen
@@ -43,10 +45,11 @@ def test_it_prints_its_address_serves_pages_and_ends_at_the_first_signal() -> No
 @pytest.mark.parametrize("letters", [300, 1100, 3000])
 def test_a_name_that_is_too_long_for_aws_is_that_of_no_table(state, letters) -> None:
     services = connect(Target())
-    browser = new_browser(Console(services, "AWS", services.clock, explain, late_after_minutes=180))
+    checks = partial(column_checks, Target(), services, unchecked=False)
+    browser = new_browser(Console(services, "AWS", services.clock, explain, 180, checks))
     browser.enter()
     services.raw.put("shop/store/LOAD00000001.csv", b"1\n")
-    pages = ("", "/changes/1", "/quarantine", "/rollback", "/reapply")
+    pages = ("", "/changes/1", "/quarantine", "/rollback", "/reapply", "/settings")
     answers = {page: browser.get(f"/tables/shop.{'x' * letters}{page}").status_code for page in pages}
     assert answers == dict.fromkeys(pages, 404)
 
