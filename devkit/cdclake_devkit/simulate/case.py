@@ -84,7 +84,12 @@ def drawn(seed: int, hours: float = DEFAULT_HOURS) -> Case:
     if "rollback" not in operations and chance.random() < 0.5:
         operations.append(EXPIRE_RAW_FILES)
     at_work = ("load", "load", "process", "try", *(kind.replace(" ", "-") for kind in operations if kind in _LEASED))
-    faults = FaultPlan.drawn(seed, chance, at_work)
+    if undoes and chance.random() < 0.5:
+        faults = FaultPlan.of_undoes(seed, chance)
+        several = {Attribute.PARTITION_KEY: "region", Attribute.READERS: "folder"}  # files that a change moves
+        tables = tuple({**settings, **several} for settings in tables)
+    else:
+        faults = FaultPlan.drawn(seed, chance, at_work)
     span = hours * HOUR * chance.choice((0.1, 0.3, 1.0))  # the shorter, the more meet
     for number in range(len(tables)):
         for _ in range(round(hours * chance.choice((0.7, 1.5, 2.5)))):

@@ -50,6 +50,7 @@ OVERTAKEN_SECONDS = 4000.0
 MAX_CALLS_OF_OTHERS = 250
 _MOVES = ("put_if_absent", "copy", "copy_retained", "restoring", "retiring")
 """With which a change is committed, and its files move."""
+_UNDONE = ("restoring", "retiring")
 _ENDS_IN_NUMBER = re.compile(r"\d+$")
 
 
@@ -117,6 +118,13 @@ class FaultPlan:
         kinds = tuple(kind for kind in Kind if chance.random() < 0.6)
         rate = chance.choice((0.0, 0.002, 0.005, 0.01, 0.02))
         return cls(seed, rate if kinds else 0.0, kinds, latency_seconds, "", repeated)
+
+    @classmethod
+    def of_undoes(cls, seed: int, chance: Random) -> FaultPlan:
+        """A plan whose processes sleep within moves of files, which others undo meanwhile."""
+        kinds = (Kind.OVERTAKEN, *chance.sample(list(Kind), chance.choice((0, 0, 1))))
+        latency_seconds = chance.choice((0.1, 0.5, 3.0))
+        return cls(seed, 0.03, kinds, latency_seconds, chance.choice(("load", "rollback", "reapply")), 0.0, _UNDONE)
 
     def latency(self, process: str, call: int) -> float:
         """How long a call takes."""
