@@ -36,7 +36,9 @@ def as_test(case: Case) -> str:
     )
     only = "None" if case.only is None else "(\n" + "".join(f"        {one!r},\n" for one in case.only) + "    )"
     kinds = "".join(f"Kind.{kind.name}, " for kind in case.faults.kinds)
-    plan = f"FaultPlan({case.faults.seed}, {case.faults.rate}, ({kinds}), {case.faults.latency_seconds})"
+    drawn = case.faults
+    faults = f"{drawn.seed}, {drawn.rate}, ({kinds}), {drawn.latency_seconds}"
+    plan = f"FaultPlan({faults}, {drawn.focus!r}, {drawn.repeated}, {drawn.methods!r})"
     settings = f"{case.seed}, {case.hours}, {case.tables!r}"
     surroundings = f"{case.skew_seconds}, {case.versions}, {case.small_changes}"
     return (

@@ -51,8 +51,7 @@ def test_a_seed_gives_the_same_run_byte_for_byte() -> None:
 
 
 def test_the_faults_of_a_run_alone_give_the_same_run() -> None:
-    drawn_outcome = simulate(drawn(8, HOURS))
-    assert drawn_outcome.faults
+    drawn_outcome = next(outcome for seed in range(20) if (outcome := simulate(drawn(seed, HOURS))).faults)
     assert simulate(replace(drawn_outcome.case, only=drawn_outcome.faults)).digest == drawn_outcome.digest
 
 
