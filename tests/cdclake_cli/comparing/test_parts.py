@@ -51,7 +51,7 @@ def test_rows_of_one_key_stay_together_however_many_they_are() -> None:
     assert [(left.num_rows, right.num_rows) for left, right in found if left.num_rows] == [(500, 1)]
 
 
-@examples(thorough=2_000, ci=200, test=60, quick=20)
+@examples(thorough=2_000, ci=200, test=60)
 @given(st.lists(st.integers(0, 40), max_size=200), st.lists(st.integers(0, 40), max_size=200), st.integers(1, 5))
 def test_equal_keys_meet_in_one_pair(left: list[int], right: list[int], parts: int) -> None:
     together = [
@@ -61,7 +61,7 @@ def test_equal_keys_meet_in_one_pair(left: list[int], right: list[int], parts: i
     assert sum(map(len, together)) == len(set(left) & set(right))
 
 
-@examples(thorough=2_000, ci=200, test=60, quick=20)
+@examples(thorough=2_000, ci=200, test=60)
 @given(st.data())
 def test_matched_rows_are_those_of_a_simple_comparison(data: st.DataObject) -> None:
     row = st.tuples(st.integers(0, 5), st.sampled_from(["a", "b", None]))

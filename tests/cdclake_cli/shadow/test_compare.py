@@ -400,6 +400,7 @@ def command(cdclake: Command, lake: TableOverTime, where: str, *more: str) -> An
     return cdclake("compare", TABLE, "--with", where, "--lake-bucket", lake.location, *more)
 
 
+@pytest.mark.slow
 def test_the_command_shows_the_differences_and_exits_with_6(
     cdclake: Command, lake: TableOverTime, tmp_path: Path
 ) -> None:
@@ -416,6 +417,7 @@ def test_the_command_shows_the_differences_and_exits_with_6(
     assert (again.exit_code, "There are files in" in again.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_the_command_exits_with_0_if_the_tables_are_equal(
     cdclake: Command, lake: TableOverTime, tmp_path: Path
 ) -> None:

@@ -121,6 +121,7 @@ PLANTED = (
 )
 
 
+@pytest.mark.sampled(quick=5)
 @pytest.mark.parametrize("number", range(TABLES))
 def test_each_planted_fault_is_found_and_no_other(tmp_path: Path, number: int) -> None:
     table = walkthrough(tmp_path, number)
@@ -155,6 +156,7 @@ def repair(table: Walkthrough) -> None:
             (table.folder / path).unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "number"), [(half_written, 6), (half_written, 8), (left_behind, 9), (left_behind, 11)]
 )
