@@ -40,6 +40,13 @@ def test_no_part_is_larger_than_the_bound_and_no_row_is_lost() -> None:
         assert sorted(ids) == whole["id"].to_pylist()
 
 
+def test_a_part_is_split_by_what_its_keys_do_not_have_in_common() -> None:
+    """Also if it is split into as many parts as the table was."""
+    for count in range(300, 900, 50):
+        found = pairs(rows(range(count)), rows([1]), parts=4)
+        assert max(part.nbytes for part, _ in found) <= LARGEST, count
+
+
 def test_a_larger_right_table_is_split_as_well() -> None:
     found = pairs(rows([1, 2]), rows(range(3_000)))
     assert max(right.nbytes for _, right in found) <= LARGEST

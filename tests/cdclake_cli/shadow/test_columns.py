@@ -142,6 +142,12 @@ def test_times_finer_than_those_of_a_lake_table_are_refused_with_their_column() 
         paired(lake, other.schema).there(other)
 
 
+def test_zeros_of_both_signs_are_one_key() -> None:
+    columns = paired(pa.schema([("id", pa.float64())]), pa.schema([("id", pa.float32())]))
+    zeros = pa.table({"id": pa.array([-0.0, 0.0], pa.float32())})
+    assert list(map(str, columns.there(zeros)["id"].to_pylist())) == ["0.0", "0.0"]
+
+
 def test_texts_of_folders_are_compared_as_what_they_say() -> None:
     lake = pa.schema([("id", pa.int32()), ("day", pa.date32())])
     folder = pa.field("day", pa.string(), metadata={FOLDER: b""})

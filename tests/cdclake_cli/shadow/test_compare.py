@@ -253,6 +253,12 @@ def test_a_hudi_table_equals_the_lake_table_with_its_rows(tmp_path: Path) -> Non
     assert compared(lake, where).equal
 
 
+def test_an_earlier_instant_of_hudi_is_read(tmp_path: Path) -> None:
+    first = open_table(hudi(tmp_path, "copy_on_write"), "20260307135753543")
+    read = pa.concat_tables(first.batches(["txn_id"]))["txn_id"].to_pylist()
+    assert sorted(read) == [f"TXN-00{number}" for number in range(1, 9)]
+
+
 def test_deletes_in_log_files_of_hudi_are_applied(tmp_path: Path) -> None:
     where = hudi(tmp_path, "merge_on_read")
     table = open_table(where)
