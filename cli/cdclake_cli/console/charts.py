@@ -1,8 +1,8 @@
 """Computes the geometry of charts: horizontal places in percent of the page's width, vertical ones in pixels.
 
 A bar stands where its change was made in time, and is as high as its value, whatever the others are. If values differ a
-hundredfold, the scale is logarithmic, and the chart says so. Series stand side by side, as parts of a stack would have
-no length on a logarithmic scale.
+hundredfold, the scale is logarithmic, and the chart says so. A long time without changes is drawn shorter, as a break.
+Series stand side by side, as parts of a stack would have no length on a logarithmic scale.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
+from statistics import median_low
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake_cli.console.text import count_text, seconds_text, time_text
@@ -35,6 +36,7 @@ _BELOW_LEAST = 2
 """A logarithmic scale begins at the least value divided by this, so that its bar is visible."""
 _MOST_TICKS, _MOST_TIMES = 4, 3
 _NICE = (1, 2, 5, 10)
+_MILLION = 10**6
 _LEAST_STEP = 0.1
 """No text shows smaller differences of seconds."""
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -43,6 +45,12 @@ _TIME_STEPS = (
     *(n * _HOUR for n in (1, 2, 3, 6, 12)),
     *(n * _DAY for n in (1, 2, 7, 14, 30, 90, 365, 3650)),
 )
+_BREAK, _BREAK_SHOWN, _MOST_BREAKS = 5.0, 0.4, 5
+"""Width of a break, the part of it that is drawn, and how many an axis has."""
+_BREAK_FACTOR = 20
+"""Gaps this many times as long as a typical one would leave no room for the others."""
+_LEAST_DISTANCE = 25.0
+"""Of labels after breaks."""
 _EDGE = 8.0
 """Labels this near to the edge begin or end at their place."""
 
@@ -96,6 +104,7 @@ class Chart:
         slots: The bars, the highest first: where bars overlap, the lower ones are in front.
         values: Labels of the value axis.
         times: Labels of the time axis.
+        breaks: Times without changes that the time axis leaves out.
         logarithmic: Whether each line is ten times the one below, or a power of that.
         text: What the chart shows, for those who do not see it.
     """
@@ -105,6 +114,7 @@ class Chart:
     slots: tuple[Slot, ...]
     values: tuple[Tick, ...]
     times: tuple[Tick, ...]
+    breaks: tuple[Break, ...]
     logarithmic: bool
     text: str
 
@@ -163,32 +173,80 @@ def _nice(least: float) -> float:
     return next((n * power for n in _NICE if n * power >= least * (1 - 1e-9)), 10 * power)
 
 
-class _Times(NamedTuple):
-    first: datetime
-    last: datetime
+class Break(NamedTuple):
+    """A time without changes that is drawn shorter than it was."""
+
+    x: float
+    width: float
+    title: str
+
+
+class Times(NamedTuple):
+    """A time axis: times with changes, in proportion, and breaks between them."""
+
+    parts: tuple[tuple[datetime, datetime], ...]
 
     @classmethod
-    def of(cls, times: Sequence[datetime]) -> _Times:
-        first, last = min(times), max(times)
-        if first == last:
-            first, last = first - timedelta(minutes=30), last + timedelta(minutes=30)
-        return cls(first, last)
+    def of(cls, times: Sequence[datetime]) -> Times:
+        """The axis of some times. It has breaks where gaps are far longer than most."""
+        ordered = sorted(times)
+        gaps = [(later - earlier, later) for earlier, later in pairwise(ordered) if later > earlier]
+        if not gaps:
+            return cls(((ordered[0] - timedelta(minutes=30), ordered[0] + timedelta(minutes=30)),))
+        longest = sorted(gaps, reverse=True)[:_MOST_BREAKS]
+        begins = {later for gap, later in longest if gap > _BREAK_FACTOR * median_low(gap for gap, _ in gaps)}
+        parts = [(ordered[0], ordered[0])]
+        for time in ordered:
+            if time in begins and time > parts[-1][1]:
+                parts.append((time, time))
+            parts[-1] = (parts[-1][0], time)
+        return cls(tuple(parts))
 
     def place(self, time: datetime) -> float:
-        """The place of a time, in percent."""
-        return LEFT + (RIGHT - LEFT) * ((time - self.first) / (self.last - self.first))
+        """The place of a time within a part, in percent."""
+        number = next(n for n, (_, last) in enumerate(self.parts) if time <= last)
+        return self._begin(number) + self._percent(time - self.parts[number][0])
+
+    def breaks(self) -> list[Break]:
+        """The times that are left out."""
+        return [
+            Break(
+                round(self.place(last) + _BREAK * (1 - _BREAK_SHOWN) / 2, 2),
+                round(_BREAK * _BREAK_SHOWN, 2),
+                f"{seconds_text((first - last).total_seconds())} without changes",
+            )
+            for (_, last), (first, _) in pairwise(self.parts)
+        ]
 
     def ticks(self) -> list[Tick]:
-        """Round times, each with what differs from the one before."""
-        span = (self.last - self.first).total_seconds()
+        """Round times, each with what differs from the one before. After a break, the time at which it goes on."""
+        (first, last), *more = self.parts
+        if more:
+            begins = [first for first, _ in self.parts]
+            shown = begins[:1]
+            for time in begins[1:]:
+                if self.place(time) - self.place(shown[-1]) >= _LEAST_DISTANCE:
+                    shown.append(time)
+            return self._labels(shown, 1)
+        span = (last - first).total_seconds()
         step = next((one for one in _TIME_STEPS if span / one <= _MOST_TIMES), span)
-        begin = math.ceil(self.first.timestamp() / step) * step
+        begin = math.ceil(first.timestamp() / step) * step
         times = [datetime.fromtimestamp(begin + n * step, timezone.utc) for n in range(_MOST_TIMES + 1)]
-        shown = [time for time in times if time <= self.last]
+        return self._labels([time for time in times if time <= last], step)
+
+    def _labels(self, times: Sequence[datetime], step: float) -> list[Tick]:
         return [
             Tick(round(self.place(time), 2), _time_label(time, before, step), _anchor(self.place(time)))
-            for before, time in zip([None, *shown], shown, strict=False)
+            for before, time in zip([None, *times], times, strict=False)
         ]
+
+    def _begin(self, number: int) -> float:
+        before = sum((last - first for first, last in self.parts[:number]), timedelta())
+        return LEFT + _BREAK * number + self._percent(before)
+
+    def _percent(self, time: timedelta) -> float:
+        total = sum((last - first for first, last in self.parts), timedelta())
+        return (RIGHT - LEFT - _BREAK * (len(self.parts) - 1)) * (time / total)
 
 
 def _time_label(time: datetime, before: datetime | None, step: float) -> str:
@@ -226,7 +284,7 @@ def _chart(
     figures = [values(entry) for entry in entries]
     positive = [value for one in figures for value in one.values() if value > 0]
     times = [datetime.fromisoformat(entry.record.created_utc) for entry in entries]
-    scale, span = Scale.of(positive), _Times.of(times)
+    scale, span = Scale.of(positive), Times.of(times)
     series = tuple(figures[0])
     places = [span.place(time) for time in times]
     width = _slot_width(places, len(series))
@@ -236,7 +294,7 @@ def _chart(
     ]
     is_count = to_text is count_text
     ticks = [
-        Tick(round(BOTTOM - scale.height(one), 2), to_text(round(one) if is_count else one))
+        Tick(round(BOTTOM - scale.height(one), 2), _short_count(round(one)) if is_count else to_text(one))
         for one in scale.ticks(1 if is_count else _LEAST_STEP)
     ]
     return Chart(
@@ -245,9 +303,15 @@ def _chart(
         tuple(sorted(slots, key=lambda slot: -max((bar.height for bar in slot.bars), default=0.0))),
         tuple(ticks if positive else ()),
         tuple(span.ticks()),
+        tuple(span.breaks()),
         scale.logarithmic,
         _text(name, entries, positive, scale, to_text),
     )
+
+
+def _short_count(count: int) -> str:
+    """A round number, without the zeros of millions: `20 M`."""
+    return f"{count / _MILLION:,g} M" if count >= _MILLION else count_text(count)
 
 
 def _text(
@@ -261,9 +325,9 @@ def _text(
 
 
 def _slot_width(places: Sequence[float], series: int) -> float:
-    """As wide as the smallest gap allows, within bounds."""
-    gaps = [later - earlier for earlier, later in pairwise(sorted(places)) if later > earlier]
-    return max(min(_OF_GAP * min(gaps, default=_WIDEST), _WIDEST), _NARROWEST * series)
+    """As wide as three quarters of the gaps allow, within bounds."""
+    gaps = sorted(later - earlier for earlier, later in pairwise(places) if later > earlier) or [_WIDEST]
+    return max(min(_OF_GAP * gaps[len(gaps) // 4], _WIDEST), _NARROWEST * series)
 
 
 def _slot(

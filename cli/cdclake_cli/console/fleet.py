@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from cdclake_cli.console.context import Lake
     from cdclake_cli.console.overview import Row
 
-MOST_LISTED = 10
+MOST_LISTED = 5
 """Tables in a short list; a link leads to all of them."""
 MOST_CHANGES = 30
 """Newest changes of a table that its day is added up from: more than a run each hour makes."""

@@ -82,7 +82,7 @@ class Known:
     """All tables, as they were a moment ago.
 
     Attributes:
-        rows: The tables by path.
+        rows: The tables by path, in the order of their paths.
         scanned_utc: When the items were read.
         listed_utc: When the raw files of all tables were listed; None: not yet.
         errors: One line for each raw folder that could not be listed.
@@ -222,7 +222,7 @@ class Overview:
             rows |= self._rows(controller.plan_tables(inputs, now, changed), now)
         else:
             rows |= {state.path: Row(str(state.name), state, None) for state in changed}
-        self._known = replace(old, rows=rows, scanned_utc=now)
+        self._known = replace(old, rows=dict(sorted(rows.items())), scanned_utc=now)
         self._scan_at = self._due(begin, SCAN_RESTS)
         self._first.set()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from flask import abort, request, url_for
@@ -96,11 +97,12 @@ class Selection:
         return [row for row in rows if text in row.name.lower()]
 
     def chosen(self, named: Iterable[Row]) -> list[Row]:
-        """Those of the tables that have the health, in order."""
-        matching = sorted((row for row in named if self._has_health(row)), key=lambda row: row.path)
+        """Those of the tables that have the health, in order. Equal ones stay in the order in which they are given."""
         key = _KEYS[self.sort.removeprefix("-")]
-        valued = sorted((row for row in matching if key(row) is not None), key=key, reverse=self.sort.startswith("-"))
-        return valued + [row for row in matching if key(row) is None]
+        valued = [(key(row), row) for row in named if self._has_health(row)]
+        known = [(value, row) for value, row in valued if value is not None]
+        known.sort(key=itemgetter(0), reverse=self.sort.startswith("-"))
+        return [row for _, row in known] + [row for value, row in valued if value is None]
 
     def _has_health(self, row: Row) -> bool:
         if not self.health:

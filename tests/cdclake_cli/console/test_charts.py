@@ -102,6 +102,8 @@ def test_values_that_differ_a_hundredfold_have_a_logarithmic_scale_that_says_so(
         " on a logarithmic scale. The list of changes below has every value"
     )
     assert [tick.text for tick in chart.values] == ["100", "1,000", "10,000", "100,000"]
+    large = chart_of("Rows of the table", [entry(1, (1_204_331_077, 0, 0)), entry(2, (3, 0, 0), minutes=60)])
+    assert [tick.text for tick in large.values] == ["1,000", "1 M", "1,000 M"]
     (line, *_) = [BOTTOM - tick.place for tick in chart.values]
     assert line == pytest.approx(HEIGHT * math.log(100 / 20) / math.log(300_000 / 20), abs=0.01)
 
@@ -114,6 +116,20 @@ def test_bars_stand_in_time_and_not_one_after_the_other() -> None:
         ("5 Mar 12:00", "middle"),
         ("18:00", "middle"),
     ]
+
+
+def test_a_long_time_without_changes_is_a_break_that_is_drawn() -> None:
+    at = [0, 60, 120, 180, 600_000, 600_060, 600_120]
+    chart = chart_of("Seconds", [entry(n, (1, 0, 0), minutes=minute) for n, minute in enumerate(at, 1)])
+    middles = {slot.change: slot.x + slot.width / 2 for slot in chart.slots}
+    hour = (96 - 5) / 5
+    assert [middles[n] for n in range(1, 8)] == pytest.approx(
+        [2, 2 + hour, 2 + 2 * hour, 2 + 3 * hour, 7 + 3 * hour, 7 + 4 * hour, 98]
+    )
+    (gap,) = chart.breaks
+    assert gap.title == "416 d 13 h without changes"
+    assert middles[4] < gap.x < gap.x + gap.width < middles[5]
+    assert [tick.text for tick in chart.times] == ["5 Mar 10:00", "26 Apr 02:00"]
 
 
 @pytest.mark.parametrize(

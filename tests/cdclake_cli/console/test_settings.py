@@ -36,6 +36,7 @@ def fingerprint_on(browser: Browser, page: str) -> str:
 def test_the_page_of_a_table_shows_columns_types_and_storage(browser: Browser) -> None:
     text = browser.text("/tables/shop.orders")
     assert "Columns 2 Columns of the lake table Column Type Role id bigint key customer string" in text
+    assert 'href="/tables/shop.orders/settings">Settings</a>' in browser.get("/tables/shop.orders").text
     assert re.search(r"Storage [\d.,]+ kB in \d+ files", text)
 
 
