@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import cdclake_cli
 from cdclake.control.status import LATE_AFTER_MINUTES
 from cdclake.errors import CdclakeError, ConfigurationError
 from cdclake.model.table.attributes import Attribute
@@ -151,7 +154,10 @@ def reader(console: Console) -> Browser:
 def console_process(environment: Mapping[str, str], *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run `cdclake console` in its own process; yields it and the address that it prints."""
     command = [sys.executable, "-c", "from cdclake_cli.main import main; main()", "console", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    code = str(Path(cdclake_cli.__file__).parents[1])  # the code that is tested, wherever another is installed
+    path = os.pathsep.join([code, environment.get("PYTHONPATH", "")])
+    variables = {**environment, "PYTHONPATH": path}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables) as process:
         try:
             assert process.stdout is not None
             yield process, process.stdout.readline().strip()

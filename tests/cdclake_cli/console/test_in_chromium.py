@@ -5,9 +5,11 @@ With `CDCLAKE_SCREENSHOTS=1`, takes the screenshots for the documents.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
+import time
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,18 +22,22 @@ from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.control.admin.installation import Installation
+from cdclake.control.status import LATE_AFTER_MINUTES
+from cdclake.model.table.name import TableName
+from cdclake_cli.console.charts import HEIGHT
+from cdclake_cli.console.context import Console
+from cdclake_cli.console.server import serve
 from cdclake_devkit.local.server import EmbeddedAws
-from cdclake_devkit.memory import MemoryStore
+from cdclake_devkit.memory import ManualClock, MemoryState, MemoryStore
 from tests import ROOT
-from tests.cdclake_cli.console.conftest import console_process
-from tests.cdclake_cli.console.lake import LONG, ORDERS, fill
+from tests.cdclake_cli.console.conftest import console_process, expected_error, memory_checks
+from tests.cdclake_cli.console.fleet import fleet, name_of
+from tests.cdclake_cli.console.lake import LONG, ORDERS, GrowingTable, MemoryLake, fill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser, Page
-
-    from cdclake.model.table.name import TableName
 
 pytestmark = pytest.mark.browser
 
@@ -46,8 +52,11 @@ SCREENSHOTS = {
     "tables-phone",
     "rollback-phone",
     "charts-night",
+    "fleet-laptop",
+    "fleet-phone",
+    "settings-change-laptop",
 }
-CONTROLS = "a, button, input:not([type=hidden])"
+CONTROLS = "a, button, select, textarea, input:not([type=hidden])"
 WITHOUT_NAME = """all => all
     .filter(one => !(one.textContent.trim() || one.ariaLabel || one.labels?.length))
     .map(one => one.outerHTML)"""
@@ -55,6 +64,10 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _ABORTED = "net::ERR_ABORTED"
 TIMEOUT_MILLISECONDS = 15_000
 PATH = "cdclake-raw/shop/orders/"
+TABLES, LOADS, LISTED_SECONDS = 10_000, 3, 240
+MOST_MILLISECONDS, LIGHT_MILLISECONDS = 500, 40
+"""Of any page, where a page without a list takes no longer than the second; on a busy machine longer, as that one."""
+UNEVEN, SECONDS = TableName("uneven", "durations"), (0.2, 16.9, 0.2)
 
 
 class Screen(NamedTuple):
@@ -136,6 +149,44 @@ def read_only(lake: Lake) -> Iterator[str]:
     """Address of a read-only console."""
     with console_process(lake.aws.environment()) as (_, address):
         yield address
+
+
+@pytest.fixture(scope="module")
+def fleet_console() -> Iterator[str]:
+    """Address of a console with 10,000 tables in memory, and one whose changes took 0.2 and 16.9 seconds."""
+    clock = ManualClock()
+    templates = MemoryLake(MemoryStore(clock), MemoryStore(clock), MemoryState(), clock)
+    fill(templates.states, templates.raw, templates.log, clock())
+    table = GrowingTable(templates.log(UNEVEN))
+    table.load(1000)
+    for seconds in SECONDS:
+        table.change(5, 5, 5, seconds=seconds)
+    lake = fleet(templates, TABLES)
+    lake.states.register(lake.installation.new_state(UNEVEN))
+    console = Console(
+        lake, "in memory", lake.clock, expected_error, LATE_AFTER_MINUTES, memory_checks(lake), allow_changes=True
+    )
+    with serve(console) as address:
+        yield address
+
+
+def warmed(page: Page) -> str:
+    """Wait until all raw files are listed. Returns the address of the console."""
+    deadline = time.monotonic() + LISTED_SECONDS
+    while page.get_by_text("The raw files of all tables are being listed").count():
+        assert time.monotonic() < deadline
+        page.wait_for_timeout(1000)
+        page.reload()
+    return page.url
+
+
+def load_milliseconds(page: Page, address: str) -> float:
+    """How long a page takes until all of it is there and laid out: the best of some loads."""
+    taken = []
+    for _ in range(LOADS):
+        page.goto(address, wait_until="load")
+        taken.append(float(page.evaluate("performance.getEntriesByType('navigation')[0].domComplete")))
+    return min(taken)
 
 
 @contextmanager
@@ -267,7 +318,7 @@ def test_a_double_click_sends_a_form_once(browser: Browser, lake: Lake, writable
 def test_the_bars_of_a_chart_link_to_their_changes(browser: Browser, read_only: str) -> None:
     with page_on(browser, LAPTOP, read_only) as page:
         page.goto(f"{page.url}tables/shop.orders")
-        page.locator("figure.chart").first.locator("a.slot").nth(8).click()
+        page.locator("figure.chart").first.locator("a.slot[data-change='9']").click()
         expect(page.locator("h1")).to_have_text("Change 9")
 
 
@@ -290,6 +341,110 @@ def test_a_read_only_console_has_all_pages_without_controls(browser: Browser, re
             check_page(page, name, screen)
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (background == "rgb(20, 24, 27)") == (screen is DARK)
+
+
+FLEET_PAGES = (
+    ("", "fleet-tables"),
+    ("?q=orders&sort=-lag&health=late", "fleet-filtered"),
+    ("?sort=-delay&from=5000", "fleet-page"),
+    ("fleet", "fleet"),
+    ("fleet?from=4000", "fleet-days"),
+    (f"tables/{name_of(3)}", "fleet-table"),
+    (f"tables/{name_of(3)}/files", "fleet-files"),
+    (f"tables/{name_of(3)}/settings", "settings"),
+    (f"tables/{name_of(3)}/settings/change?RetentionDays=7&History=true", "settings-change"),
+)
+
+
+def test_every_page_of_ten_thousand_tables_is_there_in_half_a_second(browser: Browser, fleet_console: str) -> None:
+    with page_on(browser, LAPTOP, fleet_console) as page:
+        start = warmed(page)
+        light = load_milliseconds(page, f"{start}tables/{name_of(3)}/files")
+        taken = {path: load_milliseconds(page, start + path) for path, _ in FLEET_PAGES}
+    print(round(light), {path: round(milliseconds) for path, milliseconds in taken.items()})
+    most = MOST_MILLISECONDS * max(1, light / LIGHT_MILLISECONDS)
+    assert {path: one for path, one in taken.items() if one >= most} == {}
+
+
+@pytest.mark.parametrize("screen", [LAPTOP, PHONE, DARK], ids=lambda screen: screen.name)
+def test_every_page_of_a_fleet_fits_the_screen_and_names_its_controls(
+    browser: Browser, fleet_console: str, screen: Screen
+) -> None:
+    with page_on(browser, screen, fleet_console) as page:
+        start = warmed(page)
+        for path, name in FLEET_PAGES:
+            page.goto(start + path)
+            check_page(page, name, screen)
+        background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (background == "rgb(20, 24, 27)") == (screen is DARK)
+
+
+def test_columns_sort_by_keyboard_and_tell_a_screen_reader_how(browser: Browser, fleet_console: str) -> None:
+    with page_on(browser, LAPTOP, fleet_console) as page:
+        warmed(page)
+        header = page.get_by_role("columnheader", name="Lag")
+        link = header.get_by_role("link", name="Lag", exact=True)
+        page.get_by_role("columnheader", name="Health").get_by_role("link").focus()
+        page.keyboard.press("Tab")
+        expect(link).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(header).to_have_attribute("aria-sort", "descending")
+        assert "sort=-lag" in page.url
+        expect(page.get_by_role("rowheader").first).to_contain_text("orders_")
+        header.get_by_role("link").press("Enter")
+        expect(header).to_have_attribute("aria-sort", "ascending")
+        page.get_by_role("navigation", name="Pages").get_by_role("link", name="Next").press("Enter")
+        expect(page.get_by_text("51 to 100 of 10,001")).to_be_visible()
+        expect(header).to_have_attribute("aria-sort", "ascending")
+        page.get_by_label("Sort by").select_option(label="name")
+        page.get_by_label("Name contains").fill("_07.")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("1 to 50 of 250")).to_be_visible()
+        page.go_back()
+        expect(page.get_by_text("51 to 100 of 10,001")).to_be_visible()
+
+
+@pytest.mark.parametrize("screen", [LAPTOP, PHONE, DARK], ids=lambda screen: screen.name)
+def test_bars_are_as_high_as_their_values_and_stand_in_time(
+    browser: Browser, fleet_console: str, screen: Screen
+) -> None:
+    with page_on(browser, screen, fleet_console) as page:
+        page.goto(f"{page.url}tables/{UNEVEN}")
+        chart = page.get_by_role("img", name=re.compile(r"^Seconds of changes 1 to 4, .*: 0\.2 s to 22\.1 s, on a log"))
+        boxes = {}
+        for change in (2, 3, 4):
+            bar = chart.locator(f"a[data-change='{change}'] rect.s-seconds")
+            boxes[change] = bar.bounding_box()
+        low, high, again = (boxes[change] for change in (2, 3, 4))
+        assert low and high and again
+        scale = math.log(22.1 / 0.1)
+        assert high["height"] / low["height"] == pytest.approx(math.log(16.9 / 0.1) / math.log(0.2 / 0.1), rel=0.05)
+        assert high["height"] == pytest.approx(HEIGHT * math.log(16.9 / 0.1) / scale, abs=1)
+        assert low["height"] == pytest.approx(again["height"], abs=0.5)
+        labels = page.locator("svg.scale").last.bounding_box()
+        assert labels
+        assert low["x"] >= labels["x"] + labels["width"], "a bar covers a label"
+        assert high["x"] - low["x"] == pytest.approx(again["x"] - high["x"], abs=1.5)  # an hour each
+        page.goto(f"{page.url}?through=4")  # without the full load the scale is linear
+        check_page(page, "uneven", screen)
+
+
+def test_a_setting_is_changed_after_its_difference_was_shown(browser: Browser, lake: Lake, writable: str) -> None:
+    with page_on(browser, LAPTOP, writable) as page:
+        page.goto(f"{page.url}tables/shop.product")
+        page.get_by_role("link", name="Settings").click()
+        check_page(page, "product-settings", LAPTOP)
+        page.get_by_label("PrimaryKey").fill("ID")  # compared with the raw file
+        page.get_by_label("RetentionDays").fill("7")
+        page.get_by_label("History", exact=True).select_option("true")
+        page.get_by_role("button", name="Show what would change").click()
+        expect(page.get_by_role("row", name="RetentionDays 30 (default) 7 from the first load on")).to_be_visible()
+        check_page(page, "product-change", LAPTOP)
+        page.get_by_role("button", name="Change settings").click()
+        expect(page.get_by_role("status")).to_contain_text("Done")
+        state = lake.states.get("cdclake-raw/shop/product/")
+        assert state is not None
+        assert (state.item["RetentionDays"], state.item["History"]) == ("7", "true")
 
 
 def test_without_the_address_the_page_says_what_to_open(browser: Browser, read_only: str) -> None:
