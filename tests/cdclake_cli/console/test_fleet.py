@@ -35,7 +35,7 @@ def test_the_fleet_tells_what_needs_action_waits_and_failed(browser: Browser, la
     text = browser.text("/fleet")
     assert "5 tables. Items read 0 s ago, all raw files listed 0 s ago" in text
     assert "Action needed 2 tables Raw files waiting 1, the oldest for 0 s" in text
-    assert "Delay of the last day, p95 3 min 5 s, median 42 s Changes with a delay 3" in text
+    assert "Delay of the last day, p95 3 min 5 s, median 42 s Delays known 3" in text
     assert "shop.vouchers new set its key" in text.replace("cdclake tables set", "set its key", 1)
     assert "Last run failed 1 shop.store 2024-03-05 10:00:00 UTC BadRowError" in text
     assert "Raw files waiting 1 shop.orders 1 file for 0 s" in text

@@ -375,6 +375,8 @@ def test_every_page_of_a_fleet_fits_the_screen_and_names_its_controls(
         for path, name in FLEET_PAGES:
             page.goto(start + path)
             check_page(page, name, screen)
+            page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true })")
+            check_page(page, f"{name}-open", screen)
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (background == "rgb(20, 24, 27)") == (screen is DARK)
 
