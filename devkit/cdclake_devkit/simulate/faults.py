@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cdclake_devkit.simulate.intercepted import Call
 
 _SHARE = 1 << 32
+_SHARE_OF_OTHERS = 0.3
 _MORE = 3
 """How many times more often a call that changes something goes wrong."""
 
@@ -41,6 +42,7 @@ class Kind(Enum):
     """As a client that repeats a request whose answer was lost. The second answer counts."""
 
 
+_OF_OTHERS = (Kind.FAIL, Kind.KILL_BEFORE, Kind.KILL_AFTER)
 PAUSES_SECONDS = (2.0, 45.0, 200.0, 320.0, 900.0, 4000.0)
 """Some are longer than a lease."""
 _PAUSES = (Kind.PAUSE_BEFORE, Kind.PAUSE_AFTER, Kind.SLOW)
@@ -89,9 +91,9 @@ class FaultPlan:
         rate: Share of the calls.
         kinds: How they may go wrong.
         latency_seconds: How long a call takes at most.
-        focus: The only kind of process whose calls go wrong, see `kind_of`; empty: all do.
+        focus: The kind of process whose calls go wrong, see `kind_of`; others seldom do, and only end; empty: all do.
         repeated: Share of the requests for a lease that are made twice.
-        methods: The only calls that go wrong, besides those; empty: all do.
+        methods: The only calls of these processes that go wrong, besides those; empty: all do.
     """
 
     seed: int
@@ -134,16 +136,19 @@ class FaultPlan:
         """What goes wrong with a call; None for nothing. More goes wrong with calls that change something."""
         if what.method == "acquire_lease" and self._draw(process, -call) < self.repeated * _SHARE * _SHARE:
             return Fault(process, call, Kind.TWICE)
-        if (self.focus and kind_of(process) != self.focus) or (self.methods and what.method not in self.methods):
-            return None
-        more = _MORE * 2 if self.focus else _MORE
-        rate = self.rate * (more if what.changes else 1)
+        kinds, rate = self.kinds, self.rate * (_MORE if what.changes else 1)
+        if self.focus and kind_of(process) != self.focus:
+            kinds, rate = _OF_OTHERS, self.rate * _SHARE_OF_OTHERS
+        elif self.focus:
+            rate = self.rate * (_MORE * 2 if what.changes else 1)
+            if self.methods and what.method not in self.methods:
+                return None
         draw = self._draw(process, call) >> 32
         if draw >= rate * _SHARE:
             return None
         within = int(draw / rate)
-        kind = self.kinds[within % len(self.kinds)]
-        further = within // len(self.kinds)
+        kind = kinds[within % len(kinds)]
+        further = within // len(kinds)
         seconds = PAUSES_SECONDS[further % len(PAUSES_SECONDS)] if kind in _PAUSES else 0.0
         seconds = EXPIRED_SECONDS[further % len(EXPIRED_SECONDS)] if kind is Kind.EXPIRE else seconds
         if kind is Kind.OVERTAKEN:

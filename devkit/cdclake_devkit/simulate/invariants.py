@@ -203,7 +203,10 @@ class Invariants:
         assert snapshot.history is not None
         log, newest = self._world.log(table), []
         for file in snapshot.history.files:
-            content = self._world.lake.get(staged.get(file.path, "")) or self._content(log, file.path) or b""
+            content = self._world.lake.get(staged.get(file.path, "")) or self._content(log, file.path)
+            if not content:
+                self._world.violate("changes have all their files", f"{file.path} of {table.name} is nowhere")
+                return
             versions = pq.read_table(pa.BufferReader(content), partitioning=None).to_pylist()
             newest += [one for one in versions if one["valid_to"] is None and one["operation"] != "delete"]
         have = sorted((one["id"], one["name"]) for one in newest)
@@ -392,5 +395,8 @@ class Invariants:
                 return
 
     def _now(self, log: ChangeLog, path: str) -> Iterable[LakeRow]:
-        content = self._world.lake.get(log.layout.data_key(path)) or b""
+        content = self._world.lake.get(log.layout.data_key(path))
+        if not content:
+            self._world.violate("readers miss nothing", f"{path} is not there")
+            return ()
         return (row for row in rows_of(path, content) if row.op != "D")

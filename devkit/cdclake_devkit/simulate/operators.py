@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from cdclake_devkit.simulate.world import World
 
 _AGAIN_AFTER = (100.0, 250.0, 250.0)
+_PATIENCE_SECONDS = 7200
+"""A load may take longer than an hour, see `actors`."""
 _ACTIVATED_AFTER = (60.0, 900.0, 4000.0)
 
 
@@ -46,7 +48,13 @@ def operate_again(world: World, at: float) -> None:
             log = world.log(table, world.store(process, LAKE))
             states = world.port(process, "states", world.states)
             lake = RegisteredTable(
-                states, state, log, process.name, world.time, lease_wait_seconds=900, sleep=world.scheduler.sleep
+                states,
+                state,
+                log,
+                process.name,
+                world.time,
+                lease_wait_seconds=_PATIENCE_SECONDS,
+                sleep=world.scheduler.sleep,
             )
             if world.foreign:
                 world.note(process, f"repair: {lake.repair().to_json()}")
