@@ -60,10 +60,11 @@ def match(left: pa.Table, right: pa.Table, key: Sequence[str]) -> Matched:
     left_keys, right_keys = row_keys(left, by), row_keys(right, by)
     left_again, right_again = left.slice(0, 0), right.slice(0, 0)
     if key:
-        left_counting, right_counting = _counting(left, left_keys, right), _counting(right, right_keys, left)
+        left_counting = _counting(left, left_keys, right)
         if left_counting is not None:
             left_again, left = left.filter(pc.invert(left_counting)), left.filter(left_counting)
             left_keys = left_keys.filter(left_counting)
+        right_counting = _counting(right, right_keys, left)  # of several rows that both have, the one that counts left
         if right_counting is not None:
             right_again, right = right.filter(pc.invert(right_counting)), right.filter(right_counting)
             right_keys = right_keys.filter(right_counting)
