@@ -396,6 +396,30 @@ def test_files_of_a_folder_may_lack_columns_and_have_other_widths(tmp_path: Path
     assert rows == [{"id": 1, "name": None}, {"id": 2, "name": "x"}]
 
 
+def test_columns_of_files_are_one_whatever_their_case_and_the_form_of_their_values(tmp_path: Path) -> None:
+    at = pa.array([NOON], pa.timestamp("us", "UTC"))
+    columns: list[tuple[list[str], pa.DataType, pa.DataType]] = [
+        (["ID", "name", "at"], pa.string(), pa.timestamp("us")),
+        (["id", "Name", "AT"], pa.dictionary(pa.int32(), pa.string()), pa.timestamp("ms", "UTC")),
+        (["id", "name", "at"], pa.string_view(), pa.timestamp("us", "Europe/Berlin")),
+    ]
+    for number, (names, text, time) in enumerate(columns):
+        values = [pa.array([number]), pa.array(["x"]).cast(text), at.cast(time)]
+        pq.write_table(pa.table(values, names=names), tmp_path / f"{number}.parquet")
+    table = open_table(str(tmp_path))
+    assert table.schema.names == ["ID", "name", "at"]
+    rows = pa.concat_tables(table.batches(table.schema.names)).to_pylist()
+    assert rows == [{"ID": number, "name": "x", "at": NOON} for number in range(3)]
+
+
+def test_columns_of_one_file_that_differ_in_case_are_two(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1], "v": [2], "V": [3]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"id": [4], "v": [5]}), tmp_path / "b.parquet")
+    table = open_table(str(tmp_path))
+    rows = pa.concat_tables(table.batches(["V", "v"])).to_pylist()
+    assert rows == [{"V": 3, "v": 2}, {"V": None, "v": 5}]
+
+
 @pytest.fixture
 def cdclake(monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -13,7 +14,7 @@ from cdclake.adapters.filesystem import open_input, storage_errors
 from cdclake.concurrency import CALLS_AT_ONCE, in_parallel
 from cdclake.errors import ConfigurationError
 from cdclake.lake.storage.reader import parquet_file
-from cdclake_cli.shadow.columns import FOLDER
+from cdclake_cli.shadow.columns import FOLDER, plain_type
 from cdclake_cli.shadow.formats.place import reading
 from cdclake_cli.shadow.formats.table import BATCH_ROWS
 
@@ -48,16 +49,19 @@ class ParquetFolder:
             footers = in_parallel(self._footer, self._files, CALLS_AT_ONCE if place.is_s3 else 1)
         self._folders = {file: _folders(file.removeprefix(place.path)) for file in self._files}
         self.rows = sum(rows for rows, _ in footers)
-        self.schema = self._common_schema([schema for _, schema in footers])
+        schemas = [schema for _, schema in footers]
+        self._spelled = _spelled(schemas)
+        self.schema = self._common_schema(schemas)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Columns of all rows; null where a file lacks the column."""
         wanted = pa.schema([self.schema.field(name) for name in columns])
         for file in self._files:
             with self._opened(file) as parquet:
-                own = [name for name in columns if name in parquet.schema_arrow.names]
-                for batch in parquet.iter_batches(BATCH_ROWS, columns=own):
-                    yield self._whole(pa.Table.from_batches([batch]), wanted, self._folders[file])
+                own = {name: self._spelled[name] for name in parquet.schema_arrow.names}
+                for batch in parquet.iter_batches(BATCH_ROWS, columns=[name for name in own if own[name] in columns]):
+                    rows = pa.Table.from_batches([batch]).rename_columns([own[name] for name in batch.schema.names])
+                    yield self._whole(rows, wanted, self._folders[file])
 
     @contextmanager
     def _opened(self, file: str) -> Iterator[ParquetFile]:
@@ -77,7 +81,7 @@ class ParquetFolder:
             message = f"The files have different partition folders: {' and '.join(map(str, sorted(names)[:2]))}"
             raise ConfigurationError(message, remedy="Name one table's folder", location=self._place.text)
         try:
-            stored = pa.unify_schemas(schemas, promote_options="permissive")
+            stored = pa.unify_schemas(_alike(schemas, self._spelled), promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             message = f"The files have different types of a column: {error}"
             raise ConfigurationError(
@@ -85,7 +89,8 @@ class ParquetFolder:
             ) from error
         (folders,) = names
         fields = [pa.field(name, pa.string(), metadata={FOLDER: b""}) for name in folders]
-        return pa.schema([*(field for field in stored if field.name not in folders), *fields])
+        lowered = {name.lower() for name in folders}
+        return pa.schema([*(field for field in stored if field.name.lower() not in lowered), *fields])
 
     def _whole(self, rows: pa.Table, wanted: pa.Schema, folders: dict[str, str | None]) -> pa.Table:
         columns = []
@@ -109,6 +114,48 @@ def _visible_files(place: Place) -> Iterator[str]:
         hidden = any(name.startswith(_HIDDEN) and "=" not in name for name in names)
         if info.type == fs.FileType.File and not hidden and not names[-1].endswith(_FOLDER_MARK):
             yield info.path
+
+
+def _spelled(schemas: Sequence[pa.Schema]) -> dict[str, str]:
+    """The table's name of each column of a file.
+
+    Columns whose names differ only in case are one, as Spark and Athena read them, unless one file has several.
+    """
+    apart = {name for schema in schemas for name, n in Counter(map(str.lower, schema.names)).items() if n > 1}
+    first: dict[str, str] = {}
+    for schema in schemas:
+        for name in schema.names:
+            first.setdefault(name.lower(), name)
+    names = {name for schema in schemas for name in schema.names}
+    return {name: name if name.lower() in apart else first[name.lower()] for name in names}
+
+
+def _alike(schemas: Sequence[pa.Schema], spelled: dict[str, str]) -> list[pa.Schema]:
+    """The files' columns with the table's names; types that are only forms of one type become that type."""
+    types: dict[str, set[pa.DataType]] = {}
+    for schema in schemas:
+        for field in schema:
+            types.setdefault(spelled[field.name], set()).add(field.type)
+    return [
+        pa.schema(
+            [
+                pa.field(spelled[field.name], _plain(field.type) if len(types[spelled[field.name]]) > 1 else field.type)
+                for field in schema
+            ]
+        )
+        for schema in schemas
+    ]
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type without the form in which a program holds its values, and without the zone in which it shows times."""
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    return pa.binary() if pa.types.is_large_binary(kind) else plain_type(kind)
 
 
 def _folders(path: str) -> dict[str, str | None]:
