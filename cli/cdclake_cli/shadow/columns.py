@@ -159,7 +159,8 @@ def _check_patterns(patterns: Iterable[str], names: Sequence[str]) -> None:
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name.lower(), pattern.lower()) for pattern in patterns)
+    lowered = name.lower()
+    return any(lowered == pattern or fnmatchcase(lowered, pattern) for pattern in map(str.lower, patterns))
 
 
 def _key(key: Sequence[str], lake: pa.Schema, both: Sequence[str]) -> tuple[str, ...]:

@@ -43,6 +43,14 @@ def test_ignored_columns_are_left_out_of_both_tables() -> None:
     assert (columns.only_here, columns.only_there, columns.ignored) == ((), (), ("Name", "etl_a", "etl_b"))
 
 
+def test_a_name_with_brackets_is_ignored_as_the_error_proposes() -> None:
+    lake, other = (pa.schema([("id", pa.int32()), ("A[1]", kind)]) for kind in (pa.int32(), pa.string()))
+    with pytest.raises(ConfigurationError) as refused:
+        paired(lake, other)
+    assert "--ignore 'A[1]'" in refused.value.remedy
+    assert paired(lake, other, ignore=["a[1]"]).schema.names == ["id"]
+
+
 def test_a_renamed_column_is_paired_with_the_one_it_was() -> None:
     other = pa.schema([("id", pa.int32()), ("label", pa.string()), ("price", pa.decimal128(10, 2))])
     columns = paired(LAKE, other, renamed={"label": "Name"})
