@@ -349,7 +349,9 @@ def test_a_table_in_a_catalog_is_found(lake: TableOverTime, tmp_path: Path, monk
     monkeypatch.setenv("PYICEBERG_CATALOG__TEST__URI", f"sqlite:///{tmp_path}/catalog.db")
     monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())  # it reads its configuration when it is imported
     assert compared(lake, "iceberg:test:old.orders").equal
-    for wrong in ("iceberg:test:old.none", "iceberg:test", "iceberg:none:old.orders"):
+    monkeypatch.setenv("PYICEBERG_CATALOG__LOST__URI", f"sqlite:///{tmp_path}/none/catalog.db")
+    monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())
+    for wrong in ("iceberg:test:old.none", "iceberg:test", "iceberg:none:old.orders", "iceberg:lost:old.orders"):
         with pytest.raises(ConfigurationError):
             open_table(wrong)
 
@@ -376,6 +378,7 @@ def test_what_is_no_table_is_refused_with_what_to_do(tmp_path: Path) -> None:
     for where, text in (
         (str(tmp_path), "only its catalog knows"),
         (str(tmp_path / "none"), "There is nothing"),
+        ("~no.such.user/orders", "no home folder"),
         (str(tmp_path / "empty"), "no Parquet files"),
         (str(tmp_path / "broken"), "a.parquet"),
         (str(tmp_path / "delta"), "Delta table cannot be read"),
@@ -385,6 +388,8 @@ def test_what_is_no_table_is_refused_with_what_to_do(tmp_path: Path) -> None:
             open_table(where)
     with pytest.raises(ConfigurationError, match="no versions"):
         open_table(str(tmp_path / "empty"), "3")
+    with pytest.raises(ConfigurationError, match="Delta table cannot be read"):
+        open_table(str(tmp_path / "delta"), "9" * 30)
 
 
 def test_files_of_a_folder_may_lack_columns_and_have_other_widths(tmp_path: Path) -> None:

@@ -28,12 +28,9 @@ class DeltaFormatTable:
         if version and not version.isdecimal():
             message = f"'{version}' is no version of a Delta table"
             raise ConfigurationError(message, remedy="Write a number: --version 7")
-        with reading(FORMAT, place.text):
+        with reading(FORMAT, place.text, Exception):
             import deltalake
-            from deltalake.exceptions import DeltaError
 
-            self._errors = (DeltaError, OSError, ValueError)
-        with reading(FORMAT, place.text, *self._errors):
             self._table = deltalake.DeltaTable(
                 place.url, version=int(version) if version else None, storage_options=place.object_store_options()
             )
@@ -48,7 +45,7 @@ class DeltaFormatTable:
         from deltalake import QueryBuilder
 
         selected = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-        with reading(FORMAT, self._place.text, *self._errors, Exception):
+        with reading(FORMAT, self._place.text, Exception):
             rows = QueryBuilder().register("other", self._table).execute(f"select {selected} from other")
             for batch in pa.RecordBatchReader.from_stream(rows):
                 yield pa.Table.from_batches([batch])

@@ -21,7 +21,6 @@ METADATA_FILE = ".metadata.json"
 GLUE = "glue"
 """Name of a catalog that needs no configuration: the account's Glue Data Catalog."""
 _PREFIX = "iceberg:"
-_ERRORS = (ValueError, OSError, NotImplementedError, KeyError, TypeError)
 
 
 class CatalogTable(NamedTuple):
@@ -53,15 +52,12 @@ class IcebergFormatTable:
     format = FORMAT
 
     def __init__(self, location: Place | CatalogTable, version: str) -> None:
-        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
-
-        self._errors = (*_ERRORS, NoSuchNamespaceError, NoSuchTableError, ValidationError)
         self._text = location.text if isinstance(location, Place) else ":".join(location)
         if version and not version.isdecimal():
             remedy = "Write the number of a snapshot: --version 3051729675574597004"
             message = f"'{version}' is no snapshot of an Iceberg table"
             raise ConfigurationError(message, remedy=remedy)
-        with reading(FORMAT, self._text, *self._errors):
+        with reading(FORMAT, self._text, Exception):
             table = _at(location) if isinstance(location, Place) else _in_catalog(location)
             current = table.current_snapshot()
             snapshot = int(version) if version else current.snapshot_id if current else None
@@ -77,7 +73,7 @@ class IcebergFormatTable:
         from pyiceberg.io.pyarrow import ArrowScan
 
         scan = self._scan.select(*columns)
-        with reading(FORMAT, self._text, *self._errors):
+        with reading(FORMAT, self._text, Exception):
             read = ArrowScan(scan.table_metadata, scan.io, scan.projection(), scan.row_filter)
             for task in self._tasks:
                 yield from _tables(read, task)

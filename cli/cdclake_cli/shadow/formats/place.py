@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from botocore.exceptions import BotoCoreError, ClientError
 from pyarrow import fs
 
 from cdclake.adapters import aws
@@ -42,7 +43,12 @@ class Place:
                 return f"{_S3}{text.removeprefix(scheme)}"
         if text.startswith("file:"):
             return unquote(text.removeprefix("file:").removeprefix("//").removeprefix("localhost"))
-        return text if text.startswith(_S3) else str(Path(text).expanduser().absolute())
+        if text.startswith(_S3):
+            return text
+        try:
+            return str(Path(text).expanduser().absolute())
+        except RuntimeError as error:
+            raise ConfigurationError("The user has no home folder", remedy="Check the path", location=text) from error
 
     @property
     def is_s3(self) -> bool:
@@ -130,7 +136,7 @@ def reading(kind: str, place: str, *errors: type[Exception]) -> Iterator[None]:
     """
     try:
         yield
-    except CdclakeError:
+    except (CdclakeError, BotoCoreError, ClientError):
         raise
     except ModuleNotFoundError as error:
         message = f"The package that reads {kind} is missing"
