@@ -356,6 +356,17 @@ def test_a_table_in_a_catalog_is_found(lake: TableOverTime, tmp_path: Path, monk
             open_table(wrong)
 
 
+def test_an_iceberg_table_has_the_names_that_it_has_now_and_a_snapshot_those_of_its_time(tmp_path: Path) -> None:
+    table = iceberg_table(tmp_path, pa.table({"id": range(300), "city": ["Ulm"] * 300}))
+    with table.update_schema() as change:
+        change.rename_column("city", "town")
+    renamed = table.refresh().metadata_location
+    assert open_table(renamed).schema.names == ["id", "town"]
+    assert {town for batch in open_table(renamed).batches(["town"]) for town in batch["town"].to_pylist()} == {"Ulm"}
+    snapshot = str(table.current_snapshot().snapshot_id)
+    assert open_table(renamed, snapshot).schema.names == ["id", "city"]
+
+
 def test_a_table_without_a_key_is_compared_by_whole_rows(tmp_path: Path) -> None:
     (tmp_path / "lake").mkdir()
     columns = pa.schema([("a", pa.string()), ("b", pa.int64())])

@@ -62,7 +62,7 @@ class IcebergFormatTable:
             current = table.current_snapshot()
             snapshot = int(version) if version else current.snapshot_id if current else None
             self.version = f"snapshot {snapshot}" if snapshot is not None else "no snapshot"
-            self._scan = table.scan(snapshot_id=snapshot)
+            self._scan = table.scan(snapshot_id=int(version) if version else None)  # else the table's newest columns
             self.schema = self._scan.projection().as_arrow()
             self._tasks = list(self._scan.plan_files()) if snapshot is not None else []
         deletes = any(task.delete_files for task in self._tasks)
