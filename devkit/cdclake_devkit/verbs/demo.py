@@ -88,6 +88,8 @@ def _difference(report: DemoReport, aws: EmbeddedAws) -> IntegrityError:
 
 
 def _run(aws: EmbeddedAws, orders: int, bar: ProgressBar) -> tuple[DemoReport, Answer]:
+    from cdclake.adapters.s3 import S3Store
+    from cdclake.commit.log import ChangeLog
     from cdclake_devkit.local import LocalDeployment, deploy
     from cdclake_devkit.shop.demo import STAGES, Demo
     from cdclake_devkit.shop.sample_shop import SampleShop
@@ -98,8 +100,9 @@ def _run(aws: EmbeddedAws, orders: int, bar: ProgressBar) -> tuple[DemoReport, A
     shop = SampleShop(lambda: datetime.now(timezone.utc), orders=orders)
     report = Demo(aws, deployment, shop, hourly_run(aws, deployment), bar.stage).run()
     names = map(TableName.parse, report.registered)
-    tables = [LakeLayout(deployment.lake_bucket, deployment.lake_prefix, name) for name in names]
-    return report, ask(QUERY, aws.endpoint, tables)
+    lake = S3Store(aws.client("s3"), deployment.lake_bucket)
+    logs = [ChangeLog(lake, LakeLayout(deployment.lake_bucket, deployment.lake_prefix, name)) for name in names]
+    return report, ask(QUERY, aws.endpoint, logs)
 
 
 def show(report: DemoReport, answer: Answer, output: OutputFormat) -> None:
