@@ -164,7 +164,8 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _key(key: Sequence[str], lake: pa.Schema, both: Sequence[str]) -> tuple[str, ...]:
-    spelled = tuple(next((name for name in lake.names if name.lower() == one.lower()), one) for one in key)
+    named = (next((name for name in lake.names if name.lower() == one.lower()), one) for one in key)
+    spelled = tuple(dict.fromkeys(named))
     lacking = [name for name in spelled if name not in both]
     if lacking:
         message = f"Rows cannot be told apart without the key column {lacking[0]}"

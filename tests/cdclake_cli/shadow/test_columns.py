@@ -77,6 +77,10 @@ def test_a_key_that_one_table_lacks_is_refused() -> None:
         pair_columns(LAKE, LAKE, ("id", "region"))
 
 
+def test_a_column_that_the_key_names_twice_counts_once() -> None:
+    assert pair_columns(LAKE, LAKE, ("id", "name", "ID")).key == ("id", "Name")
+
+
 def test_names_that_differ_only_in_case_must_be_told_apart() -> None:
     other = pa.schema([("id", pa.int32()), ("NAME", pa.string()), ("name", pa.string()), LAKE.field("price")])
     with pytest.raises(ConfigurationError, match="differ only in case"):
