@@ -145,7 +145,7 @@ def fleet() -> str:
     known, now = overview.known(), console.clock()
     rows = known.rows.values()
     busiest = sorted((row for row in rows if row.state), key=lambda row: (-len(row.delays.by_change), row.path))
-    window = Window(len(busiest), console.days_per_page, whole_number("from", 0))
+    window = Window.at(len(busiest), console.days_per_page, whole_number("from", 0))
     shown = overview.live(busiest[window.slice])
     return render_template(
         "fleet.html",

@@ -25,6 +25,12 @@ class Window:
     size: int
     start: int
 
+    @classmethod
+    def at(cls, count: int, size: int, start: int) -> Window:
+        """The page that begins at `start`; the last one if the list ends before it, as an old address may say."""
+        last = max(0, count - 1) // size * size
+        return cls(count, size, start if start < count else last)
+
     @property
     def end(self) -> int:
         """Index after the page's last entry."""

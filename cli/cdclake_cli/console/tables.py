@@ -40,7 +40,7 @@ def index() -> str:
     selection = Selection.of_request(whole_number("from", 0))
     named = selection.named(known.rows.values())
     matching = selection.chosen(named)
-    window = Window(len(matching), current_console().tables_per_page, selection.start)
+    window = Window.at(len(matching), current_console().tables_per_page, selection.start)
     return render_template(
         "tables.html",
         rows=overview.live(matching[window.slice]),
@@ -97,7 +97,7 @@ def files(name: str) -> str:
     counts = Counter(one.fate for one in found)
     fate = request.args.get("fate", "")
     matching = [one for one in reversed(found) if fate == one.fate.value or (not fate and one.fate is not Fate.GONE)]
-    window = Window(len(matching), console.rows_per_page, whole_number("from", 0))
+    window = Window.at(len(matching), console.rows_per_page, whole_number("from", 0))
     shown = matching[window.slice]
     return render_template(
         "files.html",

@@ -66,6 +66,9 @@ def test_a_long_list_is_split_into_pages(console: Console) -> None:
     assert "3 to 4 of 5" in browser.text("/?from=2")
     assert 'rel="next" href="/?from=4"' in pages[1]
     assert 'rel="prev" href="/"' in pages[1]
+    for start in (5, 999):  # an address from when there were more tables
+        assert "5 to 5 of 5" in browser.text(f"/?from={start}")
+    assert "No table matches" in browser.text("/?q=nothing&from=999")
 
 
 def test_turning_a_table_off_and_on_changes_nothing_else(browser: Browser, lake: MemoryLake) -> None:
