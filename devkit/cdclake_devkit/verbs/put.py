@@ -74,16 +74,20 @@ def dms_names(files: Sequence[Path], clock: Clock, *, changes: bool) -> list[str
         changes: Whether they are change files instead of the full load.
 
     Raises:
-        ConfigurationError: DMS writes no files of such a format.
+        ConfigurationError: DMS writes no files of such a format, or two files would have one name.
     """
     times = ChangeFileTimes(clock)
-    names = []
+    names: dict[str, Path] = {}
     for number, file in enumerate(files, 1):
         settings = _settings(file)
         own = change_path(settings, times.next()) if changes else full_load_path(settings, number)
         is_named = parse_raw_file(ListedObject(file.name, 0, clock()), "") is not None
-        names.append(file.name if is_named else own)
-    return names
+        name = file.name if is_named else own
+        if name in names:
+            message = f"{names[name]} and {file} would both be {name}"
+            raise ConfigurationError(message, remedy="Rename one of them")
+        names[name] = file
+    return list(names)
 
 
 def _settings(file: Path) -> DmsSettings:

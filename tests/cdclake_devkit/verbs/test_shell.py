@@ -43,6 +43,14 @@ def test_a_file_that_dms_could_have_written_keeps_its_name(name: str) -> None:
     assert names(f"sample/{name}") == names(f"sample/{name}", changes=True) == [name]
 
 
+@pytest.mark.parametrize(
+    "files", [("LOAD00000002.csv", "b.csv"), ("a/20240305-100000000.csv", "b/20240305-100000000.csv")]
+)
+def test_no_file_overwrites_another(files: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigurationError, match=f"{files[0]} and {files[1]} would both be"):
+        names(*files)
+
+
 def test_a_file_of_another_format_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"no files such as rides\.xlsx") as refused:
         names("rides.xlsx")
