@@ -22,6 +22,8 @@ from cdclake.lake.storage.keys import LEADING_KEY
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cdclake.lake.storage.partitions import Partition
+
 
 def keys(*values: int) -> pa.Table:
     return pa.table({LEADING_KEY: pa.array(values, pa.int64())})
@@ -50,7 +52,7 @@ def test_new_rows_are_split_among_the_tasks_of_their_partition(
 
 @pytest.mark.parametrize("group_of", [[0, 1, 2], [2, 1, 0], [1, 0, 1], [0, 0, 0]])
 def test_each_group_of_tasks_gets_its_new_rows_in_one_edit(group_of: Sequence[int]) -> None:
-    targets = {(): InsertTargets((3,), (0, 1)), ("x",): InsertTargets((), (2,))}
+    targets: dict[Partition, InsertTargets] = {(): InsertTargets((3,), (0, 1)), ("x",): InsertTargets((), (2,))}
     inserts = InsertStatsByPartition(rows={(): 4, ("x",): 2})
     resolution = Resolution(Counts(), inserts=inserts, additions=Rows(keys(1, 2, 3, 4, 8, 9)))
     sent = list(rows_by_write_task(resolution, plan=RewritePlan((), {}, targets), group_of=group_of))
