@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.simulate.faults import Fault, FaultPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 SEQUENCED = "Sequenced"
 """A setting that the product ignores: DMS writes change sequences, and names late files by when they are written."""
@@ -77,47 +80,71 @@ def drawn(seed: int, hours: float = DEFAULT_HOURS) -> Case:
     tables = tuple(_settings(chance) for _ in range(chance.choice((1, 1, 2))))
     steps = [Step(0.0, "load", number, chance.getrandbits(32)) for number in range(len(tables))]
     steps += [Step(hour * HOUR + chance.uniform(1, 60), "controller", 0, 0) for hour in range(int(hours))]
-    operations = [kind for kind in OPERATIONS if chance.random() < 0.4]
-    undoes = chance.random() < 0.4
-    if undoes:
-        operations = ["rollback", "rollback", "reapply", chance.choice(OPERATIONS)]
-    if "rollback" not in operations and chance.random() < 0.5:
-        operations.append(EXPIRE_RAW_FILES)
-    at_work = ("load", "load", "process", "try", *(kind.replace(" ", "-") for kind in operations if kind in _LEASED))
-    if undoes and chance.random() < 0.5:
+    only_undoes = chance.random() < 0.2
+    if only_undoes:
         faults = FaultPlan.of_undoes(seed, chance)
         several = {Attribute.PARTITION_KEY: "region", Attribute.READERS: "folder"}  # files that a change moves
         tables = tuple({**settings, **several} for settings in tables)
+        for number in range(len(tables)):
+            steps += _undone_changes(chance, hours, number)
     else:
-        faults = FaultPlan.drawn(seed, chance, at_work)
-    span = hours * HOUR * chance.choice((0.1, 0.3, 1.0))  # the shorter, the more meet
-    for number in range(len(tables)):
-        for _ in range(round(hours * chance.choice((0.7, 1.5, 2.5)))):
-            at = chance.uniform(60, span)
-            for _ in range(chance.choice((1, 1, 1, 3))):
-                at += chance.uniform(0, 90)
-                steps.append(Step(at, "change", number, chance.getrandbits(32)))
-        # DMS writes what it has read before it loads a table again; here it may be late.
-        if chance.random() < 0.25 and SEQUENCED not in tables[number]:
-            steps.append(Step(chance.uniform(60, span), "load", number, chance.getrandbits(32)))
-        if undoes:  # also when no change comes after it
-            steps.append(Step((hours - chance.random()) * HOUR, "rollback", number, chance.getrandbits(32)))
-        if chance.random() < 0.25:
-            steps.append(Step(chance.uniform(60, span), ADD_COLUMN, number, 0))
-        for _ in range(round(hours * chance.choice((0.5, 1.0, 2.0)))):
-            if operations:
-                at = chance.uniform(60, span)
-                steps.append(Step(at, chance.choice(operations), number, chance.getrandbits(32)))
-                # Others come while it works, or sleeps.
-                for kind in chance.sample(
-                    ("change", "change", "run", chance.choice(operations)), chance.choice((0, 1, 3))
-                ):
-                    at += chance.choice((5.0, 60.0, 400.0)) * chance.random()
-                    steps.append(Step(at, kind, number, chance.getrandbits(32)))
+        operations = _operations(chance)
+        at_work = (kind.replace(" ", "-") for kind in operations if kind in _LEASED)
+        faults = FaultPlan.drawn(seed, chance, ("load", "load", "process", "try", *at_work))
+        span = hours * HOUR * chance.choice((0.1, 0.3, 1.0))  # the shorter, the more meet
+        for number in range(len(tables)):
+            steps += _changes(chance, hours, span, number, may_reload=SEQUENCED not in tables[number])
+            steps += _operators(chance, hours, span, number, operations)
     skew = chance.choice((0.0, 0.0, 5.0, 4000.0))
-    versions, small_changes = chance.random() < 0.4, chance.random() < 0.3
+    versions, small_changes = not only_undoes and chance.random() < 0.4, chance.random() < 0.3
     numbered = tuple(step._replace(number=number) for number, step in enumerate(sorted(steps)))
     return Case(seed, hours, tables, numbered, faults, None, skew, versions, small_changes)
+
+
+def _operations(chance: Random) -> list[str]:
+    if chance.random() < 0.3:
+        return ["rollback", "rollback", "reapply", chance.choice(OPERATIONS)]
+    operations = [kind for kind in OPERATIONS if chance.random() < 0.4]
+    if "rollback" not in operations and chance.random() < 0.5:
+        operations.append(EXPIRE_RAW_FILES)
+    return operations
+
+
+def _changes(chance: Random, hours: float, span: float, table: int, *, may_reload: bool) -> Iterator[Step]:
+    for _ in range(round(hours * chance.choice((0.7, 1.5, 2.5)))):
+        at = chance.uniform(60, span)
+        for _ in range(chance.choice((1, 1, 1, 3))):
+            at += chance.uniform(0, 90)
+            yield Step(at, "change", table, chance.getrandbits(32))
+    # DMS writes what it has read before it loads a table again; here it may be late.
+    if chance.random() < 0.25 and may_reload:
+        yield Step(chance.uniform(60, span), "load", table, chance.getrandbits(32))
+    if chance.random() < 0.25:
+        yield Step(chance.uniform(60, span), ADD_COLUMN, table, 0)
+
+
+def _operators(chance: Random, hours: float, span: float, table: int, operations: Sequence[str]) -> Iterator[Step]:
+    if "rollback" in operations:  # also when no change comes after it
+        yield Step((hours - chance.random()) * HOUR, "rollback", table, chance.getrandbits(32))
+    for _ in range(round(hours * chance.choice((0.5, 1.0, 2.0))) if operations else 0):
+        at = chance.uniform(60, span)
+        yield Step(at, chance.choice(operations), table, chance.getrandbits(32))
+        # Others come while it works, or sleeps.
+        others = ("change", "change", "run", chance.choice(operations))
+        for kind in chance.sample(others, chance.choice((0, 1, 3))):
+            at += chance.choice((5.0, 60.0, 400.0)) * chance.random()
+            yield Step(at, kind, table, chance.getrandbits(32))
+
+
+def _undone_changes(chance: Random, hours: float, table: int) -> Iterator[Step]:
+    """Some changes, each undone soon, when the lease of a run that sleeps has just expired."""
+    for _ in range(round(hours)):
+        at = chance.uniform(60, hours * HOUR)
+        yield from (Step(at, "change", table, chance.getrandbits(32)) for _ in range(chance.choice((1, 3))))
+        at += chance.uniform(100, 700)
+        yield Step(at, "rollback", table, chance.getrandbits(32))
+        if chance.random() < 0.5:
+            yield Step(at + chance.uniform(5, 700), "reapply", table, chance.getrandbits(32))
 
 
 def _settings(chance: Random) -> dict[str, str]:

@@ -153,7 +153,7 @@ class FaultPlan:
         seconds = EXPIRED_SECONDS[further % len(EXPIRED_SECONDS)] if kind is Kind.EXPIRE else seconds
         if kind is Kind.OVERTAKEN:
             few = MAX_CALLS_OF_OTHERS ** (further % 1000 / 1000)  # the fewer, the more precisely
-            return Fault(process, call, kind, OVERTAKEN_SECONDS, 0 if further % 3 == 0 else int(few))
+            return Fault(process, call, kind, OVERTAKEN_SECONDS, 0 if further % 2 else int(few))
         return Fault(process, call, kind, seconds)
 
     def _draw(self, process: str, call: int) -> int:
