@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import jinja2
@@ -70,6 +71,7 @@ def create_app(console: Console, secrets: Secrets, port: int) -> Flask:
     console.attach(app)
     Overview(console).attach(app)
     app.after_request(_expire)
+    app.after_request(_close_unsent)
     add_filters(app)
     app.jinja_env.finalize = shown
     app.url_map.converters[CONVERTER] = TableConverter
@@ -93,6 +95,13 @@ def _expire(response: Response) -> Response:
     """After a form, the next page reads the items again."""
     if request.method == "POST":
         current_overview().expire()
+    return response
+
+
+def _close_unsent(response: Response) -> Response:
+    """Close a file that the browser has already: Werkzeug closes only what it sends."""
+    if response.status_code == HTTPStatus.NOT_MODIFIED or request.method == "HEAD":
+        response.close()
     return response
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import re
 from dataclasses import replace
@@ -16,7 +17,7 @@ from cdclake.errors import CdclakeError, ConfigurationError
 from cdclake.model.table.name import TableName
 from cdclake_cli.errors import explain
 from cdclake_devkit.memory import ManualClock, MemoryState, MemoryStore
-from tests.cdclake_cli.console.conftest import Browser, browser_of, plain_text
+from tests.cdclake_cli.console.conftest import ORIGIN, Browser, browser_of, plain_text
 from tests.cdclake_cli.console.lake import LONG, WRONG, GrowingTable, MemoryLake
 
 if TYPE_CHECKING:
@@ -42,6 +43,19 @@ def test_tables_that_need_action_come_first_in_the_list(browser: Browser) -> Non
     assert "shop.vouchers new" in text
     assert "not registered" in text
     assert "shop.orders up to date 0 s 42 s, p95 3 min 5 s 333,078 22 incremental" in text
+
+
+@pytest.mark.filterwarnings("always:unclosed file:ResourceWarning")
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_file_that_is_not_sent_is_closed(browser: Browser, recwarn: pytest.WarningsRecorder, method: str) -> None:
+    known = browser.get("/static/icon.svg")
+    headers = {"If-None-Match": known.headers["ETag"]} if method == "GET" else {}
+    known.close()
+    response = browser.client.open("/static/icon.svg", method=method, base_url=ORIGIN, headers=headers)
+    assert response.status_code == (304 if method == "GET" else 200)
+    del response
+    gc.collect()
+    assert not [one for one in recwarn if issubclass(one.category, ResourceWarning)]
 
 
 def test_a_finding_makes_a_table_incomplete_and_is_shown_once(browser: Browser, lake: MemoryLake) -> None:
