@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdclake.errors import ConfigurationError
-from cdclake.model.raw.files import ListedObject, RawFormat, parse_raw_file
+from cdclake.model.raw.files import ListedObject, parse_raw_file
 from cdclake.model.table.name import TableName
 from cdclake_cli.dms.names import ChangeFileTimes, change_path, full_load_path, table_folder
 from cdclake_cli.dms.settings import DmsSettings, settings_from
@@ -28,11 +28,7 @@ _COLUMNS = (
     OutputColumn("bytes", "Bytes", number=True),
     OutputColumn("key", "Key in the raw bucket"),
 )
-_SETTINGS = {
-    RawFormat.PARQUET: settings_from({"DataFormat": "parquet"}),
-    RawFormat.CSV: DmsSettings(),
-    RawFormat.CSV_GZ: settings_from({"CompressionType": "gzip"}),
-}
+_SETTINGS = (settings_from({"DataFormat": "parquet"}), DmsSettings(), settings_from({"CompressionType": "gzip"}))
 """How DMS writes each format."""
 
 
@@ -91,8 +87,9 @@ def dms_names(files: Sequence[Path], clock: Clock, *, changes: bool) -> list[str
 
 
 def _settings(file: Path) -> DmsSettings:
-    for kind, settings in _SETTINGS.items():
-        if file.name.endswith(f".{kind.value}"):
+    endings = {f".{settings.raw_format.value}": settings for settings in _SETTINGS}
+    for ending, settings in endings.items():
+        if file.name.endswith(ending):
             return settings
     message = f"DMS writes no files such as {file.name}"
-    raise ConfigurationError(message, remedy=f"End the name with {', '.join(f'.{kind.value}' for kind in RawFormat)}")
+    raise ConfigurationError(message, remedy=f"End the name with {', '.join(endings)}")
