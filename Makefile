@@ -71,7 +71,7 @@ simulate: $(VENV)/.test-ready ## Simulate hours of an installation from 200 seed
 	@PYTHONPATH=$(CODE):lambdas $(BIN)/python -m cdclake_devkit.simulate $(if $(SEEDS),--seeds $(SEEDS)) $(if $(HOURS),--hours $(HOURS)) $(if $(JSON),--json $(JSON))
 
 simulate-mutants: $(VENV)/.test-ready ## Put faults of the protocol in, one at a time, and print after how many seeds the simulator finds each
-	@PYTHONPATH=$(CODE):lambdas $(BIN)/python -m cdclake_devkit.simulate --mutants --seeds $(or $(SEEDS),2000) $(if $(JSON),--json $(JSON))
+	@PYTHONPATH=$(CODE):lambdas $(BIN)/python -m cdclake_devkit.simulate --mutants --seeds $(or $(SEEDS),2000) --hours 2 $(if $(JSON),--json $(JSON))
 
 # Branches of `commit`, `control/plan` and `lake/merge` that their own tests take.
 branches: $(VENV)/.test-ready

@@ -76,7 +76,8 @@ def _try_mutants(names: list[str], options: argparse.Namespace) -> int:
     """Each in a process of its own, as its modules must be loaded with the fault."""
     found: dict[str, str] = {}
     for name in names:
-        command = [sys.executable, "-m", "cdclake_devkit.simulate", "--mutant", name, "--seeds", options.seeds]
+        program = [sys.executable, "-m", "cdclake_devkit.simulate"]
+        command = [*program, "--mutant", name, "--seeds", options.seeds, "--hours", str(options.hours)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         line = next((one for one in done.stdout.splitlines() if one.startswith("seed ")), "")
         print(f"{name}: {line or f'not found in {options.seeds} seeds {done.stderr[-300:]}'}", flush=True)
