@@ -112,7 +112,7 @@ class FaultPlan:
             may_focus: Kinds of processes.
         """
         latency_seconds = chance.choice((0.02, 0.1, 0.5, 3.0, 8.0))
-        repeated = chance.choice((0.0, 0.0, 0.3))
+        repeated = chance.choice((0.0, 0.6))
         if chance.random() < 0.5:
             kinds = (Kind.OVERTAKEN, *chance.sample(list(Kind), chance.choice((0, 0, 1, 2))))
             rate, methods = chance.choice(((0.005, ()), (0.01, ()), (0.02, ()), (0.02, _MOVES)))
