@@ -45,10 +45,8 @@ REASONS = {
     "lake/merge/merge_file.py": "A data file that lost rows: a defect, or damage.",
     "lake/merge/positioned_deletes.py": "Deletes that are in one order by position and by file.",
     "lake/merge/read_changes.py": "Changes of a table without a key.",
+    "lake/merge/repeated_keys.py": "A task without new rows in a full load that repeats a key.",
     "lake/merge/resolve.py": "A key twice in the lake table: a defect, or damage.",
-    "lake/merge/rewrite_plan.py": "Several files of a partition that take rows of new keys.",
-    "lake/merge/tasks/route.py": "Several files that take rows of new keys, or more rows than are sorted in memory.",
-    "lake/merge/tasks/write_file.py": "A file that is cut where the plan says.",
 }
 """What it takes to take a branch that these tests do not: by the beginnings of branches, as `counted` names them."""
 
