@@ -46,6 +46,11 @@ class Call:
         return (self.port == "states" and self.method != "request_work") or self.method == "put"
 
     @property
+    def is_fenced(self) -> bool:
+        """Whether the store refuses it if others did the same meanwhile. Not if they also took it back."""
+        return self.method == "put_if_unchanged" or (self.method == "put_if_absent" and "/changes/" in self.subject)
+
+    @property
     def changes(self) -> bool:
         """Whether it may change something."""
         return self.method not in READS and self.method not in _PREPARES

@@ -112,7 +112,7 @@ class Invariants:
 
         Except to who slept before asking: when it asked, it seemed to end later than any lease can.
         """
-        world, earlier = self._world, self._world.holders[holder]
+        world, earlier = self._world, self._world.holders[table.name, holder]
         if earlier.is_dead or earlier.is_over or (isinstance(answer, AcquiredLease) and answer.fault):
             return
         if world.scheduler.now > earlier.disturbed_until + LEASE_SECONDS + _GRACE_SECONDS:

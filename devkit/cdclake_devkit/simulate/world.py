@@ -94,7 +94,7 @@ class World:
         counts: Counts calls, faults, commits, ...
         after_call: Called after the effect of each call that may change something.
         kills: Called with each process that was killed.
-        holders: Processes by their names as holders of leases.
+        holders: Processes that took or renewed leases, by the table and by their names as holders.
         overtaken: Processes that sleep until another one took their lease over, and how many calls it makes first.
     """
 
@@ -123,7 +123,7 @@ class World:
         ]
         self.after_call: list[Callable[[Process, Call, object], None]] = []
         self.kills: list[Callable[[Process], None]] = []
-        self.holders: dict[str, Process] = {}
+        self.holders: dict[tuple[str, str], Process] = {}
         self.overtaken: dict[Process, _Overtaken] = {}
         self.raw_read: dict[str, dict[str, bytes]] = defaultdict(dict)
         """What each process read last of each raw file."""
@@ -211,7 +211,6 @@ class World:
 
     def port(self, process: Process, name: str, target: object) -> Intercepted:
         """A port, as a process sees it."""
-        self.holders[process.holder] = process
         return Intercepted(target, name, process, self.make)
 
     def files(self, process: Process, bucket: str) -> FileSystemSpec:
@@ -250,7 +249,7 @@ class World:
             self.kill(process)
         if fault and kind in (Kind.PAUSE_BEFORE, Kind.SLOW, Kind.OVERTAKEN):
             self._pause(process, fault)
-            if call.port == "lake" and call.changes and not call.method.startswith("put_if"):
+            if call.port == "lake" and call.changes and not call.is_fenced:
                 effect = partial(self._make_late, call, effect)
         if call.port == "states" and SCHEMA in call.subject:
             effect = partial(self._watch_lease, process, call, effect)
@@ -301,6 +300,8 @@ class World:
         before = self.state(table).item.get(Attribute.LEASE_HOLDER, "")
         answer = effect()
         after = self.state(table).item.get(Attribute.LEASE_HOLDER, "")
+        if after == process.holder and call.method in ("acquire_lease", "renew_lease"):
+            self.holders[table.name, after] = process
         if before and after not in ("", before) and before != process.parent:
             for told in self.takeovers:
                 told(process, table, before, answer)
