@@ -200,11 +200,10 @@ def read_iceberg(world: World, log: ChangeLog, seconds: float) -> str:
     table = world.iceberg.offered_table(log.layout)
     if table is None:
         return "no Iceberg table"
-    erased = len(world.erasing)
     world.scheduler.sleep(seconds)
     own = (key for key in table.keys if key.startswith(log.layout.iceberg_prefix))
     gone = sorted(key for key in own if world.lake.get(key) is None)
-    if gone and len(world.erasing) == erased:
+    if gone and not any(world.table_of(path).name == log.layout.name.table for path, _ in world.to_erase):
         world.violate("files of an Iceberg table stay", f"{', '.join(gone)} of change {table.change} is gone")
     return f"{len(table.keys)} files of change {table.change}"
 
