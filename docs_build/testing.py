@@ -14,6 +14,7 @@ from tests.branches import AREAS, reason_of
 from tests.counts import kept
 from tests.models.mutants import MUTANTS
 from tests.mutations.faults import FAULTS
+from tests.simulated import METHOD
 
 from cdclake_devkit.simulate.mutants import MUTANTS as SIMULATED
 from docs_build.collect_tests import ROOT
@@ -110,7 +111,7 @@ def _faults() -> str:
 
 
 def _simulator() -> str:
-    known = kept().get("simulator", {})
+    known = kept().get(METHOD, {})
     runs, found = known.get("runs", {}), known.get("mutants", {})
     ran = _table(("long runs", "count"), runs.items()) if runs else "Not recorded yet.\n"
     rows = [(one.name, found.get(one.name, "not found")) for one in SIMULATED] if found else []

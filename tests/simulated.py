@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.counts import keep
 
 SEEDS = "seeds"
-METHOD = "simulator"
+METHOD = "devkit/cdclake_devkit/simulate"
 
 
 def main(files: list[str]) -> None:
