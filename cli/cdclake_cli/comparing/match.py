@@ -91,7 +91,7 @@ def row_keys(rows: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
         column = rows[name]
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.int64())
-        value = _as_bytes(column)
+        value = as_bytes(column)
         length = pc.binary_length(value).cast(pa.string()).cast(pa.binary())
         batches.append(pc.fill_null(pc.binary_join_element_wise(length, value, b":"), b"-"))
     return pc.binary_join_element_wise(*batches, b"")
@@ -125,13 +125,13 @@ def _differs(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
     """For each row, whether the values differ; two nulls are equal, and two NaN."""
     one_is_null = pc.xor(left.is_valid(), right.is_valid())
     if left.type != right.type:
-        left, right = _as_bytes(left), _as_bytes(right)
+        left, right = as_bytes(left), as_bytes(right)
     differs = pc.not_equal(left, right)
     if pa.types.is_floating(left.type):
         differs = pc.and_not(differs, pc.and_(pc.is_nan(left), pc.is_nan(right)))
     return pc.fill_null(pc.or_kleene(differs, one_is_null), False)
 
 
-def _as_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def as_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Values of any type as bytes; binary values are kept, even if they are not valid text."""
     return column if pa.types.is_binary(column.type) else column.cast(pa.string()).cast(pa.binary())

@@ -15,7 +15,7 @@ from cdclake.concurrency import in_parallel
 from cdclake.errors import LakeFilesError
 from cdclake.lake.operations.adopt.foreign_file import ForeignFile, inspect_file
 from cdclake.lake.storage.reader import open_parquet
-from cdclake_cli.comparing.match import row_keys
+from cdclake_cli.comparing.match import as_bytes, row_keys
 from cdclake_cli.comparing.parts import number_of_parts, pairs_of_parts
 from cdclake_cli.walkthrough.findings import Code, Finding, names
 
@@ -201,7 +201,7 @@ def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
     if pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
-    return column if pa.types.is_binary(kind) else column.cast(pa.string()).cast(pa.binary())
+    return as_bytes(column)
 
 
 def _age(one: _Good) -> float:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from cdclake.adapters.glue import job_run
 from cdclake.model.names import JOB_CONTROLLER, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE
+from cdclake.ports import JobState
 
 if TYPE_CHECKING:
     from mypy_boto3_glue import GlueClient
 
 _JOBS = (JOB_CONTROLLER, JOB_PROCESS_TABLE, JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL)
-_AT_WORK = frozenset({"STARTING", "RUNNING", "STOPPING", "WAITING"})
 _NEWEST = 50
 
 
@@ -31,7 +32,11 @@ class JobsAtWork:
 
 
 def jobs_at_work(glue: GlueClient) -> JobsAtWork:
-    """Look for runs that have not ended, and for triggers that are on."""
+    """Look for runs that have not ended, and for triggers that are on.
+
+    Raises:
+        JobRunError: The state of a run is unknown.
+    """
     found = [job for job in _JOBS if _is_running(glue, job)]
     on = [
         str(trigger.get("Name"))
@@ -50,4 +55,4 @@ def _is_running(glue: GlueClient, job: str) -> bool:
         if error.response.get("Error", {}).get("Code") == "EntityNotFoundException":
             return False
         raise
-    return any(run.get("JobRunState") in _AT_WORK for run in runs)
+    return any(job_run(job, run).state is JobState.ACTIVE for run in runs)

@@ -27,7 +27,8 @@ class Glue:
     def get_job_runs(self, JobName: str, MaxResults: int) -> dict[str, Any]:
         if JobName not in self._runs:
             raise ClientError({"Error": {"Code": self._error}}, "GetJobRuns")
-        return {"JobRuns": [{"JobRunState": self._runs[JobName]}, {"JobRunState": "SUCCEEDED"}]}
+        states = (self._runs[JobName], "SUCCEEDED")
+        return {"JobRuns": [{"Id": f"jr_{number}", "JobRunState": state} for number, state in enumerate(states)]}
 
     def get_paginator(self, name: str) -> Any:
         assert name == "get_triggers"

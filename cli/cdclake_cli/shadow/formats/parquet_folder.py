@@ -14,6 +14,7 @@ from cdclake.adapters.filesystem import open_input, storage_errors
 from cdclake.concurrency import CALLS_AT_ONCE, in_parallel
 from cdclake.errors import ConfigurationError
 from cdclake.lake.storage.reader import parquet_file
+from cdclake.model.partition_folder import HIVE_NULL_PARTITION
 from cdclake_cli.shadow.columns import FOLDER, plain_type
 from cdclake_cli.shadow.formats.place import reading
 from cdclake_cli.shadow.formats.table import BATCH_ROWS
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from cdclake_cli.shadow.formats.place import Place
 
 FORMAT = "Parquet"
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 _HIDDEN = ("_", ".")
 _FOLDER_MARK = "_$folder$"
 
@@ -164,5 +164,5 @@ def _folders(path: str) -> dict[str, str | None]:
     for folder in path.strip("/").split("/")[:-1]:
         name, equals, value = folder.partition("=")
         if equals:
-            values[unquote(name)] = None if value == _NULL else unquote(value)
+            values[unquote(name)] = None if value == HIVE_NULL_PARTITION else unquote(value)
     return values
