@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+import pytest
 from docs_build import testing
 
 from tests import ROOT, counts
 from tests.branches import AREAS, REASONS, counted, reason_of
 
-if TYPE_CHECKING:
-    import pytest
 
-
+@pytest.mark.slow
 def test_the_page_is_up_to_date() -> None:
     assert testing.PAGE.read_text(encoding="utf-8") == testing.page(), "run make reference"
 

@@ -392,6 +392,7 @@ def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[], object]:
     return lambda: passed.append(passed.pop() + FENCE_SECONDS + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["run", "rollback to 2", "clean-up"])
 def test_a_task_that_dies_at_any_call_makes_those_of_the_model_and_so_does_the_next(task: str) -> None:
     for call in range(1, MAX_CALLS):
@@ -423,7 +424,7 @@ DEATHS = st.none() | st.builds(Death, st.integers(1, 20), st.booleans())
 
 
 @given(tasks=st.lists(st.tuples(st.sampled_from(TASKS), DEATHS), max_size=8))
-@examples(thorough=3000, ci=60, test=30, quick=5)
+@examples(thorough=3000, ci=60, test=30)
 def test_whatever_tasks_do_and_die_one_after_the_other_the_model_does_too(
     tasks: list[tuple[str, Death | None]],
 ) -> None:

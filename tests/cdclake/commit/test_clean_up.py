@@ -238,7 +238,7 @@ steps = st.lists(
 )
 
 
-@examples(thorough=3000, ci=300, test=100, quick=30)
+@examples(thorough=3000, ci=300, test=100)
 @given(steps=steps)
 def test_a_rollback_can_reach_every_retained_change_after_any_history(steps: list[tuple[Any, ...]]) -> None:
     lake = LakeBuilder(MemoryStore(), ManualClock())

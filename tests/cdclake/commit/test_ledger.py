@@ -49,7 +49,7 @@ STEPS = st.one_of(
 )
 
 
-@examples(thorough=5_000, ci=300, test=150, quick=60)
+@examples(thorough=5_000, ci=300, test=150)
 @given(st.lists(STEPS, min_size=1, max_size=12), st.integers(1, 4))
 def test_any_ledger_answers_as_one_table_of_all_files(steps: list[tuple[str, list[int]]], files: int) -> None:
     log, ledger = new_log(), Ledger()

@@ -177,7 +177,7 @@ steps = st.lists(
 
 
 @pytest.mark.parametrize("make_store", [in_memory, versioned])
-@examples(thorough=2000, ci=200, test=60, quick=15)
+@examples(thorough=2000, ci=200, test=60)
 @given(steps=steps)
 def test_kept_states_read_as_they_were_made_and_nothing_else_is_left(
     make_store: Callable[[ManualClock], ObjectStore], steps: list[tuple[Any, ...]]
@@ -272,6 +272,7 @@ def test_what_can_be_reapplied_stays_and_dropped_changes_are_reapplied_with_the_
     assert plan_reapply(history.log).undone == (3, 4, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make_store", [in_memory, versioned])
 def test_the_next_clean_up_deletes_what_one_that_died_had_dropped(
     make_store: Callable[[ManualClock], ObjectStore],

@@ -279,7 +279,7 @@ steps = st.lists(
 )
 
 
-@examples(thorough=3000, ci=300, test=100, quick=30)
+@examples(thorough=3000, ci=300, test=100)
 @given(steps=steps)
 def test_any_sequence_of_changes_and_rollbacks_restores_the_content_of_each_number(
     steps: list[tuple[Any, ...]],

@@ -216,6 +216,7 @@ class Glue:
         return [path for _, start in self._due for path in paths_of(start)]
 
 
+@pytest.mark.slow
 @given(
     delays=st.lists(st.integers(0, STALE_AFTER_SECONDS // 60 - 1), min_size=1, max_size=4),
     spark_minutes=st.sets(st.integers(1, 59)),

@@ -53,7 +53,7 @@ def test_a_state_each_ten_minutes_is_kept_for_a_day_then_each_six_hours_then_dai
     assert month[0] <= now - MONTH < month[1]  # the newest at the begin of the retention time
 
 
-@examples(thorough=5000, ci=500, test=200, quick=100)
+@examples(thorough=5000, ci=500, test=200)
 @given(gaps, days, days, some, st.lists(st.integers(0, 20 * 24), max_size=6))
 def test_what_is_kept_only_shrinks_as_time_goes_on(
     gaps: list[int], retention: int, every: int, wanted: set[int], hours: list[int]
@@ -78,7 +78,7 @@ def test_what_is_kept_only_shrinks_as_time_goes_on(
         before = retained
 
 
-@examples(thorough=5000, ci=500, test=200, quick=100)
+@examples(thorough=5000, ci=500, test=200)
 @given(gaps, days, days, some, st.integers(0, 60 * 24))
 def test_what_is_kept_follows_the_rules(
     gaps: list[int], retention: int, every: int, wanted: set[int], hours: int

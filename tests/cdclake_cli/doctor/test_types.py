@@ -408,7 +408,7 @@ DIGITS = st.integers(0, 9).map(str)
 COLUMN = st.one_of(*(st.lists(values, min_size=5, max_size=5) for values in (VALUES, DIGITS)))
 
 
-@examples(thorough=3000, ci=150, test=20, quick=15)
+@examples(thorough=3000, ci=150, test=20)
 @given(st.lists(COLUMN, min_size=2, max_size=5))
 def test_cdclake_accepts_what_it_proposes(tmp_path_factory: pytest.TempPathFactory, columns: list[list[str]]) -> None:
     root = tmp_path_factory.mktemp("raw")

@@ -43,6 +43,7 @@ def test_seeds_hold_all_invariants_and_meet_every_kind_of_fault(first: int, requ
         assert counts[what] > 1, counts
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_run_byte_for_byte() -> None:
     first, second = simulate(drawn(0, HOURS)), simulate(drawn(0, HOURS))
     assert first.digest == second.digest

@@ -306,6 +306,7 @@ def with_a_backlog(world: World) -> list[str]:
     return names
 
 
+@pytest.mark.slow
 def test_counted_files_that_vanish_freeze_the_table_until_they_are_back(world: World):
     names = with_a_backlog(world)
     vanish(world, *names[-2:])

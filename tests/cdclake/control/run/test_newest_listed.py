@@ -120,7 +120,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS)
-@examples(thorough=3000, ci=40, test=12, quick=6)
+@examples(thorough=3000, ci=40, test=12)
 def test_it_makes_no_difference_to_a_table_whether_its_runs_list_all(steps: list[tuple[str, int]]):
     worlds = []
     for segment_files in (2, 0):

@@ -262,7 +262,7 @@ def test_any_feed_equals_the_oracle_on_spark(spark_backend: SparkBackend, part: 
 
 
 @SECOND_HALF
-@examples(thorough=1_500, ci=75, test=40, quick=10)
+@examples(thorough=1_500, ci=75, test=40)
 @given(feeds())
 def test_any_feed_equals_the_oracle(feed: dict[str, Any]) -> None:
     check(feed, InProcessBackend())
@@ -287,7 +287,7 @@ def partial_rows(draw: st.DrawFn) -> tuple[str, Row]:
 
 
 @FIRST_HALF
-@examples(thorough=1_000, ci=60, test=25, quick=5)
+@examples(thorough=1_000, ci=60, test=25)
 @given(
     full_load=st.integers(0, 6),
     files=st.lists(st.lists(partial_rows(), min_size=1, max_size=8), min_size=1, max_size=4),

@@ -66,7 +66,7 @@ def test_files_that_overlap_others_are_loose(
 ranges = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 60), st.integers(0, 30)), max_size=12)
 
 
-@examples(thorough=20_000, ci=1_000, test=300, quick=100)
+@examples(thorough=20_000, ci=1_000, test=300)
 @given(ranges)
 def test_files_that_are_not_loose_are_apart(ranges: list[tuple[int, int, int]]) -> None:
     files = files_of(*((size, low, low + width, 1) for size, low, width in ranges))
@@ -165,8 +165,7 @@ changes = st.tuples(
 )
 
 
-@pytest.mark.slow
-@examples(thorough=300, ci=20, test=8, quick=3)
+@examples(thorough=300, ci=20, test=8)
 @given(history=st.lists(changes, min_size=10, max_size=60), partitioned=st.booleans())
 def test_files_are_few_and_apart_again_after_any_history(
     history: list[tuple[str, int, float]], partitioned: bool

@@ -185,7 +185,7 @@ def check(
 
 
 @pytest.mark.xdist_group("first half")
-@examples(thorough=10_000, ci=200, test=100, quick=20)
+@examples(thorough=10_000, ci=200, test=100)
 @given(lake=lake_rows, tombstones=tombstones_drawn, changes=change_rows, file_count=st.integers(1, 3))
 def test_the_kernel_equals_the_rules_and_counts_soft_deletes_as_deletes(
     folder: Path,

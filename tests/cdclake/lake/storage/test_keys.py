@@ -65,7 +65,7 @@ def test_zeros_of_both_signs_are_one_key_as_are_all_nans(kind: str) -> None:
     assert len(encoded(kind, math.nan, -math.nan).unique()) == 1
 
 
-@examples(thorough=5_000, ci=200, test=100, quick=20)
+@examples(thorough=5_000, ci=200, test=100)
 @given(st.data())
 def test_leading_keys_of_several_columns_sort_like_their_values(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(["bigint", "string"]), min_size=2, max_size=3))

@@ -25,7 +25,7 @@ VALUES = {
 }
 
 
-@examples(thorough=3_000, ci=200, test=100, quick=20)
+@examples(thorough=3_000, ci=200, test=100)
 @given(st.data())
 def test_rows_with_wanted_keys_are_found(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3))

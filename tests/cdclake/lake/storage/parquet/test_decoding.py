@@ -54,7 +54,7 @@ def bound_bytes(batch: pa.RecordBatch) -> int:
     return MAX_BYTES + longest + len(batch) * columns * VALUE_BYTES
 
 
-@examples(thorough=5_000, ci=150, test=20, quick=15)
+@examples(thorough=5_000, ci=150, test=20)
 @given(
     columns=st.lists(COLUMNS, min_size=1, max_size=4),
     runs=st.lists(st.tuples(st.sampled_from([0, 1, 30, 500, 3_000]), st.integers(1, 120)), min_size=1, max_size=5),
