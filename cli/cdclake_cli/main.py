@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Annotated, Any, NamedTuple
@@ -60,8 +61,9 @@ VERBS = {
 """The verbs in the order of the help, without what other packages add."""
 
 
+@cache
 def assembled(only: str = "") -> typer.Typer:
-    """The command with its verbs.
+    """The command with its verbs, built once.
 
     Args:
         only: The only verb that is needed: to import and to set up all of them takes half of a short command's time. If
