@@ -29,10 +29,11 @@ from tests import ROOT
 from tests.counts import IS_RECORDED, keep_cases
 from tests.in_memory import use_memory
 from tests.servers import mariadb, postgresql
-from tests.tiers import TIER, Tier, mark_by_fixtures, mark_samples, refuse_unmarked_starts, tier_of
+from tests.tiers import TIER, Tier, is_later, mark_by_fixtures, mark_samples, refuse_unmarked_starts, tier_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from botocore.awsrequest import AWSPreparedRequest
     from xdist.remote import Producer
@@ -74,6 +75,11 @@ settings.load_profile("cdclake")
 setattr(botocore.session, "create_loader", lru_cache(create_loader))  # noqa: B010 - mypy knows no such name
 # Clients of tests read times as those of the product do, which takes a third of the time of a listing less.
 setattr(botocore.parsers, "DEFAULT_TIMESTAMP_PARSER", read_time)  # noqa: B010 - mypy knows no such name
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out folders that only later tiers run."""
+    return is_later(collection_path) or None
 
 
 @pytest.hookimpl(tryfirst=True)

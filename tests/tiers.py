@@ -10,6 +10,7 @@ import os
 import sys
 from collections import Counter, defaultdict
 from enum import IntEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -17,7 +18,8 @@ from moto.core.models import MockAWS
 from moto.server import ThreadedMotoServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
 
 class Tier(IntEnum):
@@ -56,10 +58,13 @@ MARKER_OF_FIXTURE = {
     "checked": "deployment",
     "checked_tailored": "deployment",
     "checked_sample": "deployment",
+    "everything": "deployment",
     "mariadb": "database",
     "postgresql": "database",
 }
 """Fixtures that start something, and the marker of each test that uses one."""
+MARKER_OF_FOLDER = {"infra": "slow", "smoke_aws": "slow"}
+"""Folders whose tests import what takes seconds, and the marker of each test there."""
 _STARTERS = (
     (MockAWS, "start", "aws"),
     (ThreadedMotoServer, "start", "aws"),
@@ -76,10 +81,18 @@ _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
 def mark_by_fixtures(item: pytest.Item) -> None:
-    """Give a test the markers of the fixtures that it uses."""
+    """Give a test the markers of the fixtures that it uses, and of its folder."""
     for fixture in getattr(item, "fixturenames", ()):
         if fixture in MARKER_OF_FIXTURE:
             item.add_marker(MARKER_OF_FIXTURE[fixture])
+    if folder := MARKER_OF_FOLDER.get(item.path.parent.name):
+        item.add_marker(folder)
+
+
+def is_later(folder: Path) -> bool:
+    """Whether only later tiers run the tests of a folder, so that its modules need not be imported."""
+    marker = MARKER_OF_FOLDER.get(folder.name)
+    return marker is not None and _TIER_OF_MARKER[marker] > TIER
 
 
 def mark_samples(items: Iterable[pytest.Item]) -> None:
@@ -94,13 +107,15 @@ def mark_samples(items: Iterable[pytest.Item]) -> None:
     for test in cases.values():
         marker = test[0].get_closest_marker("sampled")
         counts = dict(marker.kwargs) if marker else {}
-        order = [test[number] for number in balanced([cast("Any", item).callspec.indices for item in test])]
+        order = balanced([cast("Any", item).callspec.indices for item in test])
+        first = list(islice(order, max(counts.values(), default=0)))
         for tier, later in (("quick", "slow"), ("test", "long"), ("ci", "thorough")):
-            for item in order[counts.get(tier, len(test)) :]:
+            tried = {*first[: counts[tier]]} if tier in counts else {*range(len(test))}
+            for item in (item for number, item in enumerate(test) if number not in tried):
                 item.add_marker(later)
 
 
-def balanced(cases: Sequence[Mapping[str, int]]) -> list[int]:
+def balanced(cases: Sequence[Mapping[str, int]]) -> Iterator[int]:
     """The numbers of cases, each next one with those values of parameters that the ones before have least often.
 
     Of cases that are equal in that, the next one is far from those before.
@@ -110,12 +125,10 @@ def balanced(cases: Sequence[Mapping[str, int]]) -> list[int]:
     """
     used = Counter[tuple[str, int]]()
     left = {number: set(case.items()) for number, case in enumerate(cases)}
-    order = []
     while left:
         number = min(left, key=lambda one: (sum(used[value] for value in left[one]), one * _GOLDEN_RATIO % 1))
         used.update(left.pop(number))
-        order.append(number)
-    return order
+        yield number
 
 
 def tier_of(item: pytest.Item) -> Tier:
