@@ -160,7 +160,8 @@ def check_clean(view: View) -> None:
     folders = (LAYOUT.table_prefix, LAYOUT.history.table_prefix)
     iceberg = (LAYOUT.iceberg_prefix, LAYOUT.history.iceberg_prefix)
     control = {key for key in view.objects if not key.startswith((*folders, *iceberg, LAYOUT.foreign_key("")))}
-    present = {key for key in view.objects if key.startswith(iceberg)}
+    hints = {LAYOUT.version_hint_key, LAYOUT.history.version_hint_key}
+    present = {key for key in view.objects if key.startswith(iceberg) and key not in hints}
     assert sorted(present) == sorted(_iceberg_keys(remaining)), "an Iceberg table has other files than changes need"
     assert not [key for key in control if key.startswith(LAYOUT.staging_folder)], "staging is not empty"
     assert sorted(control - known) == [], f"the clean-up left unneeded objects: {sorted(control - known)}"
@@ -173,7 +174,7 @@ def _iceberg_keys(retained: Sequence[Snapshot]) -> set[str]:
     keys.update(key for one in retained for key in one.manifest_keys)
     for owner, layout in ((newest, LAYOUT), (newest.history, LAYOUT.history)):
         if owner and owner.iceberg:
-            keys |= {layout.iceberg_metadata_key(newest.change), layout.version_hint_key}
+            keys.add(layout.iceberg_metadata_key(newest.change))
     return keys
 
 

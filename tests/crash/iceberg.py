@@ -43,16 +43,15 @@ class IcebergTable:
 
 
 def iceberg_table(objects: Mapping[str, bytes], layout: LakeLayout) -> IcebergTable | None:
-    """Open the Iceberg table that the version hint names, with all its snapshots; None without a hint.
+    """Open the Iceberg table that the version hint names, with all its snapshots; None if it names none.
 
     Args:
         objects: All objects of the lake by key.
         layout: That of the table, or of its history.
     """
-    hint = objects.get(layout.version_hint_key)
-    if hint is None:
+    change = int(objects.get(layout.version_hint_key, b"0"))
+    if layout.iceberg_metadata_key(change) not in objects:
         return None
-    change = int(hint)
     keys = {layout.iceberg_metadata_key(change)}
     files = _Files(objects)
     metadata = TableMetadataUtil.parse_raw(files.content(layout.iceberg_metadata_key(change)).decode())

@@ -48,7 +48,8 @@ class Call:
     @property
     def is_fenced(self) -> bool:
         """Whether the store refuses it if others did the same meanwhile. Not if they also took it back."""
-        return self.method == "put_if_unchanged" or (self.method == "put_if_absent" and "/changes/" in self.subject)
+        lasting = "/changes/" in self.subject or self.subject.endswith("version-hint.text")
+        return self.method == "put_if_unchanged" or (self.method == "put_if_absent" and lasting)
 
     @property
     def changes(self) -> bool:

@@ -263,10 +263,12 @@ class Invariants:
             return
         try:
             offered = world.iceberg.offered_table(log.layout)
-        except (CdclakeError, LookupError) as error:
+        except CdclakeError as error:
             world.violate("Iceberg readers find every file", f"{table.name}: {error}")
             return
         head = len(seen.states) - 1
+        if offered is None and all(log.snapshot(number).iceberg for number in (head - 1, head)):
+            world.violate("Iceberg readers see a change", f"{table.name}: they find none after change {head}")
         if offered is None or self._is_excused(table):
             return
         missing = sorted(key for key in offered.keys if world.lake.get(key) is None)

@@ -171,19 +171,15 @@ class _Reads:
 
 
 def offered_table(store: ObjectStore, layout: LakeLayout) -> OfferedTable | None:
-    """Open the Iceberg table as an engine without a catalog does, from the version hint on; None if there is none.
+    """Open the Iceberg table as an engine without a catalog does, from the version hint on; None if it finds none.
 
     Raises:
         IntegrityError: A manifest is missing.
-        LookupError: The metadata is missing.
     """
     hint = store.get(layout.version_hint_key)
-    if hint is None:
+    content = hint and store.get(layout.iceberg_metadata_key(int(hint)))
+    if not hint or not content:
         return None
-    content = store.get(layout.iceberg_metadata_key(int(hint)))
-    if content is None:
-        message = f"metadata {int(hint)} is missing"
-        raise LookupError(message)
     current, files = TableMetadataUtil.parse_raw(content.decode()).current_snapshot(), StoreIO(store)
     manifests = current.manifests(files) if current else []
     entries = (entry for manifest in manifests for entry in manifest.fetch_manifest_entry(files))

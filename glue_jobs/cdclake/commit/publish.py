@@ -80,7 +80,7 @@ def _publish(
     restored = [path for path in record.restored if _is_in_folder(path)]
     retired = [path for path in record.retired if _is_in_folder(path)]
     sizes = {file.path: file.bytes for file in snapshot.all_files} if snapshot and copied else {}
-    show_iceberg = prepare_iceberg(log, record, snapshot, fence.check_if_due)
+    show_iceberg = prepare_iceberg(log, record, snapshot)
     calls: list[Callable[[], Sequence[Callable[[], None]]]] = [
         partial(store.begin_restoring, layout.file_keys(restored)),
         partial(store.begin_retiring, layout.file_keys(retired)),

@@ -52,11 +52,22 @@ def written(lake: LakeBuilder) -> Any:
     return json.loads(lake.store.get(LAYOUT.iceberg_metadata_key(2)) or b"{}")
 
 
-@pytest.mark.parametrize(("hint", "after"), [(None, b"2"), (b"1", b"2"), (b"0", b"2"), (b"x", b"2"), (b"3", b"3")])
+@pytest.mark.parametrize("hint", [None, b"1", b"0", b"x", b"2", b"3"])
+def test_the_hint_names_the_newest_change(lake: LakeBuilder, hint: bytes | None) -> None:
+    """A hint that names a later one is of another table that was here."""
+    move = prepared(lake)
+    if hint:
+        lake.store.put(HINT, hint)
+    move()
+    assert lake.store.get(HINT) == b"2"
+
+
+@pytest.mark.parametrize(("hint", "after"), [(None, b"2"), (b"1", b"2"), (b"2", b"2"), (b"3", b"3")])
 def test_the_hint_names_a_change_unless_it_names_a_later_one(
     lake: LakeBuilder, hint: bytes | None, after: bytes
 ) -> None:
     move = prepared(lake)
+    lake.change()
     if hint:
         lake.store.put(HINT, hint)
     move()
@@ -77,6 +88,28 @@ def test_a_hint_that_another_run_writes_at_the_same_moment_is_read_again(lake: L
 
     prepared(lake, cast("ObjectStore", Raced()))()
     assert lake.store.get(HINT) == b"2"
+
+
+def test_a_run_that_pauses_before_it_writes_the_first_hint_offers_no_table_that_was_withdrawn(
+    lake: LakeBuilder,
+) -> None:
+    class Paused:
+        """A store in which others publish the change and roll it back right before the first hint is written."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(lake.store, name)
+
+        def put_if_absent(self, key: str, data: bytes) -> bool:
+            if key == HINT:
+                prepared(lake)()
+                lake.change()
+                (withdraw,) = prepare_iceberg(lake.log, change_record(3, iceberg=False, switched=True))
+                withdraw()
+            return lake.store.put_if_absent(key, data)
+
+    prepared(lake, cast("ObjectStore", Paused()))()
+    assert lake.store.get(HINT) == b"3"
+    assert lake.store.get(LAYOUT.iceberg_metadata_key(3)) is None
 
 
 def test_metadata_before_that_is_missing_or_of_another_place_is_left_out(

@@ -27,7 +27,6 @@ def prepare_iceberg(
     log: ChangeLog,
     record: ChangeRecord,
     snapshot: Snapshot | None = None,
-    look: Callable[[], object] = lambda: None,
 ) -> list[Callable[[], None]]:
     """Write the metadata in which a committed change is the current snapshot of the Iceberg tables. Repeatable.
 
@@ -36,7 +35,6 @@ def prepare_iceberg(
 
     Args:
         snapshot: The table after the change, if the caller has it; otherwise it is read if it is needed.
-        look: Looks for later changes, and raises an error if there is one.
 
     Returns:
         What lets the version hints of the table and of its history name the metadata, or withdraws an Iceberg table
@@ -48,15 +46,18 @@ def prepare_iceberg(
         lake = Snapshot(record.change)
     history, layout = history_table(lake, log.layout)
     return [
-        *_prepare(log.store, log.layout, record, lake, look),
-        *_prepare(log.store, layout, record.of_history(), history, look),
+        *_prepare(log, log.layout, record, lake),
+        *_prepare(log, layout, record.of_history(), history),
     ]
 
 
-def _prepare(
-    store: ObjectStore, layout: LakeLayout, record: ChangeRecord, table: Snapshot, look: Callable[[], object]
-) -> list[Callable[[], None]]:
-    """Prepare to publish or withdraw one Iceberg table."""
+def _prepare(log: ChangeLog, layout: LakeLayout, record: ChangeRecord, table: Snapshot) -> list[Callable[[], None]]:
+    """Prepare to publish or withdraw one Iceberg table.
+
+    The hint of a table that is withdrawn names a change without metadata, so no reader opens it. It stays, so that a
+    run that was paused before it named an earlier change finds a later one.
+    """
+    store = log.store
     if record.iceberg:
         files = table.iceberg
         location = store.url(layout.iceberg_prefix).rstrip("/")
@@ -70,23 +71,24 @@ def _prepare(
             )
         metadata = table_metadata(table, record, location, store.url(files.manifest_list if files else ""), previous)
         _write_first(store, layout, record.change, metadata)
-        return [partial(_name_newest, store, layout, record.change, look)]
-    return [partial(store.delete, [layout.version_hint_key])] if record.switched else []
+    elif not record.switched:
+        return []
+    return [partial(_name_newest, log, layout, record.change)]
 
 
-def _name_newest(store: ObjectStore, layout: LakeLayout, change: int, look: Callable[[], object]) -> None:
+def _name_newest(log: ChangeLog, layout: LakeLayout, change: int) -> None:
     """Let the version hint name a change, unless it names a later one: a run may be paused here past its lease.
 
-    Without a hint, a later change may have withdrawn the table meanwhile, so this looks first.
+    If there is no later one, a table that had this place before left the hint.
     """
+    store = log.store
     key, new, old = layout.version_hint_key, str(change).encode(), str(change - 1).encode()
     while not store.put_if_unchanged(key, new, old):
         current = store.get(key)
         if current is None:
-            look()
             if store.put_if_absent(key, new):
                 return
-        elif current.isdigit() and int(current) >= change:
+        elif current == new or (current.isdigit() and int(current) > change and log.is_committed(change + 1)):
             return
         else:
             old = current

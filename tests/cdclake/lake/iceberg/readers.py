@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import duckdb
+import pytest
 from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.manifest import clear_manifest_cache
 from pyiceberg.table import StaticTable
@@ -58,6 +59,17 @@ class IcebergReaders:
     def version(self) -> int:
         """Number of the change that readers see."""
         return int((self._lake / self._layout.version_hint_key).read_text())
+
+    @property
+    def finds_none(self) -> bool:
+        """Whether both engines find no table: there is no hint, or it names no metadata."""
+        try:
+            self.duckdb()
+        except duckdb.Error:
+            with pytest.raises(FileNotFoundError):
+                StaticTable.from_metadata(str(self.folder))
+            return True
+        return False
 
     @property
     def offered(self) -> list[int]:

@@ -200,10 +200,10 @@ def test_what_a_switch_left_is_erased_too(table: ErasableTable, later: int) -> N
     for _ in range(later + 1):
         table.apply(("U", row(2, "Bonn", "in the folder")))
     states = {change: table.rows_as_of(change) for change in range(1, table.log.head() + 1)}
-    assert any("metadata/v" in entry.key for entry in table.log.store.list(table.layout.iceberg_prefix))
+    assert any(".metadata.json" in entry.key for entry in table.log.store.list(table.layout.iceberg_prefix))
     table.erase(KEY)
     assert left(table) == {}
-    assert not any("metadata/v" in entry.key for entry in table.log.store.list(table.layout.iceberg_prefix))
+    assert not any(".metadata.json" in entry.key for entry in table.log.store.list(table.layout.iceberg_prefix))
     for change, rows in states.items():
         assert table.rows_as_of(change) == without(rows, SECRET_ID), change
     table.roll_back(max(states) - later - 1)

@@ -217,7 +217,7 @@ class Model:
             ids = connection().execute("SELECT id FROM read_parquet($1, hive_partitioning = true)", [listed]).fetchall()
             assert sorted(key for (key,) in ids) == sorted(self.rows)
         if snapshot.iceberg is None:
-            assert not (table.lake / table.layout.version_hint_key).exists()
+            assert readers.finds_none
             return versions
         assert readers.version == log.head()
         assert not snapshot.iceberg.in_folder or len(readers.table.metadata.snapshots) == 1
@@ -240,7 +240,7 @@ class Model:
         """Its newest versions are the rows of the table, and earlier changes show what they did when they were new."""
         table, snapshot = self.table, self.table.log.snapshot(self.table.log.head())
         if not (snapshot.history and snapshot.history.iceberg):
-            assert not (table.lake / table.layout.history.version_hint_key).exists()
+            assert IcebergReaders(table.lake, table.layout.history).finds_none
             return 0
         if snapshot.history.is_kept:
             newest = [row for row in version_rows(table) if row["validity_flag"] and row["operation"] != "delete"]

@@ -82,10 +82,9 @@ def test_open_and_closed_versions_have_manifests_of_their_own(table: TableOverTi
 
 
 def test_a_switch_to_the_folder_and_back(table: TableOverTime) -> None:
-    hint = table.lake / table.layout.history.version_hint_key
     table.item["Readers"] = "folder"
     table.apply(("I", row(4)))
-    assert not hint.exists()
+    assert readers(table).finds_none
     assert len(version_rows(table)) == 5
     assert version_files(table)
     table.roll_back(2)
@@ -106,7 +105,7 @@ def test_a_history_that_begins_later(tmp_path: Path) -> None:
     table.apply(("U", row(1, "Ulm")))
     assert seen(table) == [(1, "Kiel", "insert", 0), (1, "Ulm", "update", 1)]
     table.roll_back(1)
-    assert not (table.lake / table.layout.history.version_hint_key).exists()
+    assert readers(table).finds_none
     check_files(table.log, table.log.snapshot(3))
 
 
@@ -120,7 +119,7 @@ def test_a_history_turned_off_stays_as_it_is(table: TableOverTime) -> None:
     table.item["History"] = "true"
     table.apply(("I", row(5)))
     assert sorted({one["id"] for one in version_rows(table)}) == [1, 2, 3, 4, 5]
-    assert not (table.lake / table.layout.history.version_hint_key).exists()
+    assert readers(table).finds_none
 
 
 @pytest.mark.slow
