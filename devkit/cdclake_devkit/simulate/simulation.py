@@ -8,10 +8,11 @@ from hashlib import sha256
 from random import Random
 from typing import TYPE_CHECKING
 
-from cdclake_devkit.simulate.actors import Jobs, run_controller, write_change, write_load
+from cdclake_devkit.simulate.actors.dms import write_change, write_load
+from cdclake_devkit.simulate.actors.jobs import Jobs, run_controller
+from cdclake_devkit.simulate.actors.operators import activate, operate, operate_again
 from cdclake_devkit.simulate.case import ADD_COLUMN, HOUR, QUIET_HOURS, Case, Step
 from cdclake_devkit.simulate.invariants import Invariants
-from cdclake_devkit.simulate.operators import activate, operate, operate_again
 from cdclake_devkit.simulate.scheduler import Process
 from cdclake_devkit.simulate.standard_library import simulated
 from cdclake_devkit.simulate.world import World

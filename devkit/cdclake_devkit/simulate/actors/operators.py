@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _AGAIN_AFTER = (100.0, 250.0, 250.0)
 _PATIENCE_SECONDS = 7200
-"""A load may take longer than an hour, see `actors`."""
+"""A load may take longer than an hour, see `jobs`."""
 _ACTIVATED_AFTER = (60.0, 900.0, 4000.0)
 
 

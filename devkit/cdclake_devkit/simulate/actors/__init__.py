@@ -1,0 +1,1 @@
+"""The actors: what happens from outside, and what runs on account of it."""
