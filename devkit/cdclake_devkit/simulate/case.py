@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 SEQUENCED = "Sequenced"
 """A setting that the product ignores: DMS writes change sequences, and names late files by when they are written."""
+KEY_UPDATES = "KeyUpdates"
+"""A setting that the product ignores: the source updates keys, and DMS sends the keys before."""
 HOUR = 3600.0
+_MORE = 0.1
+"""Share of the tables that have each of these settings."""
 QUIET_HOURS = 6
 """How long a run goes on after the last step and the last fault: until then every table must be well."""
 DEFAULT_HOURS = 4.0
@@ -97,8 +101,28 @@ def drawn(seed: int, hours: float = DEFAULT_HOURS) -> Case:
             steps += _operators(chance, hours, span, number, operations)
     skew = chance.choice((0.0, 0.0, 5.0, 4000.0))
     versions, small_changes = not only_undoes and chance.random() < 0.4, chance.random() < 0.3
-    numbered = tuple(step._replace(number=number) for number, step in enumerate(sorted(steps)))
-    return Case(seed, hours, tables, numbered, faults, None, skew, versions, small_changes)
+    numbered = [step._replace(number=number) for number, step in enumerate(sorted(steps))]
+    tables, steps = _with_more(Random(f"{seed}|more"), tables, numbered)
+    return Case(seed, hours, tables, tuple(steps), faults, None, skew, versions, small_changes)
+
+
+def _with_more(
+    chance: Random, tables: tuple[dict[str, str], ...], steps: list[Step]
+) -> tuple[tuple[dict[str, str], ...], list[Step]]:
+    """Tables and steps with what a share of the seeds has besides. It is drawn apart, so the rest stays as it is."""
+    more = [_more_settings(chance) for _ in tables]
+    changed = tuple({**settings, **added} for settings, added in zip(tables, more))
+    # Which rows an erasure concerns if their keys were others before, the oracle does not know. And updates of keys
+    # without a column that the table has are refused.
+    kept = [step for step in steps if step.kind not in ("erase", ADD_COLUMN) or KEY_UPDATES not in more[step.table]]
+    return changed, kept
+
+
+def _more_settings(chance: Random) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    if chance.random() < _MORE:
+        settings |= {KEY_UPDATES: "true", Attribute.UNIQUE_CHECKS: "immediate"}
+    return settings
 
 
 def _operations(chance: Random) -> list[str]:

@@ -13,7 +13,7 @@ from pyiceberg.table.metadata import TableMetadataUtil
 from cdclake.lake.storage.object_io import StoreIO
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.partition_folder import HIVE_NULL_PARTITION
-from cdclake.model.position import SENT, UNSENT
+from cdclake.model.position import MARKS
 from cdclake_devkit.oracle import ChangeRow, LakeRow, merge
 from cdclake_devkit.simulate.source import ALL_COLUMNS, KEY, identity
 
@@ -126,7 +126,7 @@ def difference(found: Sequence[LakeRow], expected: Sequence[LakeRow], unknown: C
 
 
 def _text(row: LakeRow) -> str:
-    sent = row.position.rstrip(SENT + UNSENT)
+    sent = row.position.rstrip(MARKS)
     return f"{row.row['id']} {row.op} {row.row['name']} {row.row['region']} {row.row['note']} {sent}"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdclake.model.position import position
+from cdclake.model.position import ARRIVED, position
 from cdclake_devkit.oracle import ChangeRow
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ KEY = ("id",)
 KEYS = 9
 """Few, so that changes of one key meet."""
 _SEQUENCE = "AR_H_CHANGE_SEQ"
+_KEY_BEFORE = "BI_id"
 _BAD = 0.1
 _REGIONS = ("north", "south", "east")
 LOAD = "LOAD00000001.parquet"
@@ -51,6 +52,7 @@ class SourceTable:
         sequences: Number of change sequences so far.
         columns: Its columns now.
         has_bad_rows: Whether change files may have a row without a key, which is quarantined.
+        updates_keys: Whether updates may change the key. Then change files have the keys before.
     """
 
     name: str
@@ -62,6 +64,7 @@ class SourceTable:
     sequences: int = 0
     columns: pa.Schema = COLUMNS
     has_bad_rows: bool = False
+    updates_keys: bool = False
 
     def load(self) -> bytes:
         """A full load of the rows that are there now."""
@@ -77,27 +80,30 @@ class SourceTable:
             written: When DMS writes the file. With change sequences, its name tells that; else when they were made.
         """
         name = self._free_name(written if self.sequenced else now)
-        rows: list[tuple[str, dict[str, Any]]] = []
+        rows: list[tuple[str, dict[str, Any], int | None]] = []
         for _ in range(chance.randint(1, 4)):
             key = chance.randrange(KEYS)
             op = "I" if key not in self.rows else chance.choice("UUD")
-            row = dict(self.rows[key]) if op == "D" else self._new_row(chance, key)
-            rows.append((op, row))
-            if op == "D":
-                del self.rows[key]
-            else:
-                self.rows[key] = row
+            new_key = self._new_key(chance, key) if op == "U" else key
+            row = dict(self.rows[key]) if op == "D" else self._new_row(chance, new_key)
+            rows.append((op, row, key if op == "U" else None))
+            self.rows.pop(key, None)
+            if op != "D":
+                self.rows[new_key] = row
         orders = [self._sequence(now) if self.sequenced else None for _ in rows]
         self.changes[name] = [
-            ChangeRow(position(name, place, order), op, row)
-            for place, ((op, row), order) in enumerate(zip(rows, orders))
+            _change_row(position(name, place, order), op, row, before)
+            for place, ((op, row, before), order) in enumerate(zip(rows, orders))
         ]
         if self.has_bad_rows and chance.random() < _BAD:
-            rows.append(("I", {"id": None, "name": "<no key>", "region": _REGIONS[0]}))
+            rows.append(("I", {"id": None, "name": "<no key>", "region": _REGIONS[0]}, None))
             orders.append(orders[-1])
-        sequence = [pa.field(_SEQUENCE, pa.string())] if self.sequenced else []
-        sent = [{"Op": op, _SEQUENCE: order, **row} for (op, row), order in zip(rows, orders)]
-        return name, _parquet(sent, pa.schema([("Op", pa.string()), *sequence, *self.columns]))
+        added = [pa.field(_SEQUENCE, pa.string())] if self.sequenced else []
+        added += [pa.field(_KEY_BEFORE, pa.int64())] if self.updates_keys else []
+        sent = [
+            {"Op": op, _SEQUENCE: order, _KEY_BEFORE: before, **row} for (op, row, before), order in zip(rows, orders)
+        ]
+        return name, _parquet(sent, pa.schema([("Op", pa.string()), *added, *self.columns]))
 
     def add_column(self) -> None:
         """Add a column, with which the files that are written from now on begin to have it."""
@@ -108,6 +114,12 @@ class SourceTable:
         """Insert the first rows."""
         for key in range(KEYS - 2):
             self.rows[key] = self._new_row(chance, key)
+
+    def _new_key(self, chance: Random, key: int) -> int:
+        """The key that an update of a row gives it: its own, or one that no row has."""
+        if not self.updates_keys or chance.random() < 0.5:
+            return key
+        return chance.choice([one for one in range(KEYS) if one not in self.rows] or [key])
 
     def _new_row(self, chance: Random, key: int) -> dict[str, Any]:
         self.values += 1
@@ -124,6 +136,12 @@ class SourceTable:
             if name not in self.changes:
                 return name
             now += timedelta(milliseconds=1)
+
+
+def _change_row(place: str, op: str, row: Row, before: int | None) -> ChangeRow:
+    if before in (None, row["id"]):
+        return ChangeRow(place, op, row)
+    return ChangeRow(place + ARRIVED, op, row, (before,))
 
 
 def _parquet(rows: Sequence[Row], schema: pa.Schema) -> bytes:

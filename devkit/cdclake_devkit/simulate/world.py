@@ -19,7 +19,7 @@ from cdclake.model.table.state import TableState
 from cdclake.ports import ObjectStore, Ports
 from cdclake_devkit.memory import MemoryMetrics, MemoryState, MemoryStore
 from cdclake_devkit.memory_catalog import MemoryCatalog
-from cdclake_devkit.simulate.case import HOUR, SEQUENCED, Case
+from cdclake_devkit.simulate.case import HOUR, KEY_UPDATES, SEQUENCED, Case
 from cdclake_devkit.simulate.faults import Faults, Kind
 from cdclake_devkit.simulate.intercepted import Files, Intercepted
 from cdclake_devkit.simulate.lake_state import IcebergReader
@@ -118,6 +118,7 @@ class World:
                 chr(ord("a") + number),
                 sequenced=SEQUENCED in settings,
                 has_bad_rows=Attribute.MAX_QUARANTINED_ROWS in settings,
+                updates_keys=KEY_UPDATES in settings,
             )
             for number, settings in enumerate(case.tables)
         ]
