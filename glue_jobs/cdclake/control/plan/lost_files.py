@@ -42,8 +42,7 @@ class PendingNote(NamedTuple):
         names: Relative keys of the oldest ones, in order.
         others: Number of the others.
         last: Relative key of the last of all; empty if there are none.
-        load: When the newest file of the full load was written that was due before them; empty if none was. A later
-            full load contains their changes.
+        load: When the newest LOAD file was written; empty if there was none. A later full load contains their changes.
     """
 
     names: Sequence[str] = ()

@@ -150,9 +150,8 @@ def _plan_files(
         check_declared_types(lake, state.settings, state.name, reloads=bool(loads))
     work = _due_files(state, known, loads, files.changes, lake, recorded)
     left_out = stored.updated(files, work.left_out)
-    newest_utc = newest_load_utc(loads)
-    load = iso_utc(newest_utc) if newest_utc else ""
-    lost = vanished(state, files, known, recorded if lake else None, load)
+    load = _time_of(files.full_load)
+    lost = vanished(state, files, known, recorded if lake else None, load if loads else "")
     due = [file.relative for file in (*work.late, *work.changes)]
     decision = Decision(
         kind=work.kind,
@@ -160,7 +159,7 @@ def _plan_files(
         watermark=known.watermark,
         new_watermark=work.end or known.watermark,
         first=work.batch[0].relative if work.batch else "",
-        full_load_utc=newest_utc,
+        full_load_utc=newest_load_utc(loads),
         load_begin=work.load_begin,
         files=len(loads) + len(work.batch),
         bytes=sum(file.size_bytes for file in (*loads, *work.batch)),
@@ -168,7 +167,8 @@ def _plan_files(
         oldest_utc=_oldest(loads, work.late, work.changes),
         note=str(PendingNote.of(due, load)),
     )
-    if lost and not loads and is_written_again(state, files.full_load):
+    is_later = load != PendingNote.of_item(state.item).load
+    if lost and not loads and is_later and is_written_again(state, files.full_load):
         # A reload ends it, also one of the same rows. Otherwise files with the same content count as copies.
         unknown = state.with_attributes(**{Attribute.LAST_FULL_LOAD_FILES: ""})
         return _plan_files(unknown, files, now, lake, dms_state, recorded)
@@ -176,6 +176,12 @@ def _plan_files(
         note = PendingNote.of([*lost.names, *due], load)
         decision = _frozen(state, decision, lost, note)
     return _with_left_out(state, decision, left_out)
+
+
+def _time_of(loads: Sequence[RawFile]) -> str:
+    """When the newest of some LOAD files was written; empty if there are none."""
+    newest_utc = newest_load_utc(loads)
+    return iso_utc(newest_utc) if newest_utc else ""
 
 
 def _check_watermark_time(state: TableState, watermark: str, now: datetime) -> None:

@@ -148,6 +148,28 @@ def test_a_reload_unfreezes_a_table(world: World):
     assert world.decision().kind is DecisionKind.NOTHING_NEW
 
 
+def test_a_full_load_that_was_copied_before_does_not_unfreeze_a_table(world: World):
+    """It cannot contain the changes of a file that came later."""
+    world.add_table(LOAD)
+    world.process()
+    world.clock.advance(60)
+    world.raw.put(PREFIX + LOAD, world.raw.get(PREFIX + LOAD) or b"")
+    world.failures["DMSCDC_LoadIncremental"] = "boom"
+    world.put(*CHANGES[:2])
+    with pytest.raises(JobRunError):
+        world.process()
+    world.failures.clear()
+    vanish(world, CHANGES[0])
+    assert world.decision().kind is DecisionKind.FROZEN
+    with pytest.raises(RawFilesLostError):
+        world.process()
+    assert world.applied == []
+    world.clock.advance(60)
+    world.put(LOAD)
+    world.process()
+    assert world.decision().kind is DecisionKind.NOTHING_NEW
+
+
 def test_a_restarted_task_that_clears_the_folder_and_reloads_freezes_nothing(world: World):
     with_a_broken_job(world)
     vanish(world, LOAD, *CHANGES[:5])
