@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,6 +28,8 @@ _LEASED = frozenset({"rollback", "reapply", "clean up", "repair", "erase"})
 ADD_COLUMN = "add column"
 EXPIRE_RAW_FILES = "expire raw files"
 """A lifecycle rule removes applied change files. After a rollback they would be missed."""
+LOSE, OVERWRITE = "lose raw file", "overwrite raw file"
+"""Someone removes a change file, or puts other rows into it, before it is applied or after."""
 
 
 class Step(NamedTuple):
@@ -34,7 +37,8 @@ class Step(NamedTuple):
 
     Attributes:
         at: Simulated seconds since the start.
-        kind: What happens: `change`, `load`, `controller`, `ADD_COLUMN`, `EXPIRE_RAW_FILES` or one of `OPERATIONS`.
+        kind: What happens: `change`, `load`, `controller`, `ADD_COLUMN`, `EXPIRE_RAW_FILES`, `LOSE`, `OVERWRITE` or
+            one of `OPERATIONS`.
         table: Number of the table.
         seed: Decides the rest.
         number: Tells steps apart, whichever others there are.
@@ -114,8 +118,22 @@ def _with_more(
     changed = tuple({**settings, **added} for settings, added in zip(tables, more))
     # Which rows an erasure concerns if their keys were others before, the oracle does not know. And updates of keys
     # without a column that the table has are refused.
-    kept = [step for step in steps if step.kind not in ("erase", ADD_COLUMN) or KEY_UPDATES not in more[step.table]]
-    return changed, kept
+    steps = [step for step in steps if step.kind not in ("erase", ADD_COLUMN) or KEY_UPDATES not in more[step.table]]
+    for number, settings in enumerate(changed):
+        if chance.random() < _MORE and SEQUENCED not in settings:  # the remedy is a reload
+            steps = [step for step in steps if step.kind != "erase" or step.table != number]
+            steps += _damage(chance, steps, number)
+    return changed, sorted(steps)
+
+
+def _damage(chance: Random, steps: list[Step], table: int) -> list[Step]:
+    """Some files are lost or overwritten soon after they were written."""
+    changes = [step for step in steps if step.kind == "change" and step.table == table]
+    numbers = itertools.count(max(step.number for step in steps) + 1)
+    return [
+        Step(step.at + chance.uniform(1, 200), chance.choice((LOSE, OVERWRITE)), table, chance.getrandbits(32), number)
+        for step, number in zip(chance.sample(changes, min(len(changes), 2)), numbers)
+    ]
 
 
 def _more_settings(chance: Random) -> dict[str, str]:

@@ -21,12 +21,14 @@ from cdclake.model.raw.files import parse_raw_file
 from cdclake.model.table.attributes import Attribute
 from cdclake.ports import AcquiredLease
 from cdclake_devkit.simulate.lake_state import LakeState, after, difference, rows_of, whole
+from cdclake_devkit.simulate.source import file_name, identity
 from cdclake_devkit.simulate.world import PREFIX, RAW, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from cdclake.commit.log import ChangeLog
+    from cdclake.control.status import TableStatus
     from cdclake.model.change.record import ChangeRecord
     from cdclake.model.snapshot import ErasedKeys, Snapshot
     from cdclake_devkit.oracle import LakeRow
@@ -155,6 +157,9 @@ class Invariants:
         except (CdclakeError, ValueError, KeyError) as error:
             world.violate("changes apply each file once", f"change {number} of {table.name}: {error!r}")
             return
+        # A full load contains what was lost. And whoever rolls a change back may have taken its files out.
+        if record.kind in (ChangeKind.FULL_LOAD, ChangeKind.ROLLBACK):
+            world.damaged.get(table.name, set()).clear()
         state = self._with_erasures(table, record, state, process)
         seen.states.append(state)
         seen.files.append(frozenset(file.path for file in snapshot.files if not is_in_iceberg(file.path)))
@@ -313,7 +318,8 @@ class Invariants:
         if item.get(Attribute.LAST_RUN_STATE) != RunState.FAILED:
             return
         code, error = item.get(Attribute.LAST_ERROR_CODE, ""), item.get(Attribute.LAST_ERROR, "")
-        if not code or (code in _BROKEN and not self._world.foreign):
+        is_lost = code == "RawFilesLostError" and table.name in self._world.damaged
+        if not code or (code in _BROKEN and not self._world.foreign and not is_lost):
             self._world.violate("tables fail only for a reason", f"{table.name}: {error}")
 
     # --- at rest ---
@@ -322,18 +328,43 @@ class Invariants:
         """What must hold some hours after the last step and the last fault."""
         world = self._world
         self._check_storage()
-        planned = plan(PlanInputs(world.raw, world.states, RAW, PREFIX), world.time())
         logs = {table.name: world.log(table) for table in world.tables}
-        statuses = table_statuses(planned.tables, lambda name: logs[name.table], world.time(), LATE_AFTER_MINUTES)
-        by_name = {status.table: status for status in statuses}
+        by_name = self._statuses()
         for table in world.tables:
-            status = by_name[f"{SCHEMA}.{table.name}"]
+            status = by_name[table.name]
             if status.health not in _WELL:
                 world.violate(
                     "tables get well", f"{table.name} is {status.health.value}: {status.reason} {status.error}"
                 )
                 continue
             self._check_table(table, logs[table.name])
+
+    def _statuses(self) -> dict[str, TableStatus]:
+        """What `cdclake status` shows, by name of the table."""
+        world = self._world
+        planned = plan(PlanInputs(world.raw, world.states, RAW, PREFIX), world.time())
+        logs = {table.name: world.log(table) for table in world.tables}
+        statuses = table_statuses(planned.tables, lambda name: logs[name.table], world.time(), LATE_AFTER_MINUTES)
+        return {status.table.removeprefix(f"{SCHEMA}."): status for status in statuses}
+
+    def damage_is_shown(self) -> None:
+        """No table is up to date of which a change file was lost or overwritten that a run had noted or applied."""
+        world, statuses = self._world, self._statuses()
+        for name, lost in world.damaged.items():
+            if statuses[name].health is not Health.UP_TO_DATE:
+                continue
+            (table,) = (one for one in world.tables if one.name == name)
+            folder, state = f"{PREFIX}{SCHEMA}/{name}/", self.seen[name].states[-1]
+            raw = {entry.key[len(folder) :]: world.raw.get(entry.key) or b"" for entry in world.raw.list(folder)}
+            applied = {file_name(version): version for version in state.applied}
+            wrong = {file for file in lost if file not in raw and file not in applied}
+            wrong |= {
+                file
+                for file, version in applied.items()
+                if file in raw and table.versions.get(identity(raw[file]), file) != version
+            }
+            if wrong:
+                world.violate("damage is shown", f"{name} is up to date, without {', '.join(sorted(wrong))}")
 
     def _check_table(self, table: SourceTable, log: ChangeLog) -> None:
         world, seen, name = self._world, self.seen[table.name], table.name
@@ -352,12 +383,13 @@ class Invariants:
         erased = {one.key for one in seen.erasures.values()}
         source = {key: whole(row) for key, row in table.rows.items()}
         wrong = sorted({key for key in {*lake, *source} if lake.get(key) != source.get(key)} - erased)
-        if wrong and not self._is_excused(table):
+        if wrong and not self._is_excused(table) and table.name not in world.unrepaired:
             world.violate("the lake equals the source", f"{name}: keys {wrong}")
         self._check_erased(table)
         for number in range(1, head + 1):
             self._check_retained(table, log, number)
-        left = seen.states[head].applied - all_entries(log, log.snapshot(head).ledger).keys()
+        applied = {file_name(version) for version in seen.states[head].applied}
+        left = applied - all_entries(log, log.snapshot(head).ledger).keys()
         if left:
             world.violate("the ledger has every file", f"{name}: {sorted(left)}")
 

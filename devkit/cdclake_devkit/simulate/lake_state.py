@@ -15,7 +15,7 @@ from cdclake.model.change.record import ChangeKind
 from cdclake.model.partition_folder import HIVE_NULL_PARTITION
 from cdclake.model.position import MARKS
 from cdclake_devkit.oracle import ChangeRow, LakeRow, merge
-from cdclake_devkit.simulate.source import ALL_COLUMNS, KEY, identity
+from cdclake_devkit.simulate.source import ALL_COLUMNS, KEY, file_name, identity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -38,7 +38,7 @@ class LakeState:
 
     Attributes:
         load: Rows of its full load.
-        applied: Names of the change files that were applied since.
+        applied: Names of the change files that were applied since, see `SourceTable.versions`.
         loaded: Identity of the full load.
         erased: Raw files, the full load by its identity, and keys of which the rows in them were erased or left out.
     """
@@ -91,11 +91,12 @@ def after(
         (loaded,) = (identity(read.get(folder + name, b"")) for name in record.raw_names)
         return LakeState(table.loads[loaded], loaded=loaded)
     if record.kind is ChangeKind.INCREMENTAL:
-        again = before.applied.intersection(record.raw_names)
+        again = {file_name(version) for version in before.applied}.intersection(record.raw_names)
         if again:
             message = f"change {record.change} applies {', '.join(sorted(again))} again"
             raise ValueError(message)
-        return replace(before, applied=before.applied.union(record.raw_names))
+        contents = {name: identity(read.get(folder + name, b"")) for name in record.raw_names}
+        return replace(before, applied=before.applied | {table.versions.get(contents[name], name) for name in contents})
     return before
 
 

@@ -8,10 +8,10 @@ from hashlib import sha256
 from random import Random
 from typing import TYPE_CHECKING
 
-from cdclake_devkit.simulate.actors.dms import write_change, write_load
+from cdclake_devkit.simulate.actors.dms import damage, reload_damaged, write_change, write_load
 from cdclake_devkit.simulate.actors.jobs import Jobs, run_controller
 from cdclake_devkit.simulate.actors.operators import activate, operate, operate_again
-from cdclake_devkit.simulate.case import ADD_COLUMN, HOUR, QUIET_HOURS, Case, Step
+from cdclake_devkit.simulate.case import ADD_COLUMN, HOUR, LOSE, OVERWRITE, QUIET_HOURS, Case, Step
 from cdclake_devkit.simulate.invariants import Invariants
 from cdclake_devkit.simulate.scheduler import Process
 from cdclake_devkit.simulate.standard_library import simulated
@@ -58,6 +58,12 @@ def simulate(case: Case) -> Outcome:
     for hour in range(QUIET_HOURS):
         step = Step(0, "controller", 0, 0)
         world.scheduler.spawn(Process("plan"), _starter(world, jobs, step, f"quiet{hour}"), rest + 60 + hour * HOUR)
+
+    def undo_damage() -> None:
+        invariants.damage_is_shown()
+        reload_damaged(world, jobs)
+
+    world.scheduler.spawn(Process("plan"), undo_damage, rest + (QUIET_HOURS - 3.5) * HOUR)
     operate_again(world, rest + (QUIET_HOURS - 3.5) * HOUR)
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
@@ -89,6 +95,8 @@ def _starter(world: World, jobs: Jobs, step: Step, name: str) -> Callable[[], No
         elif step.kind == ADD_COLUMN:
             world.tables[step.table].add_column()
             world.note(name, f"adds a column to {world.tables[step.table].name}")
+        elif step.kind in (LOSE, OVERWRITE):
+            damage(world, jobs, step, name)
         elif step.kind == "load":
             write_load(world, jobs, step, name)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from hashlib import md5
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,9 @@ class SourceTable:
     Attributes:
         rows: Its rows by key, now.
         loads: Rows of each full load, by the identity of its file.
-        changes: Change rows of each change file, by its name.
+        changes: Change rows of each change file, by its name; of other contents by `versions`.
+        versions: Names that tell such contents apart, by their identities. They begin with the file's name.
+        sent: Rows and columns in each change file, by its name.
         values: Number of different values so far.
         sequenced: Whether change files have change sequences.
         sequences: Number of change sequences so far.
@@ -59,6 +61,8 @@ class SourceTable:
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)
     loads: dict[str, Sequence[Row]] = field(default_factory=dict)
     changes: dict[str, Sequence[ChangeRow]] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    sent: dict[str, tuple[list[dict[str, Any]], pa.Schema]] = field(default_factory=dict)
     values: int = 0
     sequenced: bool = False
     sequences: int = 0
@@ -103,7 +107,19 @@ class SourceTable:
         sent = [
             {"Op": op, _SEQUENCE: order, _KEY_BEFORE: before, **row} for (op, row, before), order in zip(rows, orders)
         ]
-        return name, _parquet(sent, pa.schema([("Op", pa.string()), *added, *self.columns]))
+        self.sent[name] = sent, pa.schema([("Op", pa.string()), *added, *self.columns])
+        return name, _parquet(*self.sent[name])
+
+    def overwrite(self, name: str) -> bytes:
+        """Other content of a change file: its rows with other values."""
+        self.values += 1
+        values = {"name": f"<{self.name} overwritten v{self.values}>"}
+        sent, columns = self.sent[name]
+        content = _parquet([{**row, **values} for row in sent], columns)
+        self.versions[identity(content)] = version = f"{name} v{self.values}"
+        rows = self.changes[name]
+        self.changes[version] = [replace(one, row={**one.row, **values}) for one in rows]
+        return content
 
     def add_column(self) -> None:
         """Add a column, with which the files that are written from now on begin to have it."""
@@ -148,6 +164,11 @@ def _parquet(rows: Sequence[Row], schema: pa.Schema) -> bytes:
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(list(rows), schema), sink, compression="none")
     return sink.getvalue()
+
+
+def file_name(version: str) -> str:
+    """The name of the file that has a content; see `SourceTable.versions`."""
+    return version.partition(" ")[0]
 
 
 def utc(seconds: float) -> datetime:

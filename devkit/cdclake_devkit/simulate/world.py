@@ -136,6 +136,10 @@ class World:
         """When an operator last turned a table on, by its path."""
         self.foreign: set[str] = set()
         """Keys of files of other programs in the lake's folders."""
+        self.damaged: dict[str, set[str]] = {}
+        """By name of the table, of which change files were lost or overwritten: the lost ones that a run had noted."""
+        self.unrepaired: set[str] = set()
+        """Names of tables that a reload does not repair: of one that is not loaded yet, all change files are due."""
         self.excused: dict[str, Excuse] = {}
         """By name of the table."""
         self.takeovers: list[Callable[[Process, SourceTable, str, object], None]] = []
@@ -257,6 +261,8 @@ class World:
         if kind is Kind.TWICE and call.may_be_repeated:
             effect()
         answer = effect()
+        if call.port == "raw" and call.method == "get":
+            self.raw_read[process.name][call.subject] = answer
         if call.changes:
             for check in self.after_call:
                 check(process, call, answer)

@@ -6,13 +6,14 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
+from cdclake.control.plan.lost_files import PendingNote
 from cdclake_devkit.simulate.actors.jobs import send_event
+from cdclake_devkit.simulate.case import OVERWRITE, Step
 from cdclake_devkit.simulate.source import LOAD
 from cdclake_devkit.simulate.world import PREFIX, RAW
 
 if TYPE_CHECKING:
     from cdclake_devkit.simulate.actors.jobs import Jobs
-    from cdclake_devkit.simulate.case import Step
     from cdclake_devkit.simulate.world import World
 
 
@@ -34,6 +35,36 @@ def write_load(world: World, jobs: Jobs, step: Step, name: str) -> None:
     if not table.rows:
         table.fill(chance)
     _write(world, jobs, f"{name}.load", table.name, LOAD, table.load(), 0.0, chance)
+
+
+def damage(world: World, jobs: Jobs, step: Step, name: str) -> None:
+    """Someone removes a change file, or puts other rows into it: mostly the newest one, which waits to be applied."""
+    table, chance = world.tables[step.table], Random(step.seed)
+    folder = f"{PREFIX}shop/{table.name}/"
+    written = sorted(entry.key[len(folder) :] for entry in world.raw.list(folder))
+    files, log = [file for file in written if file != LOAD], world.log(table)
+    if not files or not log.snapshot(log.head()).exists:
+        return
+    file = chance.choice((files[-1], files[-1], chance.choice(files)))
+    noted = world.damaged.setdefault(table.name, set())
+    if step.kind == OVERWRITE:
+        _write(world, jobs, f"{name}.file", table.name, file, table.overwrite(file), 0.0, chance)
+        return
+    if file in PendingNote.of_item(world.state(table).item).names:
+        noted.add(file)
+    world.raw.delete([folder + file])
+    world.note(name, f"removes {table.name}/{file}")
+
+
+def reload_damaged(world: World, jobs: Jobs) -> None:
+    """What operators do about such files: they have DMS load the table again."""
+    for number, table in enumerate(world.tables):
+        if table.name in world.damaged:
+            log = world.log(table)
+            if not log.snapshot(log.head()).exists:
+                world.unrepaired.add(table.name)
+            table.change(world.chance(f"reload {table.name}"), world.time(), world.time())  # the full load contains it
+            write_load(world, jobs, Step(0.0, "load", number, 0), f"rest.{table.name}.reload")
 
 
 def _write(
