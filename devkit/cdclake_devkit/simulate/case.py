@@ -17,6 +17,8 @@ SEQUENCED = "Sequenced"
 """A setting that the product ignores: DMS writes change sequences, and names late files by when they are written."""
 KEY_UPDATES = "KeyUpdates"
 """A setting that the product ignores: the source updates keys, and DMS sends the keys before."""
+BAD_ROWS = "BadRows"
+"""Another one: many change files have a row that is quarantined."""
 HOUR = 3600.0
 _MORE = 0.1
 """Share of the tables that have each of these settings."""
@@ -28,6 +30,8 @@ _LEASED = frozenset({"rollback", "reapply", "clean up", "repair", "erase"})
 ADD_COLUMN = "add column"
 EXPIRE_RAW_FILES = "expire raw files"
 """A lifecycle rule removes applied change files. After a rollback they would be missed."""
+CHANGE_ROW, RELEASE = "change row", "release"
+"""Operators change a row by hand, or correct quarantined rows in their raw files and release them."""
 LOSE, OVERWRITE = "lose raw file", "overwrite raw file"
 """Someone removes a change file, or puts other rows into it, before it is applied or after."""
 
@@ -37,8 +41,8 @@ class Step(NamedTuple):
 
     Attributes:
         at: Simulated seconds since the start.
-        kind: What happens: `change`, `load`, `controller`, `ADD_COLUMN`, `EXPIRE_RAW_FILES`, `LOSE`, `OVERWRITE` or
-            one of `OPERATIONS`.
+        kind: What happens: `change`, `load`, `controller`, `ADD_COLUMN`, `EXPIRE_RAW_FILES`, `LOSE`, `OVERWRITE`,
+            `CHANGE_ROW`, `RELEASE` or one of `OPERATIONS`.
         table: Number of the table.
         seed: Decides the rest.
         number: Tells steps apart, whichever others there are.
@@ -119,20 +123,28 @@ def _with_more(
     # Which rows an erasure concerns if their keys were others before, the oracle does not know. And updates of keys
     # without a column that the table has are refused.
     steps = [step for step in steps if step.kind not in ("erase", ADD_COLUMN) or KEY_UPDATES not in more[step.table]]
+    numbers = itertools.count(len(steps))
     for number, settings in enumerate(changed):
-        if chance.random() < _MORE and SEQUENCED not in settings:  # the remedy is a reload
+        if BAD_ROWS in settings:  # a file that an operator corrects is damaged by nobody
+            added = _after_changes(chance, steps, number, (RELEASE,), 2000.0)
+        elif chance.random() < _MORE and SEQUENCED not in settings:  # the remedy is a reload
+            added = _after_changes(chance, steps, number, (LOSE, OVERWRITE), 200.0)
+        else:
+            added = []
+        if added:  # which rows of such files an erasure concerns, the oracle does not know, either
             steps = [step for step in steps if step.kind != "erase" or step.table != number]
-            steps += _damage(chance, steps, number)
+        if chance.random() < _MORE:
+            added += _after_changes(chance, steps, number, (CHANGE_ROW,), 1000.0)
+        steps += [step._replace(number=next(numbers)) for step in added]
     return changed, sorted(steps)
 
 
-def _damage(chance: Random, steps: list[Step], table: int) -> list[Step]:
-    """Some files are lost or overwritten soon after they were written."""
+def _after_changes(chance: Random, steps: list[Step], table: int, kinds: Sequence[str], seconds: float) -> list[Step]:
+    """Steps that come up to some seconds after the source changed."""
     changes = [step for step in steps if step.kind == "change" and step.table == table]
-    numbers = itertools.count(max(step.number for step in steps) + 1)
     return [
-        Step(step.at + chance.uniform(1, 200), chance.choice((LOSE, OVERWRITE)), table, chance.getrandbits(32), number)
-        for step, number in zip(chance.sample(changes, min(len(changes), 2)), numbers)
+        Step(step.at + chance.uniform(1, seconds), chance.choice(kinds), table, chance.getrandbits(32))
+        for step in chance.sample(changes, min(len(changes), 3))
     ]
 
 
@@ -140,6 +152,8 @@ def _more_settings(chance: Random) -> dict[str, str]:
     settings: dict[str, str] = {}
     if chance.random() < _MORE:
         settings |= {KEY_UPDATES: "true", Attribute.UNIQUE_CHECKS: "immediate"}
+    if chance.random() < _MORE:
+        settings |= {BAD_ROWS: "true", Attribute.MAX_QUARANTINED_ROWS: "100"}
     return settings
 
 

@@ -90,13 +90,17 @@ def after(
     if record.kind is ChangeKind.FULL_LOAD:
         (loaded,) = (identity(read.get(folder + name, b"")) for name in record.raw_names)
         return LakeState(table.loads[loaded], loaded=loaded)
-    if record.kind is ChangeKind.INCREMENTAL:
+    contents = {name: identity(read.get(folder + name, b"")) for name in record.raw_names}
+    versions = frozenset(table.versions.get(content, name) for name, content in contents.items())
+    if record.kind is ChangeKind.RELEASE:
+        others = {version for version in before.applied if file_name(version) not in contents}
+        return replace(before, applied=versions | others)
+    if record.kind in (ChangeKind.INCREMENTAL, ChangeKind.DIRECT):
         again = {file_name(version) for version in before.applied}.intersection(record.raw_names)
         if again:
             message = f"change {record.change} applies {', '.join(sorted(again))} again"
             raise ValueError(message)
-        contents = {name: identity(read.get(folder + name, b"")) for name in record.raw_names}
-        return replace(before, applied=before.applied | {table.versions.get(contents[name], name) for name in contents})
+        return replace(before, applied=before.applied | versions)
     return before
 
 

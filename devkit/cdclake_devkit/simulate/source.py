@@ -29,7 +29,6 @@ KEYS = 9
 """Few, so that changes of one key meet."""
 _SEQUENCE = "AR_H_CHANGE_SEQ"
 _KEY_BEFORE = "BI_id"
-_BAD = 0.1
 _REGIONS = ("north", "south", "east")
 LOAD = "LOAD00000001.parquet"
 
@@ -49,11 +48,12 @@ class SourceTable:
         changes: Change rows of each change file, by its name; of other contents by `versions`.
         versions: Names that tell such contents apart, by their identities. They begin with the file's name.
         sent: Rows and columns in each change file, by its name.
+        touched: Keys of rows that were changed in the lake, or in raw files, and not in the source.
         values: Number of different values so far.
         sequenced: Whether change files have change sequences.
         sequences: Number of change sequences so far.
         columns: Its columns now.
-        has_bad_rows: Whether change files may have a row without a key, which is quarantined.
+        bad_rows: Share of the change files that have a row without a key, which is quarantined.
         updates_keys: Whether updates may change the key. Then change files have the keys before.
     """
 
@@ -63,11 +63,12 @@ class SourceTable:
     changes: dict[str, Sequence[ChangeRow]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     sent: dict[str, tuple[list[dict[str, Any]], pa.Schema]] = field(default_factory=dict)
+    touched: set[int] = field(default_factory=set)
     values: int = 0
     sequenced: bool = False
     sequences: int = 0
     columns: pa.Schema = COLUMNS
-    has_bad_rows: bool = False
+    bad_rows: float = 0.0
     updates_keys: bool = False
 
     def load(self) -> bytes:
@@ -99,7 +100,7 @@ class SourceTable:
             _change_row(position(name, place, order), op, row, before)
             for place, ((op, row, before), order) in enumerate(zip(rows, orders))
         ]
-        if self.has_bad_rows and chance.random() < _BAD:
+        if self.bad_rows and chance.random() < self.bad_rows:
             rows.append(("I", {"id": None, "name": "<no key>", "region": _REGIONS[0]}, None))
             orders.append(orders[-1])
         added = [pa.field(_SEQUENCE, pa.string())] if self.sequenced else []
@@ -120,6 +121,28 @@ class SourceTable:
         rows = self.changes[name]
         self.changes[version] = [replace(one, row={**one.row, **values}) for one in rows]
         return content
+
+    def corrected(self, name: str, key: int) -> bytes:
+        """The content of a change file whose row without a key, the last one, has a key."""
+        sent, columns = self.sent[name]
+        row = {**sent[-1], "id": key}
+        content = _parquet([*sent[:-1], row], columns)
+        if identity(content) not in self.versions:
+            self.versions[identity(content)] = version = f"{name} key {key}"
+            own = {column: row.get(column) for column in columns.names if column in ALL_COLUMNS.names}
+            place = position(name, len(sent) - 1, row[_SEQUENCE])
+            self.changes[version] = [*self.changes[name], ChangeRow(place, "I", own)]
+            self.touched.add(key)
+        return content
+
+    def by_hand(self, chance: Random) -> tuple[str, dict[str, Any]]:
+        """An operation and a row for a direct change: all of it, or what it sets."""
+        key = chance.randrange(KEYS)
+        self.touched.add(key)
+        if key in self.rows and chance.random() < 0.3:
+            return "D", {"id": key}
+        row = self._new_row(chance, key)
+        return ("U", {"id": key, "name": row["name"]}) if key in self.rows else ("I", row)
 
     def add_column(self) -> None:
         """Add a column, with which the files that are written from now on begin to have it."""

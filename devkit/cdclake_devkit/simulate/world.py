@@ -19,7 +19,7 @@ from cdclake.model.table.state import TableState
 from cdclake.ports import ObjectStore, Ports
 from cdclake_devkit.memory import MemoryMetrics, MemoryState, MemoryStore
 from cdclake_devkit.memory_catalog import MemoryCatalog
-from cdclake_devkit.simulate.case import HOUR, KEY_UPDATES, SEQUENCED, Case
+from cdclake_devkit.simulate.case import BAD_ROWS, HOUR, KEY_UPDATES, SEQUENCED, Case
 from cdclake_devkit.simulate.faults import Faults, Kind
 from cdclake_devkit.simulate.intercepted import Files, Intercepted
 from cdclake_devkit.simulate.lake_state import IcebergReader
@@ -117,7 +117,7 @@ class World:
             SourceTable(
                 chr(ord("a") + number),
                 sequenced=SEQUENCED in settings,
-                has_bad_rows=Attribute.MAX_QUARANTINED_ROWS in settings,
+                bad_rows=0.5 if BAD_ROWS in settings else 0.1 if Attribute.MAX_QUARANTINED_ROWS in settings else 0.0,
                 updates_keys=KEY_UPDATES in settings,
             )
             for number, settings in enumerate(case.tables)
@@ -128,6 +128,8 @@ class World:
         self.overtaken: dict[Process, _Overtaken] = {}
         self.raw_read: dict[str, dict[str, bytes]] = defaultdict(dict)
         """What each process read last of each raw file."""
+        self.direct: dict[str, tuple[str, dict[str, Any]]] = {}
+        """Operation and row of the direct change that each process makes."""
         self.erasing: dict[str, int] = {}
         """The key that each process erases."""
         self.to_erase: set[tuple[str, int]] = set()

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import accumulate
 
 from cdclake.control.plan import plan_table
 from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.lost_files import Vanished
+from cdclake.lake.operations import release
+from cdclake.lake.operations.direct import apply
 from cdclake.lake.raw import normalize
+from cdclake.lake.raw.rows import Slice
 from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.patching import replaced
-from cdclake_devkit.simulate.case import KEY_UPDATES, LOSE, OVERWRITE, Case, Step, drawn
+from cdclake_devkit.simulate.case import BAD_ROWS, CHANGE_ROW, KEY_UPDATES, LOSE, OVERWRITE, RELEASE, Case, Step, drawn
 from cdclake_devkit.simulate.faults import Fault, FaultPlan, Kind
 from cdclake_devkit.simulate.simulation import Outcome, simulate
 
 KEY = {Attribute.PRIMARY_KEY: "id"}
 UPDATES = {**KEY, KEY_UPDATES: "true", Attribute.UNIQUE_CHECKS: "immediate"}
+BAD = {**KEY, BAD_ROWS: "true", Attribute.MAX_QUARANTINED_ROWS: "100"}
 LOAD = Step(0.0, "load", 0, 1)
 
 
@@ -34,7 +39,7 @@ def test_some_seeds_have_each_feature() -> None:
     for seed in range(200):
         case = drawn(seed)
         found.update({*(name for settings in case.tables for name in settings), *(step.kind for step in case.steps)})
-    for feature in (KEY_UPDATES, LOSE, OVERWRITE):
+    for feature in (KEY_UPDATES, LOSE, OVERWRITE, BAD_ROWS, RELEASE, CHANGE_ROW):
         assert 10 < found[feature] < 60, found
 
 
@@ -63,3 +68,23 @@ def test_an_overwritten_file_is_shown_until_a_reload() -> None:
     assert sum("full load" in one.text and "commits" in one.text for one in outcome.time_line) == 2
     with replaced(LeftOut, "findings", lambda *_: ()):
         assert simulated(KEY, *steps).violations[0].name == "damage is shown"
+
+
+def test_rows_are_changed_by_hand() -> None:
+    steps = (*changes(3), *(Step(3000.0 + number, CHANGE_ROW, 0, number, number) for number in range(10, 16)))
+    outcome = simulated(KEY, *steps)
+    assert not outcome.violations
+    assert outcome.counts["changes: direct"] == 5
+    with replaced(apply, "accumulate", lambda rows, initial: accumulate(rows, initial=initial + 1)):
+        assert simulated(KEY, *steps).violations[0].name == "each state equals the oracle"
+
+
+def test_rows_are_released_from_quarantine() -> None:
+    steps = (*changes(6), Step(4000.0, RELEASE, 0, 1, 20))
+    outcome = simulated(BAD, *steps)
+    assert not outcome.violations
+    assert outcome.counts["changes: release"] == 1
+    with replaced(
+        release, "Slice", lambda file, size, **_: Slice(file, size, only_rows=frozenset())
+    ):  # no row is read again
+        assert simulated(BAD, *steps).violations[0].name == "each state equals the oracle"

@@ -12,11 +12,11 @@ from cdclake.control.run.process_table import process_tables
 from cdclake.control.run.small_loads import SmallLoads
 from cdclake.errors import CdclakeError, JobRunError, LeaseLostError, NoRoomError, RetryableError
 from cdclake.lake.operations.job import load_planned
-from cdclake.lake.operations.table_run import TableRun
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobRun, JobState
+from cdclake_devkit.simulate.actors.rows import table_run
 from cdclake_devkit.simulate.scheduler import Process
 from cdclake_devkit.simulate.world import LAKE, PREFIX, RAW
 from on_raw_file.handler import Dependencies, handle
@@ -134,18 +134,7 @@ class Jobs:
 
     def _load_due(self, process: Process, run_id: str, due: DueLoad) -> None:
         world = self._world
-        run = TableRun(
-            raw=world.store(process, RAW),
-            raw_fs=world.files(process, RAW),
-            raw_prefix=due.state.raw_prefix,
-            log=due.changes,
-            lake_fs=world.files(process, LAKE),
-            settings=due.state.settings,
-            run_id=run_id,
-            fencing_token=due.token,
-            clock=world.time,
-            note_file=due.note_file,
-        )
+        run = table_run(world, process, due.state, due.changes, due.token, run_id, due.note_file)
         seconds = world.chance(f"work {process.name}").choice(_TASK_SECONDS) if world.has_faults else 0.0
         load_planned(run, due, InProcessBackend(before_task=partial(world.scheduler.sleep, seconds)))
 

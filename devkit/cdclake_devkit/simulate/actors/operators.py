@@ -15,7 +15,8 @@ from cdclake.lake.read.key_filter import RowKeys
 from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import Attribute
 from cdclake.raw_listing import list_raw_files
-from cdclake_devkit.simulate.case import EXPIRE_RAW_FILES
+from cdclake_devkit.simulate.actors.rows import change_row, release_rows
+from cdclake_devkit.simulate.case import CHANGE_ROW, EXPIRE_RAW_FILES, RELEASE
 from cdclake_devkit.simulate.faults import kind_of
 from cdclake_devkit.simulate.source import KEYS
 from cdclake_devkit.simulate.world import LAKE
@@ -125,6 +126,10 @@ def _do(world: World, process: Process, step: Step) -> str:
         repair_later(world, step, f"{process.name}.repair", chance.choice(_ACTIVATED_AFTER))
     if step.kind == "erase":
         return erase_key(world, process, lake, chance.randrange(KEYS))
+    if step.kind == CHANGE_ROW:
+        return change_row(world, process, lake, table, chance)
+    if step.kind == RELEASE:
+        return release_rows(world, process, lake, table, chance)
     if step.kind == "read":
         return read_iceberg(world, lake.log, chance.choice((1.0, 60.0, 1200.0)))
     if step.kind == EXPIRE_RAW_FILES:
