@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.simulate.faults import Fault, FaultPlan
+from cdclake_devkit.simulate.source import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +20,8 @@ KEY_UPDATES = "KeyUpdates"
 """A setting that the product ignores: the source updates keys, and DMS sends the keys before."""
 BAD_ROWS = "BadRows"
 """Another one: many change files have a row that is quarantined."""
+CSV_FILES = "CsvFiles"
+"""Another one: raw files are CSV files, too."""
 HOUR = 3600.0
 _MORE = 0.1
 """Share of the tables that have each of these settings."""
@@ -154,6 +157,8 @@ def _more_settings(chance: Random) -> dict[str, str]:
         settings |= {KEY_UPDATES: "true", Attribute.UNIQUE_CHECKS: "immediate"}
     if chance.random() < _MORE:
         settings |= {BAD_ROWS: "true", Attribute.MAX_QUARANTINED_ROWS: "100"}
+    if chance.random() < _MORE:
+        settings |= {CSV_FILES: "true", Attribute.ADD_COLUMN_NAME: "true", Attribute.SCHEMA: TYPES}
     return settings
 
 

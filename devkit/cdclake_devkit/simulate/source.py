@@ -30,7 +30,9 @@ KEYS = 9
 _SEQUENCE = "AR_H_CHANGE_SEQ"
 _KEY_BEFORE = "BI_id"
 _REGIONS = ("north", "south", "east")
-LOAD = "LOAD00000001.parquet"
+PARQUET, CSV = ".parquet", ".csv"
+TYPES = "id bigint, name string, region string, note string"
+"""Of the columns, as CSV files do not tell them."""
 
 
 def identity(content: bytes) -> str:
@@ -54,6 +56,7 @@ class SourceTable:
         sequences: Number of change sequences so far.
         columns: Its columns now.
         bad_rows: Share of the change files that have a row without a key, which is quarantined.
+        has_csv: Whether full loads, and half of the change files, are CSV files with a header.
         updates_keys: Whether updates may change the key. Then change files have the keys before.
     """
 
@@ -70,11 +73,17 @@ class SourceTable:
     columns: pa.Schema = COLUMNS
     bad_rows: float = 0.0
     updates_keys: bool = False
+    has_csv: bool = False
+
+    @property
+    def load_name(self) -> str:
+        """The name of full loads."""
+        return "LOAD00000001" + (CSV if self.has_csv else PARQUET)
 
     def load(self) -> bytes:
         """A full load of the rows that are there now."""
         rows = [dict(self.rows[key]) for key in sorted(self.rows)]
-        content = _parquet(rows, self.columns)
+        content = _content(self.load_name, rows, self.columns)
         self.loads[identity(content)] = rows
         return content
 
@@ -84,7 +93,8 @@ class SourceTable:
         Args:
             written: When DMS writes the file. With change sequences, its name tells that; else when they were made.
         """
-        name = self._free_name(written if self.sequenced else now)
+        extension = chance.choice((PARQUET, CSV)) if self.has_csv else PARQUET
+        name = self._free_name(written if self.sequenced else now, extension)
         rows: list[tuple[str, dict[str, Any], int | None]] = []
         for _ in range(chance.randint(1, 4)):
             key = chance.randrange(KEYS)
@@ -109,14 +119,14 @@ class SourceTable:
             {"Op": op, _SEQUENCE: order, _KEY_BEFORE: before, **row} for (op, row, before), order in zip(rows, orders)
         ]
         self.sent[name] = sent, pa.schema([("Op", pa.string()), *added, *self.columns])
-        return name, _parquet(*self.sent[name])
+        return name, _content(name, *self.sent[name])
 
     def overwrite(self, name: str) -> bytes:
         """Other content of a change file: its rows with other values."""
         self.values += 1
         values = {"name": f"<{self.name} overwritten v{self.values}>"}
         sent, columns = self.sent[name]
-        content = _parquet([{**row, **values} for row in sent], columns)
+        content = _content(name, [{**row, **values} for row in sent], columns)
         self.versions[identity(content)] = version = f"{name} v{self.values}"
         rows = self.changes[name]
         self.changes[version] = [replace(one, row={**one.row, **values}) for one in rows]
@@ -126,7 +136,7 @@ class SourceTable:
         """The content of a change file whose row without a key, the last one, has a key."""
         sent, columns = self.sent[name]
         row = {**sent[-1], "id": key}
-        content = _parquet([*sent[:-1], row], columns)
+        content = _content(name, [*sent[:-1], row], columns)
         if identity(content) not in self.versions:
             self.versions[identity(content)] = version = f"{name} key {key}"
             own = {column: row.get(column) for column in columns.names if column in ALL_COLUMNS.names}
@@ -169,11 +179,11 @@ class SourceTable:
         self.sequences += 1
         return f"{now:%Y%m%d%H%M%S}{now.microsecond // 10000:02d}{self.sequences:019d}"
 
-    def _free_name(self, now: datetime) -> str:
+    def _free_name(self, now: datetime, extension: str) -> str:
         while True:
-            name = f"{now:%Y%m%d-%H%M%S}{now.microsecond // 1000:03d}.parquet"
-            if name not in self.changes:
-                return name
+            name = f"{now:%Y%m%d-%H%M%S}{now.microsecond // 1000:03d}"
+            if not any(name + one in self.changes for one in (PARQUET, CSV)):
+                return name + extension
             now += timedelta(milliseconds=1)
 
 
@@ -183,7 +193,12 @@ def _change_row(place: str, op: str, row: Row, before: int | None) -> ChangeRow:
     return ChangeRow(place + ARRIVED, op, row, (before,))
 
 
-def _parquet(rows: Sequence[Row], schema: pa.Schema) -> bytes:
+def _content(name: str, rows: Sequence[Row], schema: pa.Schema) -> bytes:
+    """The content of a raw file with this name."""
+    if name.endswith(CSV):
+        values = [[row.get(column) for column in schema.names] for row in rows]
+        lines = [schema.names, *(["NULL" if one is None else str(one) for one in line] for line in values)]
+        return "".join(",".join(line) + "\n" for line in lines).encode()
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(list(rows), schema), sink, compression="none")
     return sink.getvalue()

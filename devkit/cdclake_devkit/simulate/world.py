@@ -19,7 +19,7 @@ from cdclake.model.table.state import TableState
 from cdclake.ports import ObjectStore, Ports
 from cdclake_devkit.memory import MemoryMetrics, MemoryState, MemoryStore
 from cdclake_devkit.memory_catalog import MemoryCatalog
-from cdclake_devkit.simulate.case import BAD_ROWS, HOUR, KEY_UPDATES, SEQUENCED, Case
+from cdclake_devkit.simulate.case import BAD_ROWS, CSV_FILES, HOUR, KEY_UPDATES, SEQUENCED, Case
 from cdclake_devkit.simulate.faults import Faults, Kind
 from cdclake_devkit.simulate.intercepted import Files, Intercepted
 from cdclake_devkit.simulate.lake_state import IcebergReader
@@ -119,6 +119,7 @@ class World:
                 sequenced=SEQUENCED in settings,
                 bad_rows=0.5 if BAD_ROWS in settings else 0.1 if Attribute.MAX_QUARANTINED_ROWS in settings else 0.0,
                 updates_keys=KEY_UPDATES in settings,
+                has_csv=CSV_FILES in settings,
             )
             for number, settings in enumerate(case.tables)
         ]

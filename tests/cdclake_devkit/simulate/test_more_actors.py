@@ -10,17 +10,30 @@ from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.lost_files import Vanished
 from cdclake.lake.operations import release
 from cdclake.lake.operations.direct import apply
-from cdclake.lake.raw import normalize
-from cdclake.lake.raw.rows import Slice
+from cdclake.lake.raw import csv, normalize
+from cdclake.lake.raw.rows import RawRows, Slice
 from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.patching import replaced
-from cdclake_devkit.simulate.case import BAD_ROWS, CHANGE_ROW, KEY_UPDATES, LOSE, OVERWRITE, RELEASE, Case, Step, drawn
+from cdclake_devkit.simulate.case import (
+    BAD_ROWS,
+    CHANGE_ROW,
+    CSV_FILES,
+    KEY_UPDATES,
+    LOSE,
+    OVERWRITE,
+    RELEASE,
+    Case,
+    Step,
+    drawn,
+)
 from cdclake_devkit.simulate.faults import Fault, FaultPlan, Kind
 from cdclake_devkit.simulate.simulation import Outcome, simulate
+from cdclake_devkit.simulate.source import TYPES
 
 KEY = {Attribute.PRIMARY_KEY: "id"}
 UPDATES = {**KEY, KEY_UPDATES: "true", Attribute.UNIQUE_CHECKS: "immediate"}
 BAD = {**KEY, BAD_ROWS: "true", Attribute.MAX_QUARANTINED_ROWS: "100"}
+CSV = {**KEY, CSV_FILES: "true", Attribute.ADD_COLUMN_NAME: "true", Attribute.SCHEMA: TYPES}
 LOAD = Step(0.0, "load", 0, 1)
 
 
@@ -39,7 +52,7 @@ def test_some_seeds_have_each_feature() -> None:
     for seed in range(200):
         case = drawn(seed)
         found.update({*(name for settings in case.tables for name in settings), *(step.kind for step in case.steps)})
-    for feature in (KEY_UPDATES, LOSE, OVERWRITE, BAD_ROWS, RELEASE, CHANGE_ROW):
+    for feature in (KEY_UPDATES, LOSE, OVERWRITE, BAD_ROWS, RELEASE, CHANGE_ROW, CSV_FILES):
         assert 10 < found[feature] < 60, found
 
 
@@ -88,3 +101,19 @@ def test_rows_are_released_from_quarantine() -> None:
         release, "Slice", lambda file, size, **_: Slice(file, size, only_rows=frozenset())
     ):  # no row is read again
         assert simulated(BAD, *steps).violations[0].name == "each state equals the oracle"
+
+
+def test_csv_files_are_loaded_beside_parquet_files() -> None:
+    outcome = simulated(CSV, *changes(8))
+    assert not outcome.violations
+    applied = " ".join(one.text for one in outcome.time_line if "commits" in one.text)
+    assert "LOAD00000001.csv" in applied
+    assert applied.count(".csv") > 2 < applied.count(".parquet")
+
+    def without_first(parser: csv._Parser, chunk: bytes, *, is_tail: bool) -> RawRows:
+        rows = parse(parser, chunk, is_tail=is_tail)
+        return rows.select(frozenset(rows.numbers.tolist()[1:]))
+
+    parse = csv._Parser.parse
+    with replaced(csv._Parser, "parse", without_first):
+        assert simulated(CSV, *changes(8)).violations[0].name == "each state equals the oracle"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from cdclake.control.plan.lost_files import PendingNote
 from cdclake_devkit.simulate.actors.jobs import send_event
 from cdclake_devkit.simulate.case import OVERWRITE, Step
-from cdclake_devkit.simulate.source import LOAD
 from cdclake_devkit.simulate.world import PREFIX, RAW
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def write_load(world: World, jobs: Jobs, step: Step, name: str) -> None:
     table, chance = world.tables[step.table], Random(step.seed)
     if not table.rows:
         table.fill(chance)
-    _write(world, jobs, f"{name}.load", table.name, LOAD, table.load(), 0.0, chance)
+    _write(world, jobs, f"{name}.load", table.name, table.load_name, table.load(), 0.0, chance)
 
 
 def damage(world: World, jobs: Jobs, step: Step, name: str) -> None:
@@ -42,7 +41,7 @@ def damage(world: World, jobs: Jobs, step: Step, name: str) -> None:
     table, chance = world.tables[step.table], Random(step.seed)
     folder = f"{PREFIX}shop/{table.name}/"
     written = sorted(entry.key[len(folder) :] for entry in world.raw.list(folder))
-    files, log = [file for file in written if file != LOAD], world.log(table)
+    files, log = [file for file in written if file != table.load_name], world.log(table)
     if not files or not log.snapshot(log.head()).exists:
         return
     file = chance.choice((files[-1], files[-1], chance.choice(files)))
