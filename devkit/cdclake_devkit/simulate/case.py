@@ -22,9 +22,11 @@ BAD_ROWS = "BadRows"
 """Another one: many change files have a row that is quarantined."""
 CSV_FILES = "CsvFiles"
 """Another one: raw files are CSV files, too."""
+ADOPTED, ADOPT = "Adopted", "adopt"
+"""Another one, and the step in place of the first load: the files of another program become the table."""
 HOUR = 3600.0
 _MORE = 0.1
-"""Share of the tables that have each of these settings."""
+"""Share of the tables that have each of these features."""
 QUIET_HOURS = 6
 """How long a run goes on after the last step and the last fault: until then every table must be well."""
 DEFAULT_HOURS = 4.0
@@ -45,7 +47,7 @@ class Step(NamedTuple):
     Attributes:
         at: Simulated seconds since the start.
         kind: What happens: `change`, `load`, `controller`, `ADD_COLUMN`, `EXPIRE_RAW_FILES`, `LOSE`, `OVERWRITE`,
-            `CHANGE_ROW`, `RELEASE` or one of `OPERATIONS`.
+            `CHANGE_ROW`, `RELEASE`, `ADOPT` or one of `OPERATIONS`.
         table: Number of the table.
         seed: Decides the rest.
         number: Tells steps apart, whichever others there are.
@@ -126,11 +128,12 @@ def _with_more(
     # Which rows an erasure concerns if their keys were others before, the oracle does not know. And updates of keys
     # without a column that the table has are refused.
     steps = [step for step in steps if step.kind not in ("erase", ADD_COLUMN) or KEY_UPDATES not in more[step.table]]
-    numbers = itertools.count(len(steps))
+    steps = [step._replace(kind=ADOPT) if step.at == 0.0 and ADOPTED in more[step.table] else step for step in steps]
+    numbers = itertools.count(max(step.number for step in steps) + 1)
     for number, settings in enumerate(changed):
         if BAD_ROWS in settings:  # a file that an operator corrects is damaged by nobody
             added = _after_changes(chance, steps, number, (RELEASE,), 2000.0)
-        elif chance.random() < _MORE and SEQUENCED not in settings:  # the remedy is a reload
+        elif chance.random() < _MORE * 1.5 and SEQUENCED not in settings:  # the remedy is a reload
             added = _after_changes(chance, steps, number, (LOSE, OVERWRITE), 200.0)
         else:
             added = []
@@ -159,6 +162,8 @@ def _more_settings(chance: Random) -> dict[str, str]:
         settings |= {BAD_ROWS: "true", Attribute.MAX_QUARANTINED_ROWS: "100"}
     if chance.random() < _MORE:
         settings |= {CSV_FILES: "true", Attribute.ADD_COLUMN_NAME: "true", Attribute.SCHEMA: TYPES}
+    if chance.random() < _MORE:
+        settings |= {ADOPTED: "true", Attribute.SCHEMA: TYPES}  # folders tell no types
     return settings
 
 

@@ -86,7 +86,10 @@ class Invariants:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.seen = {table.name: _Seen() for table in world.tables}
+        self.seen: dict[str, _Seen] = {}
+        for table in world.tables:
+            visible = world.visible(table)  # what is to be adopted
+            self.seen[table.name] = _Seen(files=[visible], visible=visible)
         world.after_call.append(self.after_call)
         world.takeovers.append(self.check_takeover)
         world.releases.append(self.note_release)
@@ -165,6 +168,8 @@ class Invariants:
         except (CdclakeError, ValueError, KeyError) as error:
             world.violate("changes apply each file once", f"change {number} of {table.name}: {error!r}")
             return
+        if record.kind is ChangeKind.ADOPTION:
+            world.unadopted.discard(table.name)
         # A full load contains what was lost. And whoever rolls a change back may have taken its files out.
         if record.kind in (ChangeKind.FULL_LOAD, ChangeKind.ROLLBACK):
             world.damaged.get(table.name, set()).clear()

@@ -15,7 +15,7 @@ from cdclake.model.change.record import ChangeKind
 from cdclake.model.partition_folder import HIVE_NULL_PARTITION
 from cdclake.model.position import MARKS
 from cdclake_devkit.oracle import ChangeRow, LakeRow, merge
-from cdclake_devkit.simulate.source import ALL_COLUMNS, KEY, file_name, identity
+from cdclake_devkit.simulate.source import ADOPTABLE, ALL_COLUMNS, KEY, file_name, identity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -90,6 +90,8 @@ def after(
     if record.kind is ChangeKind.FULL_LOAD:
         (loaded,) = (identity(read.get(folder + name, b"")) for name in record.raw_names)
         return LakeState(table.loads[loaded], loaded=loaded)
+    if record.kind is ChangeKind.ADOPTION:
+        return LakeState(table.loads[ADOPTABLE], loaded=ADOPTABLE)
     contents = {name: identity(read.get(folder + name, b"")) for name in record.raw_names}
     versions = frozenset(table.versions.get(content, name) for name, content in contents.items())
     if record.kind is ChangeKind.RELEASE:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cdclake_devkit.simulate.actors.dms import damage, reload_damaged, write_change, write_load
 from cdclake_devkit.simulate.actors.jobs import Jobs, run_controller
 from cdclake_devkit.simulate.actors.operators import activate, operate, operate_again
-from cdclake_devkit.simulate.case import ADD_COLUMN, HOUR, LOSE, OVERWRITE, QUIET_HOURS, Case, Step
+from cdclake_devkit.simulate.case import ADD_COLUMN, ADOPT, HOUR, LOSE, OVERWRITE, QUIET_HOURS, Case, Step
 from cdclake_devkit.simulate.invariants import Invariants
 from cdclake_devkit.simulate.scheduler import Process
 from cdclake_devkit.simulate.standard_library import simulated
@@ -52,6 +52,11 @@ def simulate(case: Case) -> Outcome:
     for step in case.steps:
         world.scheduler.spawn(Process("plan"), _starter(world, jobs, step, step.name), step.at)
     rest = case.hours * HOUR
+    for step in case.steps:
+        if step.kind == ADOPT:  # again, as the operator may have died
+            for again, at in enumerate((step.at + 900, step.at + 2700, rest)):
+                name = f"{step.name}.again{again}.{ADOPT}"
+                world.scheduler.spawn(Process("plan"), _starter(world, jobs, step, name), at)
     for number in range(len(case.tables)):
         for again in range(3):  # an operator who slept may have turned it off since
             activate(world, number, f"rest.{world.tables[number].name}.{again}", rest + again * 1.2 * HOUR)

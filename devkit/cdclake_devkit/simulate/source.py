@@ -27,6 +27,8 @@ ALL_COLUMNS = COLUMNS.append(NOTE)
 KEY = ("id",)
 KEYS = 9
 """Few, so that changes of one key meet."""
+ADOPTABLE = "adoptable"
+"""In place of the identity of a full load."""
 _SEQUENCE = "AR_H_CHANGE_SEQ"
 _KEY_BEFORE = "BI_id"
 _REGIONS = ("north", "south", "east")
@@ -86,6 +88,20 @@ class SourceTable:
         content = _content(self.load_name, rows, self.columns)
         self.loads[identity(content)] = rows
         return content
+
+    def adoptable(self, chance: Random, *, is_partitioned: bool) -> dict[str, bytes]:
+        """The first rows in files of another program, by their paths in the table's folder."""
+        self.fill(chance)
+        rows = self.loads[ADOPTABLE] = [dict(self.rows[key]) for key in sorted(self.rows)]
+        if not is_partitioned:
+            middle = len(rows) // 2
+            return {f"part-{n}": _parquet(part, COLUMNS) for n, part in enumerate((rows[:middle], rows[middle:]))}
+        columns = COLUMNS.remove(COLUMNS.get_field_index("region"))
+        regions = sorted({row["region"] for row in rows})
+        return {
+            f"region={region}/part": _parquet([row for row in rows if row["region"] == region], columns)
+            for region in regions
+        }
 
     def change(self, chance: Random, now: datetime, written: datetime) -> tuple[str, bytes]:
         """Some statements now, and the name and content of the change file with their rows.
@@ -199,6 +215,10 @@ def _content(name: str, rows: Sequence[Row], schema: pa.Schema) -> bytes:
         values = [[row.get(column) for column in schema.names] for row in rows]
         lines = [schema.names, *(["NULL" if one is None else str(one) for one in line] for line in values)]
         return "".join(",".join(line) + "\n" for line in lines).encode()
+    return _parquet(rows, schema)
+
+
+def _parquet(rows: Sequence[Row], schema: pa.Schema) -> bytes:
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(list(rows), schema), sink, compression="none")
     return sink.getvalue()

@@ -19,7 +19,7 @@ from cdclake.model.table.state import TableState
 from cdclake.ports import ObjectStore, Ports
 from cdclake_devkit.memory import MemoryMetrics, MemoryState, MemoryStore
 from cdclake_devkit.memory_catalog import MemoryCatalog
-from cdclake_devkit.simulate.case import BAD_ROWS, CSV_FILES, HOUR, KEY_UPDATES, SEQUENCED, Case
+from cdclake_devkit.simulate.case import ADOPTED, BAD_ROWS, CSV_FILES, HOUR, KEY_UPDATES, SEQUENCED, Case
 from cdclake_devkit.simulate.faults import Faults, Kind
 from cdclake_devkit.simulate.intercepted import Files, Intercepted
 from cdclake_devkit.simulate.lake_state import IcebergReader
@@ -141,6 +141,8 @@ class World:
         """Keys of files of other programs in the lake's folders."""
         self.damaged: dict[str, set[str]] = {}
         """By name of the table, of which change files were lost or overwritten: the lost ones that a run had noted."""
+        self.unadopted: set[str] = set()
+        """Names of tables whose files wait for their adoption."""
         self.unrepaired: set[str] = set()
         """Names of tables that a reload does not repair: of one that is not loaded yet, all change files are due."""
         self.excused: dict[str, Excuse] = {}
@@ -152,6 +154,13 @@ class World:
         for number, table in enumerate(self.tables):
             state = TableState.new(RAW, f"{PREFIX}{SCHEMA}/", f"{table.name}/")
             active = {Attribute.ACTIVE_FLAG: Sentinel.ACTIVE}
+            if ADOPTED in case.tables[number]:
+                active = {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE}
+                self.unadopted.add(table.name)
+                is_partitioned = Attribute.PARTITION_KEY in case.tables[number]
+                files = table.adoptable(self.chance(f"adoptable {table.name}"), is_partitioned=is_partitioned)
+                for path, content in files.items():
+                    self.lake.put(f"{self.log(table).layout.table_prefix}{path}.parquet", content)
             self.states.register(state.with_attributes(**case.tables[number], **active))
 
     # --- names ---

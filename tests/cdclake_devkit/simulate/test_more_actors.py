@@ -9,12 +9,15 @@ from cdclake.control.plan import plan_table
 from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.lost_files import Vanished
 from cdclake.lake.operations import release
+from cdclake.lake.operations.adopt.foreign_rows import ForeignRows
 from cdclake.lake.operations.direct import apply
 from cdclake.lake.raw import csv, normalize
 from cdclake.lake.raw.rows import RawRows, Slice
 from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.patching import replaced
 from cdclake_devkit.simulate.case import (
+    ADOPT,
+    ADOPTED,
     BAD_ROWS,
     CHANGE_ROW,
     CSV_FILES,
@@ -34,6 +37,7 @@ KEY = {Attribute.PRIMARY_KEY: "id"}
 UPDATES = {**KEY, KEY_UPDATES: "true", Attribute.UNIQUE_CHECKS: "immediate"}
 BAD = {**KEY, BAD_ROWS: "true", Attribute.MAX_QUARANTINED_ROWS: "100"}
 CSV = {**KEY, CSV_FILES: "true", Attribute.ADD_COLUMN_NAME: "true", Attribute.SCHEMA: TYPES}
+ADOPTABLE = {**KEY, ADOPTED: "true", Attribute.SCHEMA: TYPES}
 LOAD = Step(0.0, "load", 0, 1)
 
 
@@ -42,9 +46,11 @@ def changes(count: int) -> tuple[Step, ...]:
     return tuple(Step(600.0 * number, "change", 0, number, number) for number in range(1, count + 1))
 
 
-def simulated(settings: dict[str, str], *steps: Step, faults: tuple[Fault, ...] = ()) -> Outcome:
+def simulated(
+    settings: dict[str, str], *steps: Step, load: tuple[Step, ...] = (LOAD,), faults: tuple[Fault, ...] = ()
+) -> Outcome:
     """What comes of steps of one table."""
-    return simulate(Case(1, 2.0, (settings,), (LOAD, *steps), FaultPlan(1, 0.0, (), 0.02), faults))
+    return simulate(Case(1, 2.0, (settings,), (*load, *steps), FaultPlan(1, 0.0, (), 0.02), faults))
 
 
 def test_some_seeds_have_each_feature() -> None:
@@ -52,8 +58,8 @@ def test_some_seeds_have_each_feature() -> None:
     for seed in range(200):
         case = drawn(seed)
         found.update({*(name for settings in case.tables for name in settings), *(step.kind for step in case.steps)})
-    for feature in (KEY_UPDATES, LOSE, OVERWRITE, BAD_ROWS, RELEASE, CHANGE_ROW, CSV_FILES):
-        assert 10 < found[feature] < 60, found
+    for feature in (KEY_UPDATES, LOSE, OVERWRITE, BAD_ROWS, RELEASE, CHANGE_ROW, CSV_FILES, ADOPTED, ADOPT):
+        assert 10 < found[feature] < 50, found
 
 
 def test_keys_are_updated() -> None:
@@ -117,3 +123,22 @@ def test_csv_files_are_loaded_beside_parquet_files() -> None:
     parse = csv._Parser.parse
     with replaced(csv._Parser, "parse", without_first):
         assert simulated(CSV, *changes(8)).violations[0].name == "each state equals the oracle"
+
+
+def test_files_of_another_program_are_adopted() -> None:
+    steps = (Step(0.0, ADOPT, 0, 1), *changes(6))
+    for settings in (ADOPTABLE, {**ADOPTABLE, Attribute.PARTITION_KEY: "region"}):
+        outcome = simulated(settings, *steps, load=())
+        assert not outcome.violations
+        assert outcome.counts["changes: adoption"] == 1
+        assert outcome.counts["changes: full load"] == 0
+    with replaced(ForeignRows, "check", lambda _: [(99, 99), (99, 99)]):  # no change finds its row
+        assert simulated(ADOPTABLE, *steps, load=()).violations[0].name == "each state equals the oracle"
+
+
+def test_an_operator_who_died_adopts_again() -> None:
+    dies = Fault("adopt0", 12, Kind.KILL_BEFORE)
+    outcome = simulated(ADOPTABLE, Step(0.0, ADOPT, 0, 1), *changes(2), load=(), faults=(dies,))
+    assert not outcome.violations
+    assert outcome.faults == (dies,)
+    assert outcome.counts["changes: adoption"] == 1

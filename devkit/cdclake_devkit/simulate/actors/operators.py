@@ -15,8 +15,8 @@ from cdclake.lake.read.key_filter import RowKeys
 from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import Attribute
 from cdclake.raw_listing import list_raw_files
-from cdclake_devkit.simulate.actors.rows import change_row, release_rows
-from cdclake_devkit.simulate.case import CHANGE_ROW, EXPIRE_RAW_FILES, RELEASE
+from cdclake_devkit.simulate.actors.rows import adopt_files, change_row, release_rows
+from cdclake_devkit.simulate.case import ADOPT, CHANGE_ROW, EXPIRE_RAW_FILES, RELEASE
 from cdclake_devkit.simulate.faults import kind_of
 from cdclake_devkit.simulate.source import KEYS
 from cdclake_devkit.simulate.world import LAKE
@@ -105,6 +105,12 @@ def _do(world: World, process: Process, step: Step) -> str:
         lease_wait_seconds=chance.choice((0, 0, 60)),
         sleep=world.scheduler.sleep,
     )
+    if step.kind == ADOPT:
+        found = adopt_files(world, process, lake, table)
+        activate(world, step.table, f"{process.name}.later")
+        return found
+    if table.name in world.unadopted:
+        return "it waits for its adoption"
     if step.kind == "rollback":
         head = world.log(table).head()
         to = chance.choice((None, None, chance.randrange(head))) if head else None
@@ -228,6 +234,8 @@ def activate(world: World, number: int, name: str, after: float = 0.0) -> None:
     process, path = world.process(name), world.path(world.tables[number])
 
     def work() -> None:
+        if world.tables[number].name in world.unadopted:
+            return
         try:
             world.port(process, "states", world.states).set_attributes(path, {Attribute.ACTIVE_FLAG: Sentinel.ACTIVE})
             world.turned_on[path] = world.scheduler.now

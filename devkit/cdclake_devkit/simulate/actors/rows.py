@@ -1,11 +1,12 @@
-"""What people do to rows, with the product's own code: direct changes, and releases of quarantined rows."""
+"""What people do to rows, with the product's own code: direct changes, releases of quarantined rows, adoptions."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from cdclake.commit.quarantine import quarantined_files
+from cdclake.lake.operations.adopt.adopt import AdoptionSource, plan_adoption
 from cdclake.lake.operations.direct.apply import DirectChange, change_directly
 from cdclake.lake.operations.direct.input_tables import input_keys, input_rows
 from cdclake.lake.operations.release import release
@@ -79,3 +80,13 @@ def release_rows(world: World, process: Process, lake: RegisteredTable, table: S
     run = partial(table_run, world, process, lake.state, lake.log)
     done = lake.change(lambda token: release(run(token), names, "corrected", "operator"))
     return f"{', '.join(sorted(names))}: change {done['change']}"
+
+
+def adopt_files(world: World, process: Process, lake: RegisteredTable, table: SourceTable) -> str:
+    """Make the files of another program the table, unless they are."""
+    if table.name not in world.unadopted:
+        return "adopted before"
+    raw, raw_fs = world.store(process, RAW), cast("Any", world.files(process, RAW).open())
+    lake_fs = cast("Any", world.files(process, LAKE).open())
+    record = lake.adopt(plan_adoption(AdoptionSource(lake.state, lake.log, lake_fs, raw, raw_fs)).table)
+    return f"change {record.change}"
