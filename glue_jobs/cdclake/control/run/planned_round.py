@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from cdclake.commit.ledger import recorded
 from cdclake.control.plan.decision import Decision, DecisionKind
-from cdclake.control.plan.full_load_gate import dms_table_state
+from cdclake.control.plan.full_load_gate import dms_table_state, due_loads
 from cdclake.control.plan.loaded_files import LoadedFiles
 from cdclake.control.plan.lost_files import PendingNote
 from cdclake.control.plan.plan_table import plan_table
@@ -84,7 +84,8 @@ class PlannedRound(NamedTuple):
         outcome = {**self.note, Attribute.LAST_LEFT_OUT: decision.left_out}
         if Attribute.LAST_DEATHS in state.item:
             outcome[Attribute.LAST_DEATHS] = ""
-        if lake.exists and not (state.item.get(Attribute.LAST_FULL_LOAD_FILES) or decision.full_load):
+        is_known = state.item.get(Attribute.LAST_FULL_LOAD_FILES) or due_loads(state, files.full_load)
+        if lake.exists and not is_known:
             outcome[Attribute.LAST_FULL_LOAD_FILES] = str(LoadedFiles.of_files(files.full_load))  # the lake knows none
         accounted = decision.kind is DecisionKind.NOTHING_NEW
         outcome[Attribute.LAST_SEEN] = str(seen_by_run(state, files, self.listed_utc, accounted=accounted))

@@ -6,6 +6,7 @@ import pytest
 
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.planned_table import Action
+from cdclake.model.change.record import ChangeKind
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
 from tests.cdclake.control.world import ORDERS, World
 
@@ -38,6 +39,20 @@ def test_a_full_load_is_taken_after_the_quiet_period(world: World):
     assert decision.to_do == ""
     world.clock.advance(1)
     assert world.decision().kind is DecisionKind.FULL_LOAD
+
+
+def test_a_first_full_load_that_waits_is_taken_into_a_table_that_began_without_one(world: World):
+    """With changes alone, or with an adoption: so nobody knows LOAD files that it contains."""
+    quiet(world)
+    world.put(CHANGE_1)
+    world.process()
+    world.clock.advance(MINUTE)
+    world.put(load(1))
+    world.process()
+    assert world.decision().kind is DecisionKind.WAITING
+    world.clock.advance(10 * MINUTE)
+    world.process()
+    assert [world.log().record(number).kind for number in (1, 2)] == [ChangeKind.INCREMENTAL, ChangeKind.FULL_LOAD]
 
 
 def test_a_slow_full_load_is_quiet_after_twice_its_longest_gap(world: World):
