@@ -203,10 +203,10 @@ class Invariants:
         if record.kind is ChangeKind.DIRECT:  # it is later than all erasures
             return state
         folder = f"{PREFIX}{SCHEMA}/{table.name}/"
-        listed = {entry.key[len(folder) :]: entry for entry in world.raw.list(folder)}
+        listed = world.raw_listed[process.name]
         for one in seen.erasures.values():
             for name in record.raw_names:
-                entry = listed[name]
+                entry = listed[folder + name]
                 file = parse_raw_file(entry, folder)
                 older = file and one.keys.is_later_than(file, entry.modified_utc)
                 rows = [] if record.kind is ChangeKind.FULL_LOAD else table.changes[name]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from cdclake.adapters.filesystem import FileSystemSpec
+    from cdclake.model.raw.files import ListedObject
     from cdclake_devkit.simulate.faults import Fault
     from cdclake_devkit.simulate.intercepted import Call
 
@@ -129,6 +130,8 @@ class World:
         self.overtaken: dict[Process, _Overtaken] = {}
         self.raw_read: dict[str, dict[str, bytes]] = defaultdict(dict)
         """What each process read last of each raw file."""
+        self.raw_listed: dict[str, dict[str, ListedObject]] = defaultdict(dict)
+        """How each process listed each raw file last."""
         self.direct: dict[str, tuple[str, dict[str, Any]]] = {}
         """Operation and row of the direct change that each process makes."""
         self.erasing: dict[str, int] = {}
@@ -273,8 +276,8 @@ class World:
         if kind is Kind.TWICE and call.may_be_repeated:
             effect()
         answer = effect()
-        if call.port == "raw" and call.method == "get":
-            self.raw_read[process.name][call.subject] = answer
+        if call.port == "raw":
+            self._note_raw(process, call, answer)
         if call.changes:
             for check in self.after_call:
                 check(process, call, answer)
@@ -287,6 +290,12 @@ class World:
                 raise CommitStateUnknownError("The answer was lost", remedy="Run again", call=str(call))
             raise RetryableError("The answer was lost", remedy="Run again", call=str(call))
         return answer
+
+    def _note_raw(self, process: Process, call: Call, answer: Any) -> None:  # noqa: ANN401
+        if call.method == "get" and answer is not None:
+            self.raw_read[process.name][call.subject] = answer
+        elif call.method == "list":
+            self.raw_listed[process.name].update((entry.key, entry) for entry in answer)
 
     def _pause(self, process: Process, fault: Fault) -> None:
         if fault.kind is Kind.SLOW:
