@@ -8,7 +8,7 @@ from hashlib import sha256
 from random import Random
 from typing import TYPE_CHECKING
 
-from cdclake_devkit.simulate.actors.dms import damage, reload_damaged, write_change, write_load
+from cdclake_devkit.simulate.actors.dms import damage, repair_damaged, write_change, write_load
 from cdclake_devkit.simulate.actors.jobs import Jobs, run_controller
 from cdclake_devkit.simulate.actors.operators import activate, operate, operate_again
 from cdclake_devkit.simulate.case import ADD_COLUMN, ADOPT, HOUR, LOSE, OVERWRITE, QUIET_HOURS, Case, Step
@@ -66,9 +66,10 @@ def simulate(case: Case) -> Outcome:
 
     def undo_damage() -> None:
         invariants.damage_is_shown()
-        reload_damaged(world, jobs)
+        repair_damaged(world, jobs, {name: seen.states[-1].applied for name, seen in invariants.seen.items()})
 
-    world.scheduler.spawn(Process("plan"), undo_damage, rest + (QUIET_HOURS - 3.5) * HOUR)
+    # Until then DMS may write a file again: who does that after a reload takes rows back.
+    world.scheduler.spawn(Process("plan"), undo_damage, rest + (QUIET_HOURS - 2.1) * HOUR)
     operate_again(world, rest + (QUIET_HOURS - 3.5) * HOUR)
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)

@@ -135,7 +135,11 @@ class SourceTable:
             {"Op": op, _SEQUENCE: order, _KEY_BEFORE: before, **row} for (op, row, before), order in zip(rows, orders)
         ]
         self.sent[name] = sent, pa.schema([("Op", pa.string()), *added, *self.columns])
-        return name, _content(name, *self.sent[name])
+        return name, self.original(name)
+
+    def original(self, name: str) -> bytes:
+        """The content of a change file as DMS writes it."""
+        return _content(name, *self.sent[name])
 
     def overwrite(self, name: str) -> bytes:
         """Other content of a change file: its rows with other values."""

@@ -144,6 +144,8 @@ class World:
         """Keys of files of other programs in the lake's folders."""
         self.damaged: dict[str, set[str]] = {}
         """By name of the table, of which change files were lost or overwritten: the lost ones that a run had noted."""
+        self.hurt: dict[str, set[str]] = {}
+        """By name of the table, which change files were lost or overwritten."""
         self.unadopted: set[str] = set()
         """Names of tables whose files wait for their adoption."""
         self.unrepaired: set[str] = set()

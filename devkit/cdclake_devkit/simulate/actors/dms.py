@@ -7,11 +7,14 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from cdclake.control.plan.lost_files import PendingNote
+from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.simulate.actors.jobs import send_event
 from cdclake_devkit.simulate.case import OVERWRITE, Step
 from cdclake_devkit.simulate.world import PREFIX, RAW
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from cdclake_devkit.simulate.actors.jobs import Jobs
     from cdclake_devkit.simulate.world import World
 
@@ -46,6 +49,7 @@ def damage(world: World, jobs: Jobs, step: Step, name: str) -> None:
         return
     file = chance.choice((files[-1], files[-1], chance.choice(files)))
     noted = world.damaged.setdefault(table.name, set())
+    world.hurt.setdefault(table.name, set()).add(file)
     if step.kind == OVERWRITE:
         _write(world, jobs, f"{name}.file", table.name, file, table.overwrite(file), 0.0, chance)
         return
@@ -55,15 +59,27 @@ def damage(world: World, jobs: Jobs, step: Step, name: str) -> None:
     world.note(name, f"removes {table.name}/{file}")
 
 
-def reload_damaged(world: World, jobs: Jobs) -> None:
-    """What operators do about such files: they have DMS load the table again."""
+def repair_damaged(world: World, jobs: Jobs, applied: Mapping[str, Collection[str]]) -> None:
+    """What operators do about such files: they have DMS load the table again, or put the files back.
+
+    Args:
+        applied: What each table contains, by its name, see `LakeState.applied`.
+    """
     for number, table in enumerate(world.tables):
-        if table.name in world.damaged:
+        chance, name = world.chance(f"remedy {table.name}"), f"rest.{table.name}"
+        at_work = Attribute.LEASE_HOLDER in world.state(table).item
+        others = any(version in table.versions.values() for version in applied[table.name])
+        if table.name in world.damaged and chance.random() < 0.5 and not (at_work or others):
+            world.counts["damaged tables: files are put back"] += 1
+            for file in sorted(world.hurt[table.name]):
+                _write(world, jobs, f"{name}.back-{file}", table.name, file, table.original(file), 0.0, chance)
+        elif table.name in world.damaged:
+            world.counts["damaged tables: loaded again"] += 1
             log = world.log(table)
             if not log.snapshot(log.head()).exists:
                 world.unrepaired.add(table.name)
-            table.change(world.chance(f"reload {table.name}"), world.time(), world.time())  # the full load contains it
-            write_load(world, jobs, Step(0.0, "load", number, 0), f"rest.{table.name}.reload")
+            table.change(chance, world.time(), world.time())  # the full load contains it
+            write_load(world, jobs, Step(0.0, "load", number, 0), f"{name}.reload")
 
 
 def _write(
