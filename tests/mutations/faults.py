@@ -668,7 +668,7 @@ _UNDO = (
         "            if settings:\n"
         "                self.states.set_attributes(self.state.path, settings)\n"
         "            unknown = dict.fromkeys([Attribute.LAST_SEEN, Attribute.LAST_PENDING], Sentinel.NONE)\n"
-        "            self.states.record_run(self.state.path, unknown)\n"
+        "            lease.record(unknown)\n"
         "            record = apply_undo(\n"
         "                self.log,\n"
         "                plan,\n"
@@ -680,7 +680,7 @@ _UNDO = (
         "                keep_alive=lease.renew_if_due,\n"
         "            )\n",
         "            unknown = dict.fromkeys([Attribute.LAST_SEEN, Attribute.LAST_PENDING], Sentinel.NONE)\n"
-        "            self.states.record_run(self.state.path, unknown)\n"
+        "            lease.record(unknown)\n"
         "            record = apply_undo(\n"
         "                self.log,\n"
         "                plan,\n"

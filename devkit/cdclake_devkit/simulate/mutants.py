@@ -132,7 +132,7 @@ MUTANTS = (
     Mutant(
         "a rollback keeps what runs have seen",
         "control.admin.table_admin",
-        "            self.states.record_run(self.state.path, unknown)\n",
+        "            lease.record(unknown)\n",
         "",
     ),
     Mutant(

@@ -137,7 +137,7 @@ class RegisteredTable:
         with self._leased() as lease:
             with renewed_in_background(lambda: (lease,)):
                 result = commit(lease.token)
-            self._sync_item()
+            self._sync_item(lease)
             return result
 
     def update_catalog(self) -> None:
@@ -171,7 +171,7 @@ class RegisteredTable:
             if item is None or any(item.item.get(name) != self.state.item.get(name) for name in _ADOPTED_FROM):
                 raise self._changed_meanwhile()
             record = adopt(self.log, adopted, self.run_id, lease.token, self.clock, lease.renew_if_due)
-            self._sync_item()
+            self._sync_item(lease)
         return record
 
     def to_acknowledge(self) -> Acknowledgement:
@@ -188,7 +188,7 @@ class RegisteredTable:
             LeaseHeldError: A run is working on the table.
             CommitConflictError: There is something else to acknowledge by now; nothing was changed.
         """
-        with self._leased():
+        with self._leased() as lease:
             state = self.states.get(self.state.path) or self.state
             seen = self._to_acknowledge(state)
             if agreed is not None and seen != agreed:
@@ -200,7 +200,7 @@ class RegisteredTable:
             left_out = LeftOut.parse(state.left_out).acknowledged().stored
             outcome = {Attribute.LAST_FINDINGS: str(OpenFindings(change)), Attribute.LAST_LEFT_OUT: left_out}
             self.states.set_attributes(state.path, settings)
-            self.states.record_run(state.path, outcome)
+            lease.record(outcome)
         return state.with_attributes(**settings, **outcome)
 
     def _to_acknowledge(self, state: TableState) -> Acknowledgement:
@@ -241,7 +241,7 @@ class RegisteredTable:
             forgotten = forgotten_lake(state)
             numbers = {Attribute.ACKNOWLEDGED_CHANGE: "0", Attribute.ACCEPT_LOST_CHANGES: Sentinel.NONE}
             self.states.set_attributes(state.path, numbers)
-            self.states.record_run(state.path, forgotten)
+            lease.record(forgotten)
         finally:
             lease.release(even_if_requested=True)
         return state.with_attributes(**forgotten)
@@ -293,7 +293,7 @@ class RegisteredTable:
                 # The run that left them may only be paused. It must not commit them after they are deleted.
                 reason = "a run left an unfinished change"
                 change = take_over(self.log, self.run_id, lease.token, reason, self.clock, lease.renew_if_due)
-                self._sync_item()
+                self._sync_item(lease)
             self._sync_catalog(lease.renew_if_due)
             plan = plan_clean_up(self.log, retention, self.clock(), change, keep_every)
             item = self.states.get(self.state.path)
@@ -330,7 +330,7 @@ class RegisteredTable:
             if settings:
                 self.states.set_attributes(self.state.path, settings)
             unknown = dict.fromkeys([Attribute.LAST_SEEN, Attribute.LAST_PENDING], Sentinel.NONE)
-            self.states.record_run(self.state.path, unknown)
+            lease.record(unknown)
             record = apply_undo(
                 self.log,
                 plan,
@@ -341,7 +341,7 @@ class RegisteredTable:
                 made_by=self.made_by,
                 keep_alive=lease.renew_if_due,
             )
-            self._sync_item()
+            self._sync_item(lease)
             return record
 
     @contextmanager
@@ -353,7 +353,7 @@ class RegisteredTable:
             check_not_ahead(self.state, self.log.layout, change, adopts=adopts)
             change = lease.fence_earlier_holder(self.log, change, lease.renew_if_due)
             if self.state.last_change < change:
-                self._sync_item()
+                self._sync_item(lease)
             yield lease
             self._sync_catalog(lease.renew_if_due)
         finally:
@@ -377,8 +377,8 @@ class RegisteredTable:
         if changed:
             self.states.record_run(self.state.path, changed)
 
-    def _sync_item(self) -> None:
+    def _sync_item(self, lease: Lease) -> None:
         snapshot = self.log.snapshot(self.log.head())
         item = self.states.get(self.state.path) or self.state
         if snapshot.change:
-            self.states.record_run(self.state.path, lake_attributes(item, self.log, snapshot))
+            lease.record(lake_attributes(item, self.log, snapshot))

@@ -224,12 +224,12 @@ def test_the_next_run_finishes_a_rollback_that_died_after_its_commit(orders: Wor
     class DiedError(Exception):
         pass
 
-    def die(*_: object) -> TableState:
+    def die(*_: object, **__: object) -> TableState:
         raise DiedError
 
     record_run = orders.states.record_run
     calls: Iterator[Callable[..., TableState | None]] = iter([record_run, die])
-    orders.states.record_run = lambda *arguments: next(calls)(*arguments)  # type: ignore[method-assign]
+    orders.states.record_run = lambda *arguments, **named: next(calls)(*arguments, **named)  # type: ignore[method-assign]
     with pytest.raises(DiedError):
         table(orders).rollback(to=0)
     orders.states.record_run = record_run  # type: ignore[method-assign]
@@ -355,6 +355,25 @@ def test_work_continues_when_its_lease_is_lost(orders: World, caplog: pytest.Log
     assert item(orders)[Attribute.LEASE_HOLDER] == "run-9"
     with pytest.raises(LeaseLostError):
         lease.renew_if_due()
+
+
+def test_an_operation_that_pauses_before_it_writes_the_item_leaves_it_to_who_took_over(
+    orders: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = orders.states.record_run
+
+    def pause(path: str, attributes: dict[str, str], lease: tuple[str, int] | None = None) -> TableState | None:
+        monkeypatch.undo()
+        orders.clock.advance(LEASE_SECONDS + 1)
+        table(orders, "another").rollback()
+        return write(path, attributes, lease)
+
+    monkeypatch.setattr(
+        orders.states, "record_run", lambda path, attributes, lease=None, **_: pause(path, attributes, lease)
+    )
+    with pytest.raises(LeaseLostError):
+        table(orders).change(lambda _: None)
+    assert item(orders)[Attribute.LAST_CHANGE_ID] == str(orders.log().head())
 
 
 def test_foreign_files_stop_a_rollback_until_a_repair(orders: World) -> None:
