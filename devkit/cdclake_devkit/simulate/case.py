@@ -139,7 +139,8 @@ def _with_more(
             added = []
         if added:  # which rows of such files an erasure concerns, the oracle does not know, either
             steps = [step for step in steps if step.kind != "erase" or step.table != number]
-        if chance.random() < _MORE:
+        if chance.random() < _MORE:  # late rows with a column that a direct change did not know are refused
+            steps = [step for step in steps if step.kind != ADD_COLUMN or step.table != number]
             added += _after_changes(chance, steps, number, (CHANGE_ROW,), 1000.0)
         steps += [step._replace(number=next(numbers)) for step in added]
     return changed, sorted(steps)
