@@ -76,7 +76,7 @@ PACKED: dict[str, bytes] = {}
 """Archives by their names, which change with the content: to pack the largest takes seconds."""
 
 
-def _zip_once(target: Path, *files: Any) -> Path:  # noqa: ANN401 - forwards
+def _zip_once(target: Path, *files: Any) -> Path:
     if target.name in PACKED:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(PACKED[target.name])
