@@ -397,7 +397,7 @@ class Invariants:
             more, less = sorted(seen.visible - seen.files[head]), sorted(seen.files[head] - seen.visible)
             world.violate("readers see the newest change", f"{name}: {more} are stale, {less} are missing")
         paths = [file.path for file in log.snapshot(head).files]
-        lake = {row.row["id"]: dict(row.row) for path in paths for row in self._now(log, path)}
+        lake = {row.row["id"]: dict(row.row) for path in paths for row in self._now(table, log, path)}
         erased = {one.key for one in seen.erasures.values()}
         source = {key: whole(row) for key, row in table.rows.items()}
         wrong = sorted({key for key in {*lake, *source} if lake.get(key) != source.get(key)} - erased - table.touched)
@@ -449,8 +449,10 @@ class Invariants:
                 self._world.violate("erased rows are nowhere", f"{found} is in {key}")
                 return
 
-    def _now(self, log: ChangeLog, path: str) -> Iterable[LakeRow]:
+    def _now(self, table: SourceTable, log: ChangeLog, path: str) -> Iterable[LakeRow]:
         content = self._world.lake.get(log.layout.data_key(path))
+        if not content and path in self._late_files(table):
+            content = self._content(log, path)
         if not content:
             self._world.violate("readers miss nothing", f"{path} is not there")
             return ()
