@@ -20,7 +20,7 @@ from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.control.run.item_sync import check_not_ahead, forgotten_lake, lake_attributes, open_findings
 from cdclake.control.run.lease import Lease, renewed_in_background
-from cdclake.errors import CommitConflictError, LeaseHeldError, RefusedChangeError, RetryableError
+from cdclake.errors import CdclakeError, CommitConflictError, LeaseHeldError, RefusedChangeError, RetryableError
 from cdclake.model.catalog import CatalogName
 from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import Attribute, attributes_that
@@ -346,18 +346,33 @@ class RegisteredTable:
 
     @contextmanager
     def _leased(self, *, adopts: bool = False) -> Iterator[Lease]:
-        """Hold the table's lease. First finish an unfinished change and update the item."""
-        lease = self._acquire_lease()
+        """Hold the table's lease. First finish an unfinished change and update the item.
+
+        If the work fails after a commit, the lease is left to a run that finishes it.
+        """
+        lease, is_done, known = self._acquire_lease(), False, self.state.last_change
         try:
             change = roll_forward(self.log, lease.renew_if_due)
             check_not_ahead(self.state, self.log.layout, change, adopts=adopts)
             change = lease.fence_earlier_holder(self.log, change, lease.renew_if_due)
-            if self.state.last_change < change:
+            if known < change:
                 self._sync_item(lease)
+                known = change
             yield lease
             self._sync_catalog(lease.renew_if_due)
+            is_done = True
         finally:
-            lease.release(even_if_requested=True)
+            if is_done or not self._has_later_change(known):
+                lease.release(even_if_requested=True)
+            else:
+                lease.expire()
+
+    def _has_later_change(self, known: int) -> bool:
+        """Whether there is a change after the one that the item knows; also if nobody can tell."""
+        try:
+            return self.log.head() > known
+        except CdclakeError:
+            return True
 
     def _acquire_lease(self) -> Lease:
         for _ in range(self.lease_wait_seconds):

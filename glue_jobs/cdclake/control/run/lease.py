@@ -172,6 +172,10 @@ class Lease:
             raise self._lost()
         return state
 
+    def expire(self) -> None:
+        """Let the lease expire now, so that the Controller starts a run, which takes it over and finishes the work."""
+        self._states.renew_lease(self._path, self._holder, self.token, self._clock(), 0)
+
     def release(self, *, even_if_requested: bool, attributes: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Release the lease; see `StateStore.release_lease`.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cdclake.commit.takeover import take_over
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.run.lease import LEASE_SECONDS, RENEW_AFTER_SECONDS, Lease, renewed_in_background
@@ -22,6 +23,7 @@ from cdclake.errors import (
     LeaseHeldError,
     LeaseLostError,
     RefusedChangeError,
+    RetryableError,
 )
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.layout import LakeLayout
@@ -238,6 +240,32 @@ def test_the_next_run_finishes_a_rollback_that_died_after_its_commit(orders: Wor
     orders.states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
     orders.process()
     assert orders.applied == [CHANGE_1, CHANGE_2, CHANGE_1, CHANGE_2]
+
+
+@pytest.mark.parametrize("step", ["rollback", "change"])
+def test_the_controller_starts_a_run_for_what_failed_after_its_commit(
+    orders: World, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = orders.lake.put
+
+    def fail_after_publishing(key: str, data: bytes) -> None:
+        put(key, data)
+        if key == orders.log().layout.newest_published_key:
+            raise RetryableError("No answer", remedy="Run again")
+
+    with monkeypatch.context() as failing, pytest.raises(RetryableError):
+        failing.setattr(orders.lake, "put", fail_after_publishing)
+        if step == "rollback":
+            table(orders).rollback(to=0)
+        else:
+            table(orders).change(lambda token: take_over(orders.log(), "by-hand", token, "a test", orders.clock))
+    assert orders.log().head() == 4
+    orders.states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    assert orders.decision().kind is DecisionKind.RESCAN
+    orders.process()
+    assert int(item(orders)[Attribute.LAST_CHANGE_ID]) == orders.log().newest_published() > 4
+    assert orders.applied == [CHANGE_1, CHANGE_2] * (2 if step == "rollback" else 1)
+    assert orders.decision().kind is DecisionKind.NOTHING_NEW
 
 
 def test_the_table_is_off_if_a_rollback_dies_right_after_its_commit(
