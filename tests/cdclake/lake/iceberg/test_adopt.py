@@ -60,3 +60,20 @@ def test_an_adopted_table_can_get_iceberg_readers(tmp_path: Path, readers: Reade
     adoptee.clock.advance(3600)
     adoptee.registered("undo").rollback()
     assert {one.row["id"] for one in table.rows()} == {1, 2, 3}
+
+
+def test_adopted_files_without_erased_rows_can_get_iceberg_readers_after_a_rollback(tmp_path: Path) -> None:
+    adoptee = adopted(tmp_path, "null")
+    table = adoptee.table
+    table.item["TargetFileBytes"] = str((adoptee.folder / "a.parquet").stat().st_size)  # so that no files are merged
+    table.apply_file("20240305-100000000.parquet", [("U", row(3, None, 31))])
+    assert (adoptee.folder / "a.parquet").exists()
+    adoptee.erase("1")
+    adoptee.registered("undo").rollback(to=1)
+    table.runs = table.log.record(4).fencing_token
+    table.item["Readers"] = "iceberg"
+    assert table.load_incremental(APPLIED)["change"] == 5
+
+    reading = IcebergReaders(table.lake, table.log.layout)
+    for read in (reading.pyiceberg, reading.duckdb):
+        assert sorted((one["id"], one["city"], one["n"]) for one in read()) == [(2, "Ulm", 20), (3, None, 31)]

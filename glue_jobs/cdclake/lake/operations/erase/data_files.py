@@ -19,6 +19,7 @@ from cdclake.lake.storage.reader import parquet_file
 from cdclake.lake.storage.shape import TableShape
 from cdclake.lake.storage.tombstones import read_tombstone_file, write_tombstone_file
 from cdclake.lake.storage.writer import DataFileWriter
+from cdclake.model.iceberg.field_ids import NO_FIELD_IDS
 from cdclake.model.layout import HISTORY, is_in_history, is_in_iceberg
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import MARKS
@@ -238,6 +239,8 @@ def _without_rows(fs: FileSystem, reader: RetainedFileReader, match: MatchedFile
             match.shape,
             soft_delete=bool(old.deleted),  # makes the writer count remaining soft-deleted rows
             partitions_inside=any(name.lower() in names for name in match.shape.partition_key),
+            # Earlier states that have an adopted file, too, know no ids of its columns, or other ones.
+            field_ids=match.shape.field_ids if old.has_field_ids else NO_FIELD_IDS,
         )
         writer = DataFileWriter(fs, [target], shape, old.partition, old.rows)
         for rows in match.key_filter.other_rows(source, match.shape, old.partition):

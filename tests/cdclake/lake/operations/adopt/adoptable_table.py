@@ -17,10 +17,14 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import open_store
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.lake.operations.adopt.adopt import Adoption, AdoptionSource, plan_adoption
+from cdclake.lake.operations.erase.erase import Erasure, ErasureResult, erase
+from cdclake.lake.operations.erase.progress import Progress
+from cdclake.lake.read.as_of import TableLocation
+from cdclake.lake.read.key_filter import RowKeys
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 from cdclake_devkit.memory import ManualClock, MemoryState
-from tests.cdclake.lake.table import RAW_PREFIX, Table
+from tests.cdclake.lake.table import NAME, RAW_PREFIX, Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +98,22 @@ class AdoptableTable:
         record = self.registered().adopt(self.plan().table)
         self.table.runs = record.fencing_token  # later runs have later leases
         return record
+
+    def erase(self, *keys: str) -> ErasureResult:
+        table = self.table
+        lake = table.log.snapshot(table.log.head())
+        erasure = Erasure(
+            location=TableLocation.at(table.lake.as_uri(), NAME.typed),
+            log=table.log,
+            keys=RowKeys.parse(keys, lake.primary_key, lake.schema),
+            raw=None,
+            run_id="erase",
+            reason="request 17",
+            made_by="the officer",
+            clock=self.clock,
+            progress=Progress(),
+        )
+        return self.registered("erase").change(lambda token: erase(erasure, token))
 
     def hashes(self) -> dict[str, str]:
         """SHA-256 of every file in the folder, including hidden ones, by relative path."""

@@ -545,6 +545,23 @@ class TestAfterAdoption:
         assert (adoptee.folder / OTHER).exists()
         assert sorted(row.row["id"] for row in table.rows()) == [2, 11]
 
+    def test_rows_of_adopted_files_are_erased_after_a_rollback(self, adoptee: AdoptableTable) -> None:
+        """No column has a field id then, but ids that the undone change gave are taken."""
+        adoptee.write(PART, rows(1, 2))
+        adoptee.adopt()
+        table = adoptee.table
+        table.apply_file("20240305-100000000.parquet", [("I", source_rows(3)[0])])
+        adoptee.registered("undo").rollback()
+        done = adoptee.erase("1")
+        assert (done.change, done.touched.rows) == (4, 1)
+        assert [row.row["id"] for row in table.rows()] == [2]
+        assert [file.has_field_ids for file in table.log.snapshot(4).files] == [False]
+        table.runs = table.log.record(4).fencing_token
+        table.load_incremental(APPLIED)
+        assert sorted(row.row["id"] for row in table.rows()) == [2, 3]
+        snapshot = table.log.snapshot(5)
+        assert min(snapshot.field_ids.by_column.values()) == table.log.snapshot(2).field_ids.last + 1
+
 
 def test_a_file_of_before_the_watermark_that_appears_after_the_adoption_is_too_late(adoptee: AdoptableTable) -> None:
     adoptee.write("a.parquet", rows(1))
