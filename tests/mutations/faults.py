@@ -667,8 +667,9 @@ _UNDO = (
         "control/admin/table_admin.py",
         "            if settings:\n"
         "                self.states.set_attributes(self.state.path, settings)\n"
-        "            unknown = dict.fromkeys([Attribute.LAST_SEEN, Attribute.LAST_PENDING], Sentinel.NONE)\n"
-        "            lease.record(unknown)\n"
+        "            noted = PendingNote.of_item(lease.record({Attribute.LAST_SEEN: Sentinel.NONE}).item)\n"
+        "            if contained := entries(self.log, snapshot.ledger, noted.names):\n"
+        "                lease.record({Attribute.LAST_PENDING: str(noted.without(contained))})\n"
         "            record = apply_undo(\n"
         "                self.log,\n"
         "                plan,\n"
@@ -679,8 +680,9 @@ _UNDO = (
         "                made_by=self.made_by,\n"
         "                keep_alive=lease.renew_if_due,\n"
         "            )\n",
-        "            unknown = dict.fromkeys([Attribute.LAST_SEEN, Attribute.LAST_PENDING], Sentinel.NONE)\n"
-        "            lease.record(unknown)\n"
+        "            noted = PendingNote.of_item(lease.record({Attribute.LAST_SEEN: Sentinel.NONE}).item)\n"
+        "            if contained := entries(self.log, snapshot.ledger, noted.names):\n"
+        "                lease.record({Attribute.LAST_PENDING: str(noted.without(contained))})\n"
         "            record = apply_undo(\n"
         "                self.log,\n"
         "                plan,\n"

@@ -172,9 +172,11 @@ class Invariants:
             return
         if record.kind is ChangeKind.ADOPTION:
             world.unadopted.discard(table.name)
-        # A full load contains what was lost. And whoever rolls a change back may have taken its files out.
-        if record.kind in (ChangeKind.FULL_LOAD, ChangeKind.ROLLBACK):
+        # A full load contains what was lost. And whoever rolls changes back may have taken their files out.
+        if record.kind is ChangeKind.FULL_LOAD:
             world.damaged.get(table.name, set()).clear()
+        elif record.kind is ChangeKind.ROLLBACK:
+            world.damaged.get(table.name, set()).difference_update(map(file_name, seen.states[-1].applied))
         state = self._with_erasures(table, record, state, process)
         seen.states.append(state)
         seen.is_iceberg.append(record.iceberg)

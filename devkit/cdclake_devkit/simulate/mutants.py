@@ -132,8 +132,8 @@ MUTANTS = (
     Mutant(
         "a rollback keeps what runs have seen",
         "control.admin.table_admin",
-        "            lease.record(unknown)\n",
-        "",
+        "lease.record({Attribute.LAST_SEEN: Sentinel.NONE})",
+        "lease.record({})",
     ),
     Mutant(
         "a clean-up deletes what it retains",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple, TypeVar
 
 from cdclake.commit.adopt import adopt
 from cdclake.commit.clean_up import CleanUpPlan, clean_up, has_leftovers, plan_clean_up
+from cdclake.commit.ledger import entries
 from cdclake.commit.publish import KeepAlive, no_lease
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.table_files import Differences, check_files, compare_with_history, repair
@@ -17,6 +18,7 @@ from cdclake.commit.undo import UndoPlan, apply_undo, check_files_retained, plan
 from cdclake.control.catalog.sync import sync_catalog
 from cdclake.control.plan.full_load_gate import reload_command
 from cdclake.control.plan.left_out import LeftOut
+from cdclake.control.plan.lost_files import PendingNote
 from cdclake.control.plan.open_findings import OpenFindings
 from cdclake.control.run.item_sync import check_not_ahead, forgotten_lake, lake_attributes, open_findings
 from cdclake.control.run.lease import Lease, renewed_in_background
@@ -325,12 +327,13 @@ class RegisteredTable:
                 raise self._changed_meanwhile()
             self._checked(plan)
             # Both come before the commit, as this run may die right after it. No run may apply the same files again
-            # before an operator turns the table on, and after that files listed long ago count as new. None is missed:
-            # undone files may be taken out of the raw folder.
+            # before an operator turns the table on, and after that files listed long ago count as new. Those that the
+            # table contains are not missed: undone files may be taken out of the raw folder.
             if settings:
                 self.states.set_attributes(self.state.path, settings)
-            unknown = dict.fromkeys([Attribute.LAST_SEEN, Attribute.LAST_PENDING], Sentinel.NONE)
-            lease.record(unknown)
+            noted = PendingNote.of_item(lease.record({Attribute.LAST_SEEN: Sentinel.NONE}).item)
+            if contained := entries(self.log, snapshot.ledger, noted.names):
+                lease.record({Attribute.LAST_PENDING: str(noted.without(contained))})
             record = apply_undo(
                 self.log,
                 plan,

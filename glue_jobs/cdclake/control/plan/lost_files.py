@@ -3,7 +3,8 @@
 Each run notes in the table's item which change files are due before it applies any. Applied files may vanish at any
 time. But if a noted file is neither listed nor in the lake, its changes are lost, and the table is frozen: later
 changes are not applied. The frozen state is not stored. Each run detects it again, so it ends when the files are back.
-Then the note no longer holds names of applied files, so that the planner, which does not know the lake, agrees.
+Then the note no longer holds names of applied files, so that the planner, which does not know the lake, agrees. A
+rollback takes these names out of the note, too: whoever undoes a change may remove its files.
 
 The note names the oldest files, as many as a run takes by default. Of a larger backlog it counts the others, until
 their turn comes.
@@ -22,7 +23,7 @@ from cdclake.model.raw.files import file_order, is_covered
 from cdclake.model.table.attributes import Attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from cdclake.model.raw.files import RawFile, RawFiles
     from cdclake.model.raw.ledger import Recorded
@@ -89,6 +90,13 @@ class PendingNote(NamedTuple):
         """The named files that are not listed, whether applied or not."""
         there = {file.relative for file in listed}
         return [name for name in self.names if name not in there]
+
+    def without(self, names: Collection[str]) -> PendingNote:
+        """The note without files that the lake table contains, before a rollback takes them out of it."""
+        rest = [name for name in self.names if name not in names]
+        if self.names[-1] in names:  # it is unknown how many of the others were applied
+            return PendingNote.of(rest, self.load)
+        return self._replace(names=rest)
 
 
 class Vanished(NamedTuple):

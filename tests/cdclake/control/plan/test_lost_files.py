@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
 
+from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.fates import Fate
 from cdclake.control.plan.lost_files import MAX_NAMED, PendingNote, vanished
@@ -14,14 +16,17 @@ from cdclake.control.raw_fates import raw_fates
 from cdclake.control.run import metrics
 from cdclake.errors import JobRunError, RawFilesLostError
 from cdclake.model.metrics import Measure
+from cdclake.model.names import Sentinel
 from cdclake.model.raw.files import RawFiles, raw_files
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.attributes import Attribute
-from tests.cdclake.control.world import ORDERS, RAW, World
+from cdclake.model.times import iso_utc
+from tests.cdclake.control.world import ORDERS, RAW, World, raising
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cdclake.commit.log import ChangeLog
     from cdclake.model.raw.files import RawFile
 
 PREFIX = ORDERS[len(RAW) + 1 :]
@@ -168,6 +173,51 @@ def test_a_full_load_that_was_copied_before_does_not_unfreeze_a_table(world: Wor
     world.put(LOAD)
     world.process()
     assert world.decision().kind is DecisionKind.NOTHING_NEW
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["", "that dies"])
+def test_a_rollback_does_not_unfreeze_a_table(world: World, dies: bool):
+    with_a_broken_job(world)
+    vanish(world, CHANGES[1])
+    log = world.log()
+    if dies:
+        log.commit = raising(RuntimeError("died"))  # type: ignore[method-assign]  # as a crash would
+    with pytest.raises(RuntimeError) if dies else nullcontext():
+        roll_back(world, log)
+    with pytest.raises(RawFilesLostError, match=f"1 \\({CHANGES[1]}\\)"):
+        world.process()
+    assert world.applied == []
+
+
+def test_after_a_rollback_applied_files_are_not_missed(world: World):
+    """Whoever rolls a change back may take its files out of the raw folder."""
+    world.add_table(LOAD)
+    world.process()
+    world.clock.advance(60)
+    world.put(CHANGES[0])
+    world.clock.advance(60)
+    loaded = iso_utc(world.clock())
+    world.put(LOAD)  # it contains the change before it
+    world.process()
+    world.put(CHANGES[1])
+    world.process()
+    note = PendingNote.of([CHANGES[0], CHANGES[1], CHANGES[3]], loaded)
+    world.states.record_run(ORDERS, {Attribute.LAST_PENDING: str(note)})  # by a run that died
+    roll_back(world, world.log(), to=1)
+    vanish(world, *CHANGES[:2])
+    with pytest.raises(RawFilesLostError, match=f"1 \\({CHANGES[3]}\\)"):
+        world.process()
+    world.put(CHANGES[3])
+    world.process()
+    assert world.applied == [CHANGES[1], CHANGES[3]]
+
+
+def roll_back(world: World, log: ChangeLog, to: int | None = None) -> None:
+    """Roll the table back, and turn it on again."""
+    try:
+        RegisteredTable(world.states, world.state(), log, "undo", world.clock).rollback(to)
+    finally:
+        world.states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: Sentinel.ACTIVE})
 
 
 def test_a_restarted_task_that_clears_the_folder_and_reloads_freezes_nothing(world: World):
@@ -318,6 +368,9 @@ def test_a_backlog_beyond_the_named_files_is_counted(world: World):
     assert lost(changes[2:-1]) == (names[:2], 1)
     assert lost(changes[2:-1], names[1]) == ([], 1)
     assert lost(changes[-1:], names[-2]) == ([], 0)
+
+    assert note.without(names[:2]) == note._replace(names=names[2:MAX_NAMED])
+    assert note.without(names[1:MAX_NAMED]) == PendingNote.of(names[:1])  # nobody knows which others are applied
 
 
 def with_a_backlog(world: World) -> list[str]:
