@@ -72,13 +72,19 @@ class LakeState:
 
 
 def after(
-    record: ChangeRecord, states: Sequence[LakeState], table: SourceTable, read: Mapping[str, bytes], folder: str
+    record: ChangeRecord,
+    states: Sequence[LakeState],
+    table: SourceTable,
+    read: Mapping[str, bytes],
+    inspected: Mapping[str, bytes],
+    folder: str,
 ) -> LakeState:
     """The state after a change.
 
     Args:
         states: Those after all changes before it, from the empty one on.
-        read: Contents of raw files as the run that made the change read them, by key.
+        read: Contents of raw files as the run that made the change read them last, by key.
+        inspected: The same, as it read them first.
         folder: The table's folder in the raw bucket.
 
     Raises:
@@ -88,7 +94,10 @@ def after(
     if record.as_of is not None:
         return states[record.as_of]
     if record.kind is ChangeKind.FULL_LOAD:
-        (loaded,) = (identity(read.get(folder + name, b"")) for name in record.raw_names)
+        (key,) = (folder + name for name in record.raw_names)
+        loaded, first = identity(read.get(key, b"")), identity(inspected.get(key, b""))
+        if table.columns_of(loaded) != table.columns_of(first):  # overwritten while it was read: it is loaded again
+            loaded = table.load_with_columns_of(loaded, first)
         return LakeState(table.loads[loaded], loaded=loaded)
     if record.kind is ChangeKind.ADOPTION:
         return LakeState(table.loads[ADOPTABLE], loaded=ADOPTABLE)

@@ -103,6 +103,16 @@ class SourceTable:
             for region in regions
         }
 
+    def columns_of(self, loaded: str) -> set[str]:
+        """The columns of a full load, by its identity."""
+        return {name for row in self.loads[loaded] for name in row}
+
+    def load_with_columns_of(self, loaded: str, other: str) -> str:
+        """The identity of a full load without the columns that another one lacks."""
+        mixed, names = f"{loaded} with columns of {other}", self.columns_of(other)
+        self.loads[mixed] = [{name: row[name] for name in row if name in names} for row in self.loads[loaded]]
+        return mixed
+
     def change(self, chance: Random, now: datetime, written: datetime) -> tuple[str, bytes]:
         """Some statements now, and the name and content of the change file with their rows.
 

@@ -130,6 +130,8 @@ class World:
         self.overtaken: dict[Process, _Overtaken] = {}
         self.raw_read: dict[str, dict[str, bytes]] = defaultdict(dict)
         """What each process read last of each raw file."""
+        self.raw_inspected: dict[str, dict[str, bytes]] = defaultdict(dict)
+        """What each process read first of each raw file, since it committed a change."""
         self.raw_listed: dict[str, dict[str, ListedObject]] = defaultdict(dict)
         """How each process listed each raw file last."""
         self.direct: dict[str, tuple[str, dict[str, Any]]] = {}
@@ -239,8 +241,8 @@ class World:
         """The files of a bucket, as the engine in a process opens them."""
         if bucket == LAKE:
             return cast("FileSystemSpec", Files(self.lake, "lake", process, self.make))
-        was_read = self.raw_read[process.name].__setitem__
-        return cast("FileSystemSpec", Files(self.raw, "raw", process, self.make, was_read))
+
+        return cast("FileSystemSpec", Files(self.raw, "raw", process, self.make, partial(self._was_read, process)))
 
     # --- calls ---
 
@@ -293,9 +295,13 @@ class World:
             raise RetryableError("The answer was lost", remedy="Run again", call=str(call))
         return answer
 
+    def _was_read(self, process: Process, key: str, content: bytes) -> None:
+        self.raw_read[process.name][key] = content
+        self.raw_inspected[process.name].setdefault(key, content)
+
     def _note_raw(self, process: Process, call: Call, answer: Any) -> None:  # noqa: ANN401
         if call.method == "get" and answer is not None:
-            self.raw_read[process.name][call.subject] = answer
+            self._was_read(process, call.subject, answer)
         elif call.method == "list":
             self.raw_listed[process.name].update((entry.key, entry) for entry in answer)
 
