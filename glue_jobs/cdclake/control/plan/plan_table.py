@@ -406,12 +406,12 @@ def _load_begin(state: TableState, loads: Sequence[RawFile], change_files: Seque
 def _maybe_late(state: TableState, base: Snapshot, change_files: Sequence[RawFile]) -> list[RawFile]:
     """Change files up to the watermark that were written since the last run: late, delivered again or overwritten."""
     since, floor, watermark = state.seen.listed_utc, file_order(base.floor), file_order(base.watermark)
-    before = [file for file in change_files if floor < file.order < watermark]
-    if since is None:
+    there = [file for file in change_files if floor < file.order <= watermark]
+    if since is None:  # the last change may have been undone, too, see `RegisteredTable.rollback`
         begin = window_begin(base, state.settings.late_window_hours)
-        return [file for file in before if file.order >= begin]
-    overwritten = [file for file in change_files if file.order == watermark and file.modified_utc > since]
-    return [*(file for file in before if file.modified_utc >= since), *overwritten]
+        return [file for file in there if file.order >= begin]
+    overwritten = [file for file in there if file.order == watermark and file.modified_utc > since]
+    return [*(file for file in there if file.order < watermark and file.modified_utc >= since), *overwritten]
 
 
 def _known_lake(state: TableState, lake: Snapshot | None) -> Snapshot:

@@ -211,6 +211,18 @@ def test_a_reapply_moves_the_watermark_forward_and_does_not_turn_the_table_on(or
     assert orders.applied == [CHANGE_1, CHANGE_2]
 
 
+def test_a_file_that_was_overwritten_while_its_change_was_undone_is_shown_after_a_reapply(orders: World) -> None:
+    table(orders).rollback()
+    orders.raw.put(ORDERS.partition("/")[2] + CHANGE_2, b"ROWS")
+    table(orders).reapply()
+    orders.states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    assert orders.decision().kind is DecisionKind.RESCAN
+    orders.process()
+    (status,) = table_statuses(orders.plan().tables, lambda _: orders.log(), orders.clock(), 15)
+    assert status.health is Health.INCOMPLETE
+    assert any(CHANGE_2 in finding for finding in status.findings)
+
+
 def test_a_table_rolled_back_to_nothing_is_loaded_from_the_beginning(orders: World) -> None:
     table(orders).rollback(to=0)
     now = item(orders)

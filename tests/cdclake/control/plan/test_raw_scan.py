@@ -412,7 +412,7 @@ def test_once_a_day_transaction_files_are_listed_from_the_late_window_once_for_a
     world.raw.put("dms/cdc/CDC_TXN-20240308120000000.csv", b"late")
     kinds = {}
     for by in (0, 1):
-        world.clock.now = not_their_turn("dms/cdc/CDC_TXN-", by)
+        world.clock.now = not_their_turn("dms/cdc/CDC_TXN-", by) + timedelta(days=2)  # after what the items have seen
         world.raw.listed.clear()
         kinds[by] = {table.decision.kind.value for table in world.plan().tables if table.decision}
         assert world.raw.listed.count("dms/cdc/CDC_TXN-") == 1
