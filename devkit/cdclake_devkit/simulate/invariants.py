@@ -169,6 +169,7 @@ class Invariants:
             read, inspected = world.raw_read[process.name], world.raw_inspected[process.name]
             state = after(record, seen.states, table, read, inspected, f"{PREFIX}{SCHEMA}/{table.name}/")
             inspected.clear()
+            world.changed_since_listed[table.name] |= self._overwritten_since_listed(table, record, process)
         except (CdclakeError, ValueError, KeyError) as error:
             world.violate("changes apply each file once", f"change {number} of {table.name}: {error!r}")
             return
@@ -195,6 +196,16 @@ class Invariants:
         if not live == record.books.rows_after == snapshot.rows:
             counted = f"{record.books.rows_after} in the books, {snapshot.rows} in the snapshot, {live} in the files"
             world.violate("books balance", f"change {number} of {table.name}: {counted}")
+
+    def _overwritten_since_listed(self, table: SourceTable, record: ChangeRecord, process: Process) -> set[str]:
+        """Names of raw files that a run read with other content than it had listed."""
+        read, listed = self._world.raw_read[process.name], self._world.raw_listed[process.name]
+        keys = {name: f"{PREFIX}{SCHEMA}/{table.name}/{name}" for name in record.raw_names}
+        return {
+            name
+            for name, key in keys.items()
+            if key in read and key in listed and identity(read[key]) != listed[key].etag
+        }
 
     def _with_erasures(self, table: SourceTable, record: ChangeRecord, state: LakeState, process: Process) -> LakeState:
         """The state without rows that are erased now, or are older than an erasure."""
@@ -386,6 +397,7 @@ class Invariants:
                 for file, version in applied.items()
                 if file in raw and table.versions.get(identity(raw[file]), file) != version
             }
+            wrong -= world.changed_since_listed[name]  # the ledger has them as they were listed
             if wrong:
                 world.violate("damage is shown", f"{name} is up to date, without {', '.join(sorted(wrong))}")
 

@@ -134,6 +134,8 @@ class World:
         """What each process read first of each raw file, since it committed a change."""
         self.raw_listed: dict[str, dict[str, ListedObject]] = defaultdict(dict)
         """How each process listed each raw file last."""
+        self.changed_since_listed: dict[str, set[str]] = defaultdict(set)
+        """Change files of each table, by its name, that got other content after their run had listed them."""
         self.direct: dict[str, tuple[str, dict[str, Any]]] = {}
         """Operation and row of the direct change that each process makes."""
         self.erasing: dict[str, int] = {}
