@@ -123,7 +123,8 @@ class Invariants:
         Except to who slept before asking: when it asked, it seemed to end later than any lease can.
         """
         world, earlier = self._world, self._world.holders[table.name, holder]
-        if earlier.is_dead or earlier.is_over or (isinstance(answer, AcquiredLease) and answer.fault):
+        is_gone = earlier.is_dead or earlier.is_over or table.name in earlier.unaware_of
+        if is_gone or (isinstance(answer, AcquiredLease) and answer.fault):
             return
         if world.scheduler.now > earlier.disturbed_until + LEASE_SECONDS + _GRACE_SECONDS:
             text = f"{process.name} takes {table.name} over from {earlier.name}, which works"

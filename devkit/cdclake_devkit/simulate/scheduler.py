@@ -37,6 +37,7 @@ class Process:
         is_over: Whether it has ended.
         disturbed_until: Until when something went wrong with it.
         no_answer_until: Until when no call of it gets an answer.
+        unaware_of: Names of tables whose leases it got, but not the answers.
     """
 
     def __init__(self, name: str, skew_seconds: float = 0.0) -> None:
@@ -48,6 +49,7 @@ class Process:
         self.frozen_until = self.no_answer_until = self.disturbed_until = 0.0
         self.frozen: list[Actor] = []
         self.is_over = False
+        self.unaware_of: set[str] = set()
         self._names: Counter[str] = Counter()
 
     @property

@@ -278,7 +278,7 @@ class World:
             if call.port == "lake" and call.changes and not call.is_fenced:
                 effect = partial(self._make_late, call, effect)
         if call.port == "states" and SCHEMA in call.subject:
-            effect = partial(self._watch_lease, process, call, effect)
+            effect = partial(self._watch_lease, process, call, effect, is_told=kind is not Kind.LOSE_ANSWER)
         if kind is Kind.TWICE and call.may_be_repeated:
             effect()
         answer = effect()
@@ -332,14 +332,22 @@ class World:
         sleeper.disturbed_until = self.scheduler.now
         self.scheduler.thaw(sleeper)
 
-    def _watch_lease(self, process: Process, call: Call, effect: Callable[[], Any]) -> Any:  # noqa: ANN401
-        """Make a call, and tell who loses a lease to whom."""
+    def _watch_lease(self, process: Process, call: Call, effect: Callable[[], Any], *, is_told: bool) -> Any:  # noqa: ANN401
+        """Make a call, and tell who loses a lease to whom.
+
+        Args:
+            is_told: Whether the process gets the answer.
+        """
         table = self.table_of(call.subject)
         before = self.state(table).item.get(Attribute.LEASE_HOLDER, "")
         answer = effect()
         after = self.state(table).item.get(Attribute.LEASE_HOLDER, "")
         if after == process.holder and call.method in ("acquire_lease", "renew_lease"):
             self.holders[table.name, after] = process
+            if is_told:
+                process.unaware_of.discard(table.name)
+            elif before != after:
+                process.unaware_of.add(table.name)
         if before and after not in ("", before) and before != process.parent:
             for told in self.takeovers:
                 told(process, table, before, answer)
