@@ -268,7 +268,7 @@ class RegisteredTable:
             LakeFilesError: A file was overwritten.
         """
         with self._leased() as lease:
-            change = self.log.head()
+            change = self._head_under(lease)
             differences = compare_with_history(self.log, self.log.snapshot(change))
             if agreed is not None and differences != agreed:
                 raise self._changed_meanwhile()
@@ -320,7 +320,7 @@ class RegisteredTable:
         settings: Mapping[str, str] | None = None,
     ) -> ChangeRecord:
         with self._leased() as lease:
-            snapshot = self.log.snapshot(self.log.head())
+            snapshot = self.log.snapshot(self._head_under(lease))
             check_files(self.log, snapshot)
             plan = make_plan()
             if agreed is not None and not plan.has_same_effect(agreed):
@@ -369,6 +369,16 @@ class RegisteredTable:
                 lease.release(even_if_requested=True)
             else:
                 lease.expire()
+
+    def _head_under(self, lease: Lease) -> int:
+        """Number of the newest change. Later ones, which may not be published, are those of who took the table over.
+
+        Raises:
+            LeaseLostError: There is one.
+        """
+        head = self.log.head()
+        self.log.check_fence(head, lease.token)
+        return head
 
     def _has_later_change(self, known: int) -> bool:
         """Whether there is a change after the one that the item knows; also if nobody can tell."""

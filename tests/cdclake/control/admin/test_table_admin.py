@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from cdclake.commit.log import ChangeLog
 from cdclake.commit.takeover import take_over
 from cdclake.control.admin.table_admin import RegisteredTable
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.run.lease import LEASE_SECONDS, RENEW_AFTER_SECONDS, Lease, renewed_in_background
 from cdclake.control.status import Health, table_statuses
 from cdclake.errors import (
+    CommitConflictError,
     ConfigurationError,
     IntegrityError,
     LakeFilesError,
@@ -29,7 +33,7 @@ from cdclake.model.change.record import ChangeKind
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL
 from cdclake.model.table.attributes import Attribute
-from tests.builders import eventually
+from tests.builders import LakeBuilder, eventually
 from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, World, raising
 
 if TYPE_CHECKING:
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from threading import Thread
 
     from cdclake.model.table.state import TableState
+    from cdclake.ports import ObjectStore
 
 
 LOAD = "LOAD00000001.parquet"
@@ -414,6 +419,53 @@ def test_an_operation_that_pauses_before_it_writes_the_item_leaves_it_to_who_too
     with pytest.raises(LeaseLostError):
         table(orders).change(lambda _: None)
     assert item(orders)[Attribute.LAST_CHANGE_ID] == str(orders.log().head())
+
+
+@pytest.mark.parametrize("command", ["rollback", "repair"])
+def test_a_command_that_pauses_moves_no_files_of_a_change_that_was_committed_meanwhile(
+    orders: World, command: str
+) -> None:
+    """Another one takes over, commits, and dies before it publishes."""
+    for number in itertools.count(1):
+        world = orders.copy()
+        store = PausingStore(world.lake, number, lambda world=world: _rewrite_and_die(world))  # type: ignore[misc]
+        paused = replace(table(world), log=ChangeLog(cast("ObjectStore", store), world.log().layout))
+        with suppress(LeaseLostError, CommitConflictError):
+            getattr(paused, command)()
+        if store.calls < number:
+            break
+        log = world.log()
+        prefix = log.layout.table_prefix
+        visible = {entry.key[len(prefix) :] for entry in world.lake.list(prefix)}
+        before, after = ({file.path for file in log.snapshot(one).files} for one in (3, log.head()))
+        assert visible >= before or visible >= after, f"{command} paused before call {number}"
+    assert number > 10
+
+
+def _rewrite_and_die(world: World) -> None:
+    world.clock.advance(LEASE_SECONDS + 1)
+    lake = LakeBuilder(world.log(), world.clock, schema=world.log().snapshot(3).schema)
+    lake.token = world.states.acquire_lease(ORDERS, "another", world.clock(), LEASE_SECONDS).token
+    take_over(world.log(), "another", lake.token, "the lease expired", world.clock)
+    world.log().commit(lake.stage(retired=[file.path for file in world.log().snapshot(3).files]))
+
+
+class PausingStore:
+    """Forwards calls to a store, and lets something else happen before one of them."""
+
+    def __init__(self, store: ObjectStore, pause_before: int, meanwhile: Callable[[], None]) -> None:
+        self._store, self._pause_before, self._meanwhile = store, pause_before, meanwhile
+        self.calls = 0
+        self.calls_at_once = 1
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            self.calls += 1
+            if self.calls == self._pause_before:
+                self._meanwhile()
+            return getattr(self._store, name)(*arguments, **named)
+
+        return call
 
 
 def test_foreign_files_stop_a_rollback_until_a_repair(orders: World) -> None:

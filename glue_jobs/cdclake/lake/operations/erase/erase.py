@@ -285,6 +285,7 @@ def _fence_off_other_runs(erasure: Erasure, fencing_token: int) -> int:
     """Publish and check the newest change, prevent runs that started earlier from committing, and return its number."""
     log = erasure.log
     head = roll_forward(log)
+    log.check_fence(head, fencing_token)
     lake = log.snapshot(head)
     if not lake.exists:
         message = f"There is no lake table {log.layout.name}"
