@@ -32,13 +32,13 @@ demo: $(VENV)/.demo-ready ## Run the whole pipeline on this machine: a sample sh
 sample-db: $(VENV)/.demo-ready ## Run the same with private MariaDB and PostgreSQL servers as sources (three minutes each)
 	@$(BIN)/cdclake local sample-db $(if $(ORDERS),--orders $(ORDERS)) $(if $(ENGINE),--engine $(ENGINE))
 
-quick: $(VENV)/.test-ready ## Lint, check types, and run the tests that start no Spark, AWS or server (under 200 seconds)
+quick: $(VENV)/.test-ready ## Lint, check types, and run the tests that start no Spark, AWS or server (under 75 seconds)
 	@$(MAKE) --no-print-directory --jobs=4 check tests-quick
 
-test: $(VENV)/.test-ready ## Run these checks, and also tests with Spark, the embedded AWS and whole sessions (under 15 minutes)
+test: $(VENV)/.test-ready ## Run these checks, and also tests with Spark, the embedded AWS and whole sessions (under 5 minutes)
 	@$(MAKE) --no-print-directory --jobs=4 check tests-test
 
-test-all: $(VENV)/.test-ready ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (under 33 minutes)
+test-all: $(VENV)/.test-ready ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (under 15 minutes)
 	@$(MAKE) --no-print-directory --jobs=2 tests-all beside-tests-all
 
 # One after the other, beside the tests: these often wait for processes that they started. The other database is left to
