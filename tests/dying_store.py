@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 _MODIFYING = {
     *("put", "put_if_absent", "put_if_unchanged", "copy", "delete", "remove", "retire", "restore", "discard", "purge")
 }
+CALLS = frozenset(
+    {
+        *("get", "put", "put_if_absent", "put_if_unchanged", "copy", "delete", "remove", "list"),
+        *("begin_retiring", "begin_restoring", "retire", "restore", "not_retained", "discard"),
+    }
+)
+"""Calls that read or change something."""
 SECOND_HALF = {"begin_retiring": "retire", "begin_restoring": "restore", "begin_discarding": "discard"}
 """Calls that change nothing but return functions that do, and the call that each of these functions stands for."""
 

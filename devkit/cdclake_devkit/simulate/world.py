@@ -243,7 +243,6 @@ class World:
         """The files of a bucket, as the engine in a process opens them."""
         if bucket == LAKE:
             return cast("FileSystemSpec", Files(self.lake, "lake", process, self.make))
-
         return cast("FileSystemSpec", Files(self.raw, "raw", process, self.make, partial(self._was_read, process)))
 
     # --- calls ---

@@ -20,7 +20,7 @@ from cdclake_devkit.memory import ManualClock, MemoryStore
 from cdclake_devkit.versioned_bucket import VersionedBucket
 from tests.builders import LAYOUT, LakeBuilder
 from tests.conftest import COUNTS
-from tests.dying_store import PausingStore
+from tests.dying_store import CALLS, PausingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,13 +28,6 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore
 
     Verb = Callable[[LakeBuilder], object]
-
-CALLS = frozenset(
-    {
-        *("get", "put", "put_if_absent", "put_if_unchanged", "copy", "delete", "remove", "list"),
-        *("begin_retiring", "begin_restoring", "retire", "restore", "not_retained", "discard"),
-    }
-)
 
 
 def change(lake: LakeBuilder) -> None:

@@ -9,7 +9,8 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -35,6 +36,7 @@ from cdclake.model.names import JOB_LOAD_INCREMENTAL
 from cdclake.model.table.attributes import Attribute
 from tests.builders import LakeBuilder, eventually
 from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, World, raising
+from tests.dying_store import CALLS, PausingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -428,7 +430,7 @@ def test_a_command_that_pauses_moves_no_files_of_a_change_that_was_committed_mea
     """Another one takes over, commits, and dies before it publishes."""
     for number in itertools.count(1):
         world = orders.copy()
-        store = PausingStore(world.lake, number, lambda world=world: _rewrite_and_die(world))  # type: ignore[misc]
+        store = PausingStore(world.lake, number, partial(_rewrite_and_die, world), CALLS)
         paused = replace(table(world), log=ChangeLog(cast("ObjectStore", store), world.log().layout))
         with suppress(LeaseLostError, CommitConflictError):
             getattr(paused, command)()
@@ -448,24 +450,6 @@ def _rewrite_and_die(world: World) -> None:
     lake.token = world.states.acquire_lease(ORDERS, "another", world.clock(), LEASE_SECONDS).token
     take_over(world.log(), "another", lake.token, "the lease expired", world.clock)
     world.log().commit(lake.stage(retired=[file.path for file in world.log().snapshot(3).files]))
-
-
-class PausingStore:
-    """Forwards calls to a store, and lets something else happen before one of them."""
-
-    def __init__(self, store: ObjectStore, pause_before: int, meanwhile: Callable[[], None]) -> None:
-        self._store, self._pause_before, self._meanwhile = store, pause_before, meanwhile
-        self.calls = 0
-        self.calls_at_once = 1
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def call(*arguments: Any, **named: Any) -> Any:
-            self.calls += 1
-            if self.calls == self._pause_before:
-                self._meanwhile()
-            return getattr(self._store, name)(*arguments, **named)
-
-        return call
 
 
 def test_foreign_files_stop_a_rollback_until_a_repair(orders: World) -> None:
