@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MEMORY_MB = 3008
+MEMORY_MB = 1769
 """The memory of the function, see `infra/cdclake_infra/small_changes.py`."""
 REQUEST_SECONDS = 0.03
 """How long each of its requests waits."""

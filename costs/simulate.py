@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import logging
 import os
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -156,7 +156,7 @@ def jobs_log() -> Iterator[io.StringIO]:
     written = io.StringIO()
     logs.configure(stream=written)
     try:
-        with redirect_stderr(written):  # the function configures its log again in each call
+        with redirect_stderr(written), redirect_stdout(written):  # the function configures its log again in each call
             yield written
     finally:
         root.handlers = handlers

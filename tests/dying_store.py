@@ -16,11 +16,16 @@ _MODIFYING = {
 CALLS = frozenset(
     {
         *("get", "put", "put_if_absent", "put_if_unchanged", "copy", "delete", "remove", "list"),
-        *("begin_retiring", "begin_restoring", "retire", "restore", "not_retained", "discard"),
+        *("begin_removing", "begin_retiring", "begin_restoring", "retire", "restore", "not_retained", "discard"),
     }
 )
 """Calls that read or change something."""
-SECOND_HALF = {"begin_retiring": "retire", "begin_restoring": "restore", "begin_discarding": "discard"}
+SECOND_HALF = {
+    f"begin_{name}": act
+    for name, act in zip(
+        ("retiring", "restoring", "discarding", "removing"), ("retire", "restore", "discard", "remove"), strict=True
+    )
+}
 """Calls that change nothing but return functions that do, and the call that each of these functions stands for."""
 
 

@@ -1,27 +1,30 @@
 """Makes moto quicker, with the same responses: much that it computes anew for each request or value is computed once.
 
 A listing of 200 objects takes 70 instead of 104 ms of CPU, with the client's part; 50 if that reads times quickly, too.
-An update of 12 attributes of an item takes half as long.
+An update of 12 attributes of an item takes half as long. To list versions, moto copies the content of all versions in
+the bucket.
 """
 
 from __future__ import annotations
 
 import pickle
 from contextlib import contextmanager
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import cache, lru_cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from moto.core import serialize
 from moto.core.base_backend import BaseBackend
 from moto.core.serialize import AttributePicker, AttributePickerContext, XFormedAttributePicker
 from moto.dynamodb.parsing import ast_nodes, expressions, validators
+from moto.s3.models import FakeKey, S3Backend
 
 from cdclake.adapters.aws import read_time
 from cdclake_devkit.patching import replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from datetime import datetime
 
     from moto.core.model import Shape
@@ -34,7 +37,7 @@ _WITH_CLAUSES = (_NODES.Expression, _NODES.UpdateExpressionFunction)
 
 @contextmanager
 def quick_moto() -> Iterator[None]:
-    """Let moto remember its URLs, names of values and update expressions, and read its own times quickly."""
+    """Let moto remember its URLs, names of values and update expressions, and read times and list versions quickly."""
     parser = _EXPRESSIONS.UpdateExpressionParser
     with (
         replaced(BaseBackend, "urls", property(lru_cache(vars(BaseBackend)["urls"].fget))),
@@ -44,6 +47,7 @@ def quick_moto() -> Iterator[None]:
         replaced(_NODES.DepthFirstTraverser, "traverse", _traverse),
         replaced(_NODES.Node, "find_clauses", _find_clauses),
         replaced(validators, "deepcopy", _copied),
+        replaced(S3Backend, "list_object_versions", _without_content(S3Backend.list_object_versions)),
     ):
         yield
 
@@ -128,3 +132,47 @@ def _first_of(classes: tuple[type, ...], value: object) -> type | None:
 @cache
 def _first_above(classes: tuple[type, ...], kind: Any) -> type | None:  # noqa: ANN401 - mypy takes no type as a key
     return next((one for one in classes if issubclass(kind, one)), None)
+
+
+class _ListedKey(FakeKey):
+    """An object without its content, which it neither copies nor closes."""
+
+    def __del__(self) -> None:
+        """Leave the content to the object."""
+
+
+class _Versions(list[Any]):
+    """The versions of a key, which moto copies to mark the newest one."""
+
+    def __deepcopy__(self, _: object) -> list[Any]:
+        """Copies without the content."""
+        return [_listed(one) if isinstance(one, FakeKey) else copy(one) for one in self]
+
+
+def _listed(key: FakeKey) -> _ListedKey:
+    listed: _ListedKey = object.__new__(_ListedKey)
+    vars(listed).update(vars(key))
+    return listed
+
+
+class _Listed(dict[str, _Versions]):
+    """Versions by key, as moto and `strict_aws` read them."""
+
+    def iterlists(self) -> Iterator[tuple[str, _Versions]]:
+        yield from self.items()
+
+    def getlist(self, name: str) -> _Versions:
+        return self[name]
+
+
+def _without_content(list_versions: Callable[..., Any]) -> Callable[..., Any]:
+    """Lists the versions of the keys with the prefix, and of the key at which the page begins."""
+
+    def listed(backend: S3Backend, bucket_name: str, **request: Any) -> Any:  # noqa: ANN401 - moto has no types
+        keys, marker = backend.get_bucket(bucket_name).keys, request.get("key_marker")
+        names = [name for name in tuple(keys) if name.startswith(request.get("prefix") or "") or name == marker]
+        found = ((name, keys.getlist(name)) for name in names)  # None: another request deletes the key now
+        view = SimpleNamespace(keys=_Listed({name: _Versions(versions) for name, versions in found if versions}))
+        return list_versions(SimpleNamespace(get_bucket=lambda _: view), bucket_name, **request)
+
+    return listed

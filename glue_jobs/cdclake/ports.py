@@ -119,6 +119,13 @@ class ObjectStore(ObjectReader, Protocol):
         """
         ...
 
+    def begin_removing(self, prefix: str, is_protected: Callable[[str], bool]) -> Sequence[Callable[[], None]]:
+        """Find out what to `remove`, which changes nothing. Each returned function removes some of it.
+
+        What is written later may stay.
+        """
+        ...
+
     def retire(self, key: str, retired_key: str) -> None:
         """Retire a data file; no error if it is retired already.
 

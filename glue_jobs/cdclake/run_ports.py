@@ -21,8 +21,11 @@ from cdclake.model.table.column_policy import MIN_SECRET_BYTES
 from cdclake.ports import Ports
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cdclake.control.run.run_arguments import RunArguments
     from cdclake.model.table.settings import TableSettings
+    from cdclake.ports import MetricSink
 
 _REMEDIES = Remedies(
     missing="Create the secret, or correct the setting hash_secret and deploy again",
@@ -30,14 +33,18 @@ _REMEDIES = Remedies(
 )
 
 
-def open_ports(arguments: RunArguments) -> Ports:
-    """What a run works with, by its arguments."""
+def open_ports(arguments: RunArguments, open_metrics: Callable[[str, str], MetricSink] = cloudwatch_metrics) -> Ports:
+    """What a run works with, by its arguments.
+
+    Args:
+        open_metrics: Returns what accepts metrics, for the arguments `table_metrics` and `name_prefix`.
+    """
     return Ports(
         states=DynamoState(client("dynamodb"), arguments.state_table),
         jobs=GlueJobs(client("glue"), arguments.name_prefix),
         open_bucket=open_store,
         clock=server_clock,
-        metrics=cloudwatch_metrics(arguments.table_metrics, arguments.name_prefix),
+        metrics=open_metrics(arguments.table_metrics, arguments.name_prefix),
         statistics=DmsStatistics(lambda: client("dms")),
         catalog=open_catalog(arguments.catalog_database),
         lineage=open_lineage(arguments.lineage_url),

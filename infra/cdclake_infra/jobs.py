@@ -103,7 +103,7 @@ class Jobs(Construct):
             "process_table.py",
             description="cdclake: decides what is due for one or more tables, and starts the Spark jobs that load it",
             arguments=run_arguments(settings, names),
-            permissions=statements.decide_for_tables(names),
+            permissions=[statements.put_metrics(namespace(names.prefix)), *statements.decide_for_tables(names)],
             timeout_minutes=PROCESS_TABLE_TIMEOUT_MINUTES,
             concurrent_runs=settings.concurrent_tables,
         )
@@ -152,6 +152,7 @@ class Jobs(Construct):
             statements.put_metrics(GLUE_NAMESPACE, "PutGlueMetrics"),
             statements.read_raw(names),
             *statements.read_hash_secret(settings.hash_secret),
+            statements.put_metrics(namespace(names.prefix)),
             *statements.work_on_tables(names),
             statements.start_jobs(names, JOB_PROCESS_TABLE),  # for the work that is left when its time is over
         ]

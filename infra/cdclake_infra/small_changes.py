@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from cdclake_infra.settings import Settings
 
 TIMEOUT = Duration.minutes(5)
-MEMORY_MB = 3008
-"""The most that a new account may have: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html."""
+MEMORY_MB = 1769
+"""One processor: https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html. The limits of
+`lambdas/small_changes` need half of it."""
 RETRIED_FOR = Duration.hours(1)
 """How long an event may wait. By then the hourly Controller does the work."""
 RETRIES = 2

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import Aws
 
-from cdclake.model.metrics import namespace as metrics_namespace
 from cdclake.model.names import JOB_PROCESS_TABLE
 from cdclake_infra.resource_names import SPARK_JOBS, bucket_arn, regional_arn
 from cdclake_infra.roles import Statement
@@ -40,7 +39,6 @@ def read_code(*arns: str, kms_key_arn: str) -> list[Statement]:
 def work_on_tables(names: ResourceNames) -> list[Statement]:
     """What a run does with tables under their leases, besides reading rows and starting other runs."""
     return [
-        put_metrics(metrics_namespace(names.prefix)),
         list_raw(names),
         list_lake(names),
         write_lake(names),

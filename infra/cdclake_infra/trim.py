@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-SERVICES = ("cloudwatch", "dms", "dynamodb", "glue", "s3", "secretsmanager")
+SERVICES = ("dms", "dynamodb", "glue", "s3", "secretsmanager")
 """The AWS services whose descriptions stay, which are most of botocore's bytes."""
 _FOR_DEVELOPERS = frozenset({"include", "src", "tests"})
 """Folders: headers, sources, tests."""

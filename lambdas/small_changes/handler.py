@@ -17,6 +17,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from cdclake import logs
+from cdclake.adapters.cloudwatch import metrics_in_log
 from cdclake.adapters.stores import open_store
 from cdclake.control.jobs.arguments import to_argv
 from cdclake.control.run.process_table import process_tables
@@ -37,10 +38,12 @@ if TYPE_CHECKING:
 
     from cdclake.ports import Ports
 
-LIMITS = EngineLimits(rewritten_bytes=512 << 20, held_bytes=256 << 20, looked_up_files=1000)
-"""Rewriting takes 13 to 21 ms of CPU per MB, and a file of 118 MB takes 420 MB of memory: measured. So many files take
-less than a minute, if each takes three requests of 30 ms."""
-TASKS_AT_ONCE = 4
+LIMITS = EngineLimits(rewritten_bytes=256 << 20, held_bytes=256 << 20, looked_up_files=1000)
+"""Rewriting takes 13 to 21 ms of CPU per MB. Two files of 125 MB at once take 650 MB of memory, and a change of 260 MiB
+that merges into two takes 700 MB: measured. So many files take less than a minute, if each takes three requests of
+30 ms."""
+TASKS_AT_ONCE = 8
+"""So a change of some rows waits once for the files that it reads. Their bytes are limited, however many there are."""
 TIME_TO_COMMIT_MS = 60_000
 """No task begins with less time than this left: committing and publishing takes some seconds."""
 
@@ -99,4 +102,4 @@ def _may_succeed_later(error: BaseException) -> bool:
 @lru_cache(maxsize=1)
 def _ports(arguments: RunArguments) -> Ports:
     """What the function works with; created once per container."""
-    return replace(open_ports(arguments), open_bucket=lru_cache(maxsize=None)(open_store))
+    return replace(open_ports(arguments, metrics_in_log), open_bucket=lru_cache(maxsize=None)(open_store))

@@ -39,7 +39,7 @@ def answers(speed: AbstractContextManager[None]) -> list[Any]:
         s3.delete_object(Bucket=BUCKET, Key="other")
         s3.list_objects_v2(Bucket=BUCKET, FetchOwner=True)
         s3.list_objects_v2(Bucket=BUCKET, Delimiter="/", Prefix="orders/", MaxKeys=1)
-        s3.list_object_versions(Bucket=BUCKET)
+        list_versions(s3)
         s3.head_object(Bucket=BUCKET, Key="orders/a b.parquet")
         glue.create_database(DatabaseInput={"Name": "lake", "Parameters": {"a": "b"}})
         columns = [{"Name": "id", "Type": "int"}]
@@ -50,6 +50,21 @@ def answers(speed: AbstractContextManager[None]) -> list[Any]:
         glue.get_tables(DatabaseName="lake")
         update_items(session.client("dynamodb"))
     return found
+
+
+def list_versions(s3: Any) -> None:
+    """List versions and delete markers: all, some, and page by page. What is listed can still be read."""
+    s3.put_object(Bucket=BUCKET, Key="orders/a b.parquet", Body=b"newer")
+    s3.list_object_versions(Bucket=BUCKET)
+    s3.list_object_versions(Bucket=BUCKET, Delimiter="/")
+    s3.list_object_versions(Bucket=BUCKET, Prefix="orders/city", KeyMarker="orders/a b.parquet")
+    for prefix in ("", "orders/", "none"):
+        for page in s3.get_paginator("list_object_versions").paginate(
+            Bucket=BUCKET, Prefix=prefix, PaginationConfig={"PageSize": 1}
+        ):
+            for one in page.get("Versions", ()):
+                content = s3.get_object(Bucket=BUCKET, Key=one["Key"], VersionId=one["VersionId"])["Body"].read()
+                assert len(content) == one["Size"]
 
 
 UPDATES = (
@@ -104,7 +119,18 @@ def test_the_names_of_values_are_found_once() -> None:
     assert _names.cache_info().misses == found > 0
 
 
-CHANCE = {"VersionId", "LastModified", "CreateTime", "UpdateTime", "CreatedTime", "CreationDateTime", "TableId"}
+CHANCE = {
+    "VersionId",
+    "VersionIdMarker",
+    "NextVersionIdMarker",
+    "Body",
+    "LastModified",
+    "CreateTime",
+    "UpdateTime",
+    "CreatedTime",
+    "CreationDateTime",
+    "TableId",
+}
 
 
 def without_chance(value: Any) -> Any:

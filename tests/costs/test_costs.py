@@ -114,7 +114,7 @@ def test_a_change_on_lambda_takes_its_requests_its_computing_and_its_transfers()
     assert one.change_seconds() == pytest.approx(30 * 0.03 + 1.0 + 2 * 10 / 60)
     assert one.change_seconds(visible=True) == pytest.approx(20 * 0.03 + 1.0 + 2 * 10 / 60)
     assert one.seconds_to_visible == pytest.approx((0.5 + 0.5 + 0.6 + 1 + 1 / 3, 5 + 0.5 + 0.6 + 1 + 1 / 3 + 2))
-    each = 2 * 0.0000002 + 0.25 * 0.5 * 0.0000166667 + 3008 / 1024 * (one.change_seconds() + 0.2) * 0.0000133334
+    each = 2 * 0.0000002 + 0.25 * 0.5 * 0.0000166667 + 1769 / 1024 * (one.change_seconds() + 0.2) * 0.0000133334
     assert one.functions == pytest.approx(730 * 6 * each)
 
 

@@ -106,7 +106,7 @@ def test_a_change_is_computed_by_the_function_without_a_run(account: Account) ->
     account.put("20240305-101500000", {"Op": ["U"], "id": [1], "word": ["new"]})
     assert account.words() == {1: "new", 2: "old"}
     place = account.log.record(2).place
-    assert (place.host, place.memory_mb) == (FUNCTION_SMALL_CHANGES, 3008)
+    assert (place.host, place.memory_mb) == (FUNCTION_SMALL_CHANGES, 1769)
     assert account.runs(JOB_LOAD_INCREMENTAL) == []
 
 

@@ -42,7 +42,7 @@ def test_it_runs_on_arm_with_python_3_13_for_at_most_five_minutes(tailored: Stac
     properties = function(tailored)
     assert (properties["Architectures"], properties["Runtime"]) == (["arm64"], "python3.13")
     assert (properties["Handler"], properties["Timeout"]) == ("handler.handler", 300)
-    assert properties["MemorySize"] == 3008
+    assert properties["MemorySize"] == 1769
     assert properties["Code"]["S3Bucket"] == CODE_BUCKET
 
 

@@ -72,7 +72,7 @@ sys.path.insert(0, tree)
 import handler
 from cdclake.adapters.aws import client
 context = SimpleNamespace(
-    aws_request_id="request-1", get_remaining_time_in_millis=lambda: 300_000, memory_limit_in_mb="3008"
+    aws_request_id="request-1", get_remaining_time_in_millis=lambda: 300_000, memory_limit_in_mb="1769"
 )
 report = handler.handler({"paths": paths}, context)
 for service in services:

@@ -133,7 +133,7 @@ class Account:
         self, request: str = "request-1", left_ms: Callable[[], int] = lambda: 300_000, limits: EngineLimits = LIMITS
     ) -> dict[str, Any]:
         """Call the function for the table."""
-        context = SimpleNamespace(aws_request_id=request, get_remaining_time_in_millis=left_ms, memory_limit_in_mb=3008)
+        context = SimpleNamespace(aws_request_id=request, get_remaining_time_in_millis=left_ms, memory_limit_in_mb=1769)
         module._ports.cache_clear()
         event = {"paths": paths_json([ORDERS])}
         return cast("dict[str, Any]", process(event, cast("LambdaContext", context), limits))
@@ -201,7 +201,7 @@ def test_a_small_change_is_loaded_without_spark(account: Account) -> None:
     assert account.started(JOB_LOAD_INCREMENTAL) == []
     record = account.log.record(2)
     assert (record.run_id, account.item[Attribute.LAST_RUN_ID]) == ("request-1", "request-1")
-    assert record.place == Place(FUNCTION_SMALL_CHANGES, 3008)
+    assert record.place == Place(FUNCTION_SMALL_CHANGES, 1769)
     assert account.deaths.requests >= REQUESTS
     assert is_free(account)
     assert (

@@ -120,12 +120,13 @@ class Recorded:
             answer = self._recorder.call(label, lambda: found(*arguments, **named))
             if name not in SECOND_HALF:
                 return answer
-            return [self._second_half(SECOND_HALF[name], file, one) for file, one in zip(arguments[0], answer)]
+            keys = [file.key for file in arguments[0]] if name != "begin_removing" else [arguments[0]] * len(answer)
+            return [self._second_half(SECOND_HALF[name], key, one) for key, one in zip(keys, answer)]
 
         return call
 
-    def _second_half(self, name: str, file: Any, act: Callable[[], None]) -> Callable[[], None]:
-        return lambda: self._recorder.call(lambda: self._names(name, (file.key,)), act)
+    def _second_half(self, name: str, key: str, act: Callable[[], None]) -> Callable[[], None]:
+        return lambda: self._recorder.call(lambda: self._names(name, (key,)), act)
 
 
 class Table:

@@ -277,10 +277,10 @@ _PUBLISH = (
         "old-files-go-first",
         "publish",
         "commit/publish.py",
-        "    restores, retirements, *_ = fence.around_all(calls, keep_alive)\n",
+        "    restores, retirements, removals, *_ = fence.around_all(calls, keep_alive)\n",
         "    for path in retired:\n"
         "        store.retire(layout.data_key(path), layout.retired_key(path))\n"
-        "    restores, retirements, *_ = fence.around_all(calls, keep_alive)\n",
+        "    restores, retirements, removals, *_ = fence.around_all(calls, keep_alive)\n",
         ("tests/cdclake/commit/test_publish.py", "tests/cdclake/commit/test_readers.py"),
     ),
     Fault(
@@ -327,9 +327,9 @@ _PUBLISH = (
         "counted-as-published-before-files-are-live",
         "publish",
         "commit/publish.py",
-        "    restores, retirements, *_ = fence.around_all(calls, keep_alive)\n",
+        "    restores, retirements, removals, *_ = fence.around_all(calls, keep_alive)\n",
         "    log.mark_newest_published(record.change)\n"
-        "    restores, retirements, *_ = fence.around_all(calls, keep_alive)\n",
+        "    restores, retirements, removals, *_ = fence.around_all(calls, keep_alive)\n",
         ("tests/cdclake/commit/test_publish.py", "tests/cdclake/commit/test_undo.py"),
     ),
     Fault(

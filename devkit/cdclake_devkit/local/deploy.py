@@ -74,7 +74,7 @@ class _Size(NamedTuple):
     timeout_seconds: int
 
 
-_ON_RAW_FILE, _SMALL_CHANGES = _Size(256, 60), _Size(3008, 300)
+_ON_RAW_FILE, _SMALL_CHANGES = _Size(256, 60), _Size(1769, 300)
 
 
 @dataclass(frozen=True)

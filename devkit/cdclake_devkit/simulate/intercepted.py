@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MakeCall = "Callable[[Process, Call, Callable[[], Any]], Any]"
 _LISTS = frozenset({"list", "list_folders", "list_level", "all", "partitions", "old_versions"})
-_PREPARES = frozenset({"begin_retiring", "begin_restoring", "begin_discarding"})
+_PREPARES = frozenset({"begin_retiring", "begin_restoring", "begin_discarding", "begin_removing"})
 _PURE = frozenset({"url", "key_fault", "database"})
 READS = frozenset(
     {*_LISTS, "get", "is_retained", "not_retained", "get_version", "table", "open_input_file", "open_input_stream"}
@@ -97,8 +97,8 @@ class Intercepted:
         return call
 
     def _preparing(self, name: str, found: Callable[..., Any]) -> Callable[..., Any]:
-        def call(files: Any) -> list[Callable[[], None]]:
-            prepared = self._make(self._process, Call(self._port, name), lambda: found(files))
+        def call(*arguments: Any) -> list[Callable[[], None]]:
+            prepared = self._make(self._process, Call(self._port, name), lambda: found(*arguments))
             return [self._prepared(name.removeprefix("begin_"), one) for one in prepared]
 
         return call

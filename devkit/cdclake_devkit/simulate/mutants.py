@@ -77,9 +77,9 @@ MUTANTS = (
     Mutant(
         "files are retired before new ones are there",
         "commit.publish",
-        "    restores, retirements, *_ = fence.around_all(calls, keep_alive)\n",
+        "    restores, retirements, removals, *_ = fence.around_all(calls, keep_alive)\n",
         "    fence.around_all(store.begin_retiring(layout.file_keys(retired)), keep_alive)\n"
-        "    restores, retirements, *_ = fence.around_all(calls, keep_alive)\n",
+        "    restores, retirements, removals, *_ = fence.around_all(calls, keep_alive)\n",
     ),
     Mutant(
         "publishers never look for later changes",

@@ -1,7 +1,10 @@
-"""Sends metrics to CloudWatch."""
+"""Sends metrics to CloudWatch: by requests, or in the log of a Lambda function."""
 
 from __future__ import annotations
 
+import json
+import sys
+import time
 from collections import defaultdict
 from hashlib import sha256
 from threading import Lock, Timer
@@ -17,12 +20,15 @@ from cdclake.model.metrics import namespace
 from cdclake.model.names import Sentinel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from cdclake.model.metrics import Measure, Metric
 
 MAX_PER_REQUEST = 1000
 """https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricData.html"""
+MAX_VALUES_IN_LOG = 100
+"""Of a metric in a line of the log.
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html"""
 
 MOST_DELAY_SECONDS = 5.0
 
@@ -54,6 +60,11 @@ def cloudwatch_metrics(per_table: str, name_prefix: str) -> GatheredMetrics:
     return GatheredMetrics(CloudWatchMetrics(client, namespace(name_prefix), per_table=per_table == Sentinel.ACTIVE))
 
 
+def metrics_in_log(per_table: str, name_prefix: str) -> GatheredMetrics:
+    """As `cloudwatch_metrics`, for a Lambda function: it needs no request and no permission."""
+    return GatheredMetrics(MetricsInLog(namespace(name_prefix), per_table=per_table == Sentinel.ACTIVE))
+
+
 class GatheredMetrics:
     """A `MetricSink` that gathers metrics for one request: no work waits for it, and each request is billed.
 
@@ -62,7 +73,7 @@ class GatheredMetrics:
         delay_seconds: How long they may wait for others, or for `flush`.
     """
 
-    def __init__(self, metrics: CloudWatchMetrics, delay_seconds: float = MOST_DELAY_SECONDS) -> None:
+    def __init__(self, metrics: CloudWatchMetrics | MetricsInLog, delay_seconds: float = MOST_DELAY_SECONDS) -> None:
         self._metrics, self._delay_seconds = metrics, delay_seconds
         self._lock, self._sending = Lock(), Lock()
         self._waiting: list[Metric] = []
@@ -114,6 +125,43 @@ class CloudWatchMetrics:
                 _logger.warning("CloudWatch did not accept metrics", exc_info=True)
 
 
+class MetricsInLog:
+    """Writes metrics to stdout in CloudWatch's embedded metric format, which it reads in a Lambda function's log.
+
+    Args:
+        namespace: The metrics' namespace.
+        per_table: As for `CloudWatchMetrics`.
+    """
+
+    def __init__(self, namespace: str, *, per_table: bool) -> None:
+        self._namespace = namespace
+        self._per_table = per_table
+
+    def put(self, metrics: Sequence[Metric]) -> None:
+        """Write any number of metrics, in any order: a line for those with the same dimensions."""
+        by_dimensions: dict[tuple[tuple[str, str], ...], dict[Measure, list[float]]] = defaultdict(dict)
+        for (measure, dimensions), samples in samples_of(metrics, per_table=self._per_table).items():
+            by_dimensions[dimensions][measure] = samples
+        for dimensions, values in by_dimensions.items():
+            for start in range(0, max(map(len, values.values())), MAX_VALUES_IN_LOG):
+                some = {measure: samples[start : start + MAX_VALUES_IN_LOG] for measure, samples in values.items()}
+                self._write(dict(dimensions), {measure: samples for measure, samples in some.items() if samples})
+
+    def _write(self, dimensions: Mapping[str, str], values: Mapping[Measure, Sequence[float]]) -> None:
+        described = {
+            "Namespace": self._namespace,
+            "Dimensions": [list(dimensions)],
+            "Metrics": [{"Name": measure.title, "Unit": measure.unit.value} for measure in values],
+        }
+        line = {
+            "_aws": {"Timestamp": int(time.time() * 1000), "CloudWatchMetrics": [described]},
+            **{name: dimension_value(value) for name, value in dimensions.items()},
+            **{measure.title: samples for measure, samples in values.items()},
+        }
+        sys.stdout.write(json.dumps(line, separators=(",", ":")) + "\n")  # one write, so one event of the log
+        sys.stdout.flush()
+
+
 def dimension_value(text: str) -> str:
     """A text as CloudWatch takes it: at most 1,024 printable ASCII characters, of which the first is no colon.
 
@@ -133,8 +181,10 @@ def dimension_value(text: str) -> str:
     return f"{value[: _MAX_VALUE - _HASH_DIGITS - 1]}~{digest}"
 
 
-def metric_data(metrics: Sequence[Metric], *, per_table: bool) -> Iterator[dict[str, Any]]:
-    """Group metrics into entries for PutMetricData, one per name and dimensions.
+def samples_of(
+    metrics: Sequence[Metric], *, per_table: bool
+) -> Mapping[tuple[Measure, tuple[tuple[str, str], ...]], list[float]]:
+    """The values of metrics by name and dimensions, in order.
 
     Args:
         metrics: In any order.
@@ -146,7 +196,12 @@ def metric_data(metrics: Sequence[Metric], *, per_table: bool) -> Iterator[dict[
         for with_table in tables:
             dimensions = tuple(metric.dimensions(with_table=with_table).items())
             values[metric.measure, dimensions].append(metric.value)
-    for (measure, dimensions), samples in values.items():
+    return values
+
+
+def metric_data(metrics: Sequence[Metric], *, per_table: bool) -> Iterator[dict[str, Any]]:
+    """Entries for PutMetricData, one for the samples of each name with the same dimensions; see `samples_of`."""
+    for (measure, dimensions), samples in samples_of(metrics, per_table=per_table).items():
         yield {
             "MetricName": measure.title,
             "Dimensions": [{"Name": name, "Value": dimension_value(value)} for name, value in dimensions],

@@ -246,9 +246,15 @@ class S3Store:
 
     def remove(self, prefix: str, is_protected: Callable[[str], bool]) -> None:
         """Permanently delete objects and their earlier versions, by as many requests as listing and deleting takes."""
+        for move in self.begin_removing(prefix, is_protected):
+            move()
+
+    def begin_removing(self, prefix: str, is_protected: Callable[[str], bool]) -> Sequence[Callable[[], None]]:
+        """Find out what to `remove`, which changes nothing. Each returned function removes some of it."""
         with self._errors(prefix):
-            for ids in all_versions(self._client, self.bucket, prefix):
-                self._delete([one for one in ids if not is_protected(one["Key"])])
+            pages = list(all_versions(self._client, self.bucket, prefix))
+        found = ([one for one in ids if not is_protected(one["Key"])] for ids in pages)
+        return [partial(self._delete, ids) for ids in found if ids]
 
     def retire(self, key: str, retired_key: str) -> None:
         """Retire a data file; no error if it is retired already."""

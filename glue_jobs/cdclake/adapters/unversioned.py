@@ -17,6 +17,10 @@ class UnversionedStore(ABC):
     """The methods of an `ObjectStore` without versions that follow from its others."""
 
     @abstractmethod
+    def remove(self, prefix: str, is_protected: Callable[[str], bool]) -> None:
+        """Permanently delete objects."""
+
+    @abstractmethod
     def retire(self, key: str, retired_key: str) -> None:
         """Move a live data file aside."""
 
@@ -31,6 +35,10 @@ class UnversionedStore(ABC):
     @abstractmethod
     def is_retained(self, key: str, retired_key: str) -> bool:
         """Whether a data file is live, or retired so that `restore` would succeed."""
+
+    def begin_removing(self, prefix: str, is_protected: Callable[[str], bool]) -> Sequence[Callable[[], None]]:
+        """Prepare to `remove` objects, which changes nothing. The returned function removes them."""
+        return [partial(self.remove, prefix, is_protected)]
 
     def begin_retiring(self, files: Sequence[FileKeys]) -> Sequence[Callable[[], None]]:
         """Find out how to `retire` data files, which changes nothing. Each returned function retires some of them."""

@@ -84,9 +84,10 @@ def _publish(
     calls: list[Callable[[], Sequence[Callable[[], None]]]] = [
         partial(store.begin_restoring, layout.file_keys(restored)),
         partial(store.begin_retiring, layout.file_keys(retired)),
+        partial(_begin_removing_staging, log, record.change),
         *(partial(_publish_file, log, file, sizes.get(file.path)) for file in copied),
     ]
-    restores, retirements, *_ = fence.around_all(calls, keep_alive)
+    restores, retirements, removals, *_ = fence.around_all(calls, keep_alive)
     if copied or restored:
         fence.check()
     fence.around_all(restores, keep_alive)
@@ -96,7 +97,8 @@ def _publish(
     log.mark_published(record.change, later_seconds)
     with executor(store.calls_at_once) as pool:  # they may fail: the next run repeats them
         done = pool.submit(log.mark_newest_published, record.change), pool.submit(fence.check)
-        remove_staging(log, record.change)
+        for remove in removals:
+            remove()
         for one in done:
             one.result()
     return later_seconds
@@ -166,7 +168,11 @@ def _is_in_folder(path: str) -> bool:
 
 def remove_staging(log: ChangeLog, through: int) -> None:
     """Delete for good what any run staged for changes up to `through`, whether it committed, lost or crashed."""
-    if not through:
-        return
+    for remove in _begin_removing_staging(log, through) if through else ():
+        remove()
+
+
+def _begin_removing_staging(log: ChangeLog, through: int) -> Sequence[Callable[[], None]]:
+    """Find what `remove_staging` deletes. What an overtaken run stages later is left to the next publisher."""
     prefix = log.layout.staging_folder
-    log.store.remove(prefix, lambda key: int(key[len(prefix) : len(prefix) + CHANGE_DIGITS]) > through)
+    return log.store.begin_removing(prefix, lambda key: int(key[len(prefix) : len(prefix) + CHANGE_DIGITS]) > through)

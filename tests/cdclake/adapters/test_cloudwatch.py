@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import boto3
@@ -16,6 +17,7 @@ from cdclake.adapters.cloudwatch import (
     GatheredMetrics,
     cloudwatch_metrics,
     metric_data,
+    metrics_in_log,
 )
 from cdclake.model.metrics import Measure, Metric
 from tests.builders import eventually
@@ -130,3 +132,45 @@ def test_cloudwatch_receives_the_metrics(aws: None, per_table: str, names: set[t
     stored = boto3.client("cloudwatch").list_metrics(Namespace=f"{name_prefix}cdclake")["Metrics"]
     assert {metric["MetricName"] for metric in stored} == {"LagSeconds"}
     assert {tuple(dimension["Name"] for dimension in metric["Dimensions"]) for metric in stored} == names
+
+
+def logged(capsys: pytest.CaptureFixture[str], per_table: str, metrics: list[Metric]) -> list[dict[str, Any]]:
+    """The lines that a function logs for metrics."""
+    sink = metrics_in_log(per_table, "staging-")
+    sink.put(metrics)
+    sink.flush()
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_function_logs_metrics_with_the_same_dimensions_in_one_line(capsys: pytest.CaptureFixture[str]):
+    now_ms = time.time() * 1000
+    lines = logged(
+        capsys,
+        "true",
+        [rows(3, "shop.größe", "I"), Metric(Measure.FAILURES, 0, "shop.größe"), Metric(Measure.DURATION_SECONDS, 1.5)],
+    )
+    assert all(abs(line["_aws"].pop("Timestamp") - now_ms) < 60_000 for line in lines)
+
+    def line(dimensions: dict[str, str], values: dict[str, tuple[float, str]]) -> dict[str, Any]:
+        metrics = [{"Name": name, "Unit": unit} for name, (_, unit) in values.items()]
+        described = {"Namespace": "staging-cdclake", "Dimensions": [[*dimensions]], "Metrics": metrics}
+        return {
+            "_aws": {"CloudWatchMetrics": [described]},
+            **dimensions,
+            **{name: [one] for name, (one, _) in values.items()},
+        }
+
+    table = {"Table": "shop.gr%C3%B6%C3%9Fe"}
+    assert lines == [
+        line({"Op": "I"}, {"Rows": (3, "Count")}),
+        line({**table, "Op": "I"}, {"Rows": (3, "Count")}),
+        line({}, {"Failures": (0, "Count"), "DurationSeconds": (1.5, "Seconds")}),
+        line(table, {"Failures": (0, "Count")}),
+    ]
+
+
+def test_a_function_logs_at_most_a_hundred_values_of_a_metric_in_a_line(capsys: pytest.CaptureFixture[str]):
+    metrics = [rows(number, f"shop.t{number}", "I") for number in range(250)]
+    lines = logged(capsys, "false", [*metrics, Metric(Measure.ROWS, 7, "shop.t", "D")])
+    assert [len(line["Rows"]) for line in lines] == [100, 100, 50, 1]
+    assert [one for line in lines[:3] for one in line["Rows"]] == list(range(250))

@@ -199,7 +199,7 @@ def test_the_delay_of_a_change_is_in_the_list_and_in_the_change(cdclake, store):
 @pytest.mark.parametrize(
     ("place", "shown"),
     [
-        (Place(FUNCTION_SMALL_CHANGES, 3008), ("cdclake-small-changes", "about 0.0")),
+        (Place(FUNCTION_SMALL_CHANGES, 1769), ("cdclake-small-changes", "about 0.0")),
         (Place(JOB_LOAD_INCREMENTAL), ("DMSCDC_LoadIncremental", "at least 1.5 cents")),
         (Place(JOB_LOAD_INITIAL, spark_reason="it is a full load"), ("because it is a full load", "at least 1.5")),
     ],

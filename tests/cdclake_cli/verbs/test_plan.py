@@ -78,7 +78,7 @@ def deploy_function():
         Role=role,
         Handler="handler.handler",
         Code={"ZipFile": code.getvalue()},
-        MemorySize=3008,
+        MemorySize=1769,
         Timeout=300,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cdclake import logs
@@ -169,13 +170,16 @@ class TableItem:
         if lake.change:
             attributes[Attribute.LAST_LINEAGE_CHANGE] = str(self._tell_lineage(lake))
         new = self.changes.records(max(state.last_change, lake.change - MAX_CHANGES_MEASURED) + 1, lake.change)
-        delays, now = self.changes.delays(new), self.ports.clock()
+        read = partial(read_state, self.ports.states, state.path)
+        with executor(self.changes.store.calls_at_once) as pool:
+            reading = pool.submit(read) if new else None  # beside the other requests
+            delays, now = self.changes.delays(new), self.ports.clock()
         if delays:
             attributes[Attribute.LAST_DELAYS] = str(RecentDelays.of(state.item, now).with_changes(delays, now))
         changed = {name: value for name, value in attributes.items() if state.item.get(name) != value}
         edited: dict[str, str] = {}
         if changed:
-            item = read_state(self.ports.states, state.path).item
+            item = (reading.result() if reading else read()).item
             edited = {name: item[name] for name in _SET_BY_HAND if name in item and item[name] != state.item.get(name)}
             changed = {name: value for name, value in changed.items() if name not in edited}
         if changed:
