@@ -14,6 +14,7 @@ from cdclake.lake.storage.object_io import StoreIO
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.partition_folder import HIVE_NULL_PARTITION
 from cdclake.model.position import MARKS
+from cdclake.model.schema import INSERT
 from cdclake_devkit.oracle import ChangeRow, LakeRow, merge
 from cdclake_devkit.simulate.source import ADOPTABLE, ALL_COLUMNS, KEY, file_name, identity
 
@@ -51,7 +52,10 @@ class LakeState:
     def rows(self, table: SourceTable, *, soft_delete: bool) -> list[LakeRow]:
         """The rows that the oracle computes."""
         changes: list[ChangeRow] = [
-            row for name in self.applied for row in table.changes[name] if (name, row.row["id"]) not in self.erased
+            replace(row, row=whole(row.row)) if row.op == INSERT else row  # an update keeps what it does not send
+            for name in self.applied
+            for row in table.changes[name]
+            if (name, row.row["id"]) not in self.erased
         ]
         load = [row for row in self.load if (self.loaded, row["id"]) not in self.erased]
         rows = merge(KEY, load, changes, soft_delete=soft_delete)

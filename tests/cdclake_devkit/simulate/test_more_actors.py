@@ -14,6 +14,7 @@ from cdclake.lake.operations.direct import apply
 from cdclake.lake.raw import csv, normalize
 from cdclake.lake.raw.rows import RawRows, Slice
 from cdclake.model.table.attributes import Attribute
+from cdclake_devkit.oracle import ChangeRow
 from cdclake_devkit.patching import replaced
 from cdclake_devkit.simulate.case import (
     ADOPT,
@@ -30,8 +31,9 @@ from cdclake_devkit.simulate.case import (
     drawn,
 )
 from cdclake_devkit.simulate.faults import Fault, FaultPlan, Kind
+from cdclake_devkit.simulate.lake_state import LakeState
 from cdclake_devkit.simulate.simulation import Outcome, simulate
-from cdclake_devkit.simulate.source import TYPES
+from cdclake_devkit.simulate.source import TYPES, SourceTable
 
 KEY = {Attribute.PRIMARY_KEY: "id"}
 UPDATES = {**KEY, KEY_UPDATES: "true", Attribute.UNIQUE_CHECKS: "immediate"}
@@ -129,6 +131,22 @@ def test_csv_files_are_loaded_beside_parquet_files() -> None:
     parse = csv._Parser.parse
     with replaced(csv._Parser, "parse", without_first):
         assert simulated(CSV, *changes(8)).violations[0].name == "each state equals the oracle"
+
+
+def test_a_row_by_hand_before_the_full_load_gives_a_table_no_column_that_updates_of_keys_lack() -> None:
+    by_hand, load = Step(60.0, CHANGE_ROW, 0, 1, 1), Step(120.0, "load", 0, 1, 2)
+    outcome = simulated({**CSV, **UPDATES, Attribute.HISTORY: "true"}, *changes(12), load=(by_hand, load))
+    assert outcome.counts["changes: direct"] == 1
+    assert outcome.counts["changes: incremental"]
+    assert not outcome.violations
+
+
+def test_an_insert_sets_a_column_that_it_lacks_to_null_and_an_update_keeps_its_value() -> None:
+    row = {"id": 1, "name": "new", "region": "north"}
+    rows = [ChangeRow(op, op, {**row, "id": key}) for key, op in ((1, "I"), (2, "U"))]
+    table = SourceTable("a", changes={"file": rows})
+    state = LakeState([{**row, "id": key, "note": "old"} for key in (1, 2)], frozenset({"file"}))
+    assert [one.row["note"] for one in state.rows(table, soft_delete=False)] == [None, "old"]
 
 
 def test_files_of_another_program_are_adopted() -> None:
