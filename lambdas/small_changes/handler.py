@@ -14,6 +14,7 @@ import os
 import time
 from dataclasses import replace
 from functools import lru_cache, partial
+from threading import Semaphore
 from typing import TYPE_CHECKING, Any
 
 from cdclake import logs
@@ -38,12 +39,21 @@ if TYPE_CHECKING:
 
     from cdclake.ports import Ports
 
-LIMITS = EngineLimits(rewritten_bytes=256 << 20, held_bytes=256 << 20, looked_up_files=1000)
+LIMITS = EngineLimits(
+    rewritten_bytes=256 << 20,
+    held_bytes=256 << 20,
+    looked_up_files=1000,
+    read_group_bytes=64 << 20,
+    part_bytes=16 << 20,
+    sorted_bytes=128 << 20,
+)
 """Rewriting takes 13 to 21 ms of CPU per MB. Two files of 125 MB at once take 650 MB of memory, and a change of 260 MiB
 that merges into two takes 700 MB: measured. So many files take less than a minute, if each takes three requests of
-30 ms."""
+30 ms. Data files may hold many times their bytes, so rows are read and sorted in smaller parts than by Spark."""
 TASKS_AT_ONCE = 8
 """So a change of some rows waits once for the files that it reads. Their bytes are limited, however many there are."""
+MERGES_AT_ONCE = 2
+"""But not their bytes in memory, where a row group of 1 MB may take 128. The one processor needs no more."""
 TIME_TO_COMMIT_MS = 60_000
 """No task begins with less time than this left: committing and publishing takes some seconds."""
 
@@ -75,7 +85,7 @@ def process(event: Mapping[str, Any], context: LambdaContext, limits: EngineLimi
             message = f"the function had only {left_ms:,} ms left"
             raise NeedsSparkError(message, remedy="Nothing to do: a Spark run does the work")
 
-    backend = InProcessBackend(tasks_at_once=TASKS_AT_ONCE, before_task=check_time)
+    backend = InProcessBackend(tasks_at_once=TASKS_AT_ONCE, before_task=check_time, merges=Semaphore(MERGES_AT_ONCE))
     place = Place(FUNCTION_SMALL_CHANGES, int(context.memory_limit_in_mb))
     load = partial(
         load_small, run_id=run_id, place=place, backend=backend, limits=limits, hash_secret=arguments.hash_secret

@@ -107,7 +107,7 @@ def _write_group(
     fs = context.locations.lake.open()
     by_task = edits_by_task(edits, context.shape.limits)
     for number in tasks:
-        own = Task(number, task.attempt)
+        own = task._replace(number=number)
         own_edits = by_task.get(number, TaskEdits())
         yield _Written(output, write_files(fs, own, own_edits, context=context, encodings=encodings))
 

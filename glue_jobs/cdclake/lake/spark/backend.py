@@ -6,6 +6,7 @@ No code here imports pyspark: a run that uses Spark has imported it, and a run i
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
@@ -16,6 +17,7 @@ from cdclake.concurrency import in_parallel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import DataFrame
     from typing_extensions import Self, TypeIs
@@ -36,10 +38,12 @@ class Task(NamedTuple):
     Attributes:
         number: Number of the partition.
         attempt: Id of the attempt: each attempt writes files of its own.
+        turn: Held while the task has rows of data files in memory, which threads of a process share.
     """
 
     number: int
     attempt: str
+    turn: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
 class Partitions(Protocol[Item]):

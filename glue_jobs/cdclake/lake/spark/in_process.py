@@ -7,9 +7,13 @@ for a debugger. Nothing is pickled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import chain
+from threading import Semaphore
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
 
 from cdclake.concurrency import in_turn
 from cdclake.lake.spark.backend import Partitions, Task, split_evenly, sum_of
@@ -33,12 +37,22 @@ class InProcessBackend:
     Attributes:
         tasks_at_once: Number of tasks that threads run at once; 1: the caller's thread runs them.
         before_task: Called before each task; may raise an error that ends the work.
+        merges: How many tasks may have rows of data files in memory at once, see `Task.turn`.
     """
 
     parallelism: int = 2
     jobs_at_once: int = 1
     tasks_at_once: int = 1
     before_task: Callable[[], object] = lambda: None
+    merges: Semaphore = field(default_factory=Semaphore)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """See `Task.turn`. Other threads would not reuse the memory that a thread's allocator keeps."""
+        with self.merges:
+            yield
+            if self.tasks_at_once > 1:
+                pa.default_memory_pool().release_unused()
 
     def distribute(self, partitions: Sequence[Sequence[Item]]) -> InProcessPartitions[Item]:
         return InProcessPartitions(self, partitions)
@@ -67,7 +81,7 @@ class InProcessPartitions(Partitions[Item]):
         def results(partition: tuple[int, list[Item]]) -> list[Result]:
             number, values = partition
             self.backend.before_task()
-            return list(function(Task(number, "0"), iter(values)))
+            return list(function(Task(number, "0", self.backend.turn), iter(values)))
 
         done = in_turn(results, enumerate(self._partitions), self.backend.tasks_at_once)
         return InProcessPartitions(self.backend, done)

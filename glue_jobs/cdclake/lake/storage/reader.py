@@ -113,7 +113,9 @@ def _read_row_group(
     is_large, part_bytes = facts.memory_bytes > limits.read_group_bytes, limits.part_bytes
     if is_large or step.rows < facts.rows:
         step = plan(max(1, facts.rows * part_bytes // max(facts.memory_bytes, part_bytes)), part_bytes)
-    parquet = parquet_file(source, footer, [*encoded, *step.dictionaries], pre_buffer=not is_large)
+    parquet = parquet_file(
+        source, footer, [*encoded, *step.dictionaries], pre_buffer=facts.size_bytes <= limits.read_group_bytes
+    )
     if not step.dictionaries and step.rows >= facts.rows:
         yield parquet.read_row_group(group, columns=names, use_threads=False)
         return

@@ -92,7 +92,8 @@ def write_files(
     file_count = context.plan.tasks[task.number].file_count
     added = edits.rows or shape.in_flight.empty_table()
     source = fetched_together(fs, context.bases(task), shape.limits)
-    return rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, source, encodings)
+    with task.turn():
+        return rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, source, encodings)
 
 
 def rewrite_files(
