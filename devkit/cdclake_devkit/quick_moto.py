@@ -166,11 +166,13 @@ class _Listed(dict[str, _Versions]):
 
 
 def _without_content(list_versions: Callable[..., Any]) -> Callable[..., Any]:
-    """Lists the versions of the keys with the prefix, and of the key at which the page begins."""
+    """Lists the versions of the keys with the prefix, and of the first key from the marker on, where moto begins."""
 
     def listed(backend: S3Backend, bucket_name: str, **request: Any) -> Any:  # noqa: ANN401 - moto has no types
         keys, marker = backend.get_bucket(bucket_name).keys, request.get("key_marker")
-        names = [name for name in tuple(keys) if name.startswith(request.get("prefix") or "") or name == marker]
+        names = tuple(keys)
+        first = min((name for name in names if name >= marker), default=None) if marker else None
+        names = tuple(name for name in names if name.startswith(request.get("prefix") or "") or name == first)
         found = ((name, keys.getlist(name)) for name in names)  # None: another request deletes the key now
         view = SimpleNamespace(keys=_Listed({name: _Versions(versions) for name, versions in found if versions}))
         return list_versions(SimpleNamespace(get_bucket=lambda _: view), bucket_name, **request)

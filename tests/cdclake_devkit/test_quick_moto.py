@@ -58,6 +58,7 @@ def list_versions(s3: Any) -> None:
     s3.list_object_versions(Bucket=BUCKET)
     s3.list_object_versions(Bucket=BUCKET, Delimiter="/")
     s3.list_object_versions(Bucket=BUCKET, Prefix="orders/city", KeyMarker="orders/a b.parquet")
+    s3.list_object_versions(Bucket=BUCKET, Prefix="other", KeyMarker="nothing")
     for prefix in ("", "orders/", "none"):
         for page in s3.get_paginator("list_object_versions").paginate(
             Bucket=BUCKET, Prefix=prefix, PaginationConfig={"PageSize": 1}
