@@ -344,8 +344,8 @@ _PUBLISH = (
         "staged-files-of-the-next-change-deleted",
         "publish",
         "commit/publish.py",
-        "key[len(prefix) : len(prefix) + CHANGE_DIGITS]) > through)",
-        "key[len(prefix) : len(prefix) + CHANGE_DIGITS]) > through + 1)",
+        'f"{through:0{CHANGE_DIGITS}d}"',
+        'f"{through + 1:0{CHANGE_DIGITS}d}"',
         ("tests/cdclake/commit/test_publish.py", "tests/cdclake/commit/test_clean_up.py"),
     ),
 )

@@ -108,8 +108,8 @@ MUTANTS = (
     Mutant(
         "staged files of later changes are deleted",
         "commit.publish",
-        "int(key[len(prefix) : len(prefix) + CHANGE_DIGITS]) > through)",
-        "int(key[len(prefix) : len(prefix) + CHANGE_DIGITS]) > through + 1)",
+        'f"{through:0{CHANGE_DIGITS}d}"',
+        'f"{through + 1:0{CHANGE_DIGITS}d}"',
     ),
     Mutant(
         "the ledger lacks what a change applied",

@@ -174,5 +174,5 @@ def remove_staging(log: ChangeLog, through: int) -> None:
 
 def _begin_removing_staging(log: ChangeLog, through: int) -> Sequence[Callable[[], None]]:
     """Find what `remove_staging` deletes. What an overtaken run stages later is left to the next publisher."""
-    prefix = log.layout.staging_folder
-    return log.store.begin_removing(prefix, lambda key: int(key[len(prefix) : len(prefix) + CHANGE_DIGITS]) > through)
+    prefix, last = log.layout.staging_folder, f"{through:0{CHANGE_DIGITS}d}"  # compared as text: a name may be foreign
+    return log.store.begin_removing(prefix, lambda key: key[len(prefix) : len(prefix) + CHANGE_DIGITS] > last)

@@ -227,6 +227,16 @@ def test_the_next_run_deletes_staged_files_of_a_run_that_crashed_after_publishin
     assert lake.control_keys("staging/") == []
 
 
+def test_a_foreign_file_among_staged_ones_stays_and_does_not_keep_a_change_from_readers(
+    log: ChangeLog, replacement: ChangeRecord
+) -> None:
+    foreign = f"{LAYOUT.staging_folder}notes.txt"
+    log.store.put(foreign, b"")
+    publish(log, replacement)
+    assert visible(log) == [SECOND]
+    assert log.store.get(foreign) == b""
+
+
 def test_the_second_of_two_runs_that_commit_one_number_gets_a_conflict_and_changes_nothing(
     lake: LakeBuilder, log: ChangeLog
 ) -> None:
