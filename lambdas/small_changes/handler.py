@@ -14,7 +14,6 @@ import os
 import time
 from dataclasses import replace
 from functools import lru_cache, partial
-from threading import Semaphore
 from typing import TYPE_CHECKING, Any
 
 from cdclake import logs
@@ -27,7 +26,7 @@ from cdclake.control.run.small_loads import SmallLoads
 from cdclake.errors import JobRunError, LeaseLostError, NeedsSparkError, NoRoomError, RetryableError
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.operations.job import load_small
-from cdclake.lake.spark.in_process import InProcessBackend
+from cdclake.lake.spark.in_process import InProcessBackend, Room
 from cdclake.model.change.place import Place
 from cdclake.model.names import FUNCTION_SMALL_CHANGES, Argument
 from cdclake.run_ports import open_ports
@@ -52,8 +51,9 @@ that merges into two takes 700 MB: measured. So many files take less than a minu
 30 ms. Data files may hold many times their bytes, so rows are read and sorted in smaller parts than by Spark."""
 TASKS_AT_ONCE = 8
 """So a change of some rows waits once for the files that it reads. Their bytes are limited, however many there are."""
-MERGES_AT_ONCE = 2
-"""But not their bytes in memory, where a row group of 1 MB may take 128. The one processor needs no more."""
+MERGED_BYTES = 256 << 20
+"""But not what they hold, which may be a hundred times as much. So tasks merge files of so many uncompressed bytes at
+once: all files of most changes, and one after the other of those that are compressed to almost nothing."""
 TIME_TO_COMMIT_MS = 60_000
 """No task begins with less time than this left: committing and publishing takes some seconds."""
 
@@ -85,7 +85,7 @@ def process(event: Mapping[str, Any], context: LambdaContext, limits: EngineLimi
             message = f"the function had only {left_ms:,} ms left"
             raise NeedsSparkError(message, remedy="Nothing to do: a Spark run does the work")
 
-    backend = InProcessBackend(tasks_at_once=TASKS_AT_ONCE, before_task=check_time, merges=Semaphore(MERGES_AT_ONCE))
+    backend = InProcessBackend(tasks_at_once=TASKS_AT_ONCE, before_task=check_time, room=Room(MERGED_BYTES))
     place = Place(FUNCTION_SMALL_CHANGES, int(context.memory_limit_in_mb))
     load = partial(
         load_small, run_id=run_id, place=place, backend=backend, limits=limits, hash_secret=arguments.hash_secret

@@ -5,15 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from threading import Semaphore
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import cdclake.lake  # noqa: F401 - chooses Arrow's allocator, before Arrow is imported
-from cdclake.lake.spark.in_process import InProcessBackend
-from small_changes.handler import LIMITS, MERGES_AT_ONCE, TASKS_AT_ONCE
+from cdclake.lake.spark.in_process import InProcessBackend, Room
+from small_changes.handler import LIMITS, MERGED_BYTES, TASKS_AT_ONCE
 from tests import ROOT
 from tests.cdclake.lake.merge.test_large_in_memory import peak_bytes
 from tests.cdclake.lake.merge.test_wide_rows import reset_peak
@@ -48,7 +47,7 @@ def change(folder: str, settings: dict[str, str], later: dict[str, str]) -> int:
     table.load_initial()
     table.item |= later
     table.limits = LIMITS
-    table.spark = InProcessBackend(tasks_at_once=TASKS_AT_ONCE, merges=Semaphore(MERGES_AT_ONCE))
+    table.spark = InProcessBackend(tasks_at_once=TASKS_AT_ONCE, room=Room(MERGED_BYTES))
     few = rows(pa.array(range(FILE_ROWS // 2, FILES * FILE_ROWS, FILE_ROWS), pa.int64()))
     pa.default_memory_pool().release_unused()
     reset_peak()

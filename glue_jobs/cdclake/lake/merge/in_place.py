@@ -24,7 +24,7 @@ from cdclake.lake.merge.tasks.route import split_by_task
 from cdclake.lake.merge.tasks.write_file import WriteResult, removed_keys, rewrite_files
 from cdclake.lake.storage.key_ranges import overlapping_files
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, key_range, may_contain
-from cdclake.lake.storage.reader import fetched_together
+from cdclake.lake.storage.reader import fetched_together, uncompressed_bytes
 from cdclake.lake.storage.tombstones import find_tombstones
 from cdclake.lake.storage.wanted_keys import WantedKeys
 
@@ -179,7 +179,7 @@ def merge_in_place(
     """
     fs = context.locations.lake.open()
     source = fetched_together(fs, context.bases(task), context.shape.limits)
-    with task.turn():
+    with task.turn(partial(uncompressed_bytes, source, context.bases(task))):
         yield _merged(
             task, entries, fs, source, context, stale, target_file_bytes, tombstones, forgotten, overlap_end, complete
         )

@@ -38,12 +38,13 @@ class Task(NamedTuple):
     Attributes:
         number: Number of the partition.
         attempt: Id of the attempt: each attempt writes files of its own.
-        turn: Held while the task has rows of data files in memory, which threads of a process share.
+        turn: Held while the task has rows of data files in memory, which threads of a process share. It is given what
+            returns their uncompressed bytes.
     """
 
     number: int
     attempt: str
-    turn: Callable[[], AbstractContextManager[object]] = nullcontext
+    turn: Callable[[Callable[[], int]], AbstractContextManager[object]] = nullcontext
 
 
 class Partitions(Protocol[Item]):

@@ -8,9 +8,9 @@ for a debugger. Nothing is pickled.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
-from threading import Semaphore
+from threading import Condition
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -30,6 +30,33 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+class Room:
+    """Memory that threads share. Each waits until there is enough for it; what needs more than all is alone.
+
+    Args:
+        memory_bytes: Its size.
+    """
+
+    def __init__(self, memory_bytes: int) -> None:
+        self._all_bytes = self._free_bytes = memory_bytes
+        self._freed = Condition()
+
+    @contextmanager
+    def held(self, needed_bytes: Callable[[], int]) -> Iterator[None]:
+        """Take some of it for a block."""
+        held_bytes = min(needed_bytes(), self._all_bytes)
+        with self._freed:
+            self._freed.wait_for(lambda: self._free_bytes >= held_bytes)
+            self._free_bytes -= held_bytes
+        try:
+            yield
+        finally:
+            pa.default_memory_pool().release_unused()  # other threads do not reuse what is kept for this one
+            with self._freed:
+                self._free_bytes += held_bytes
+                self._freed.notify_all()
+
+
 @dataclass(eq=False)
 class InProcessBackend:
     """Runs tasks one after the other, or some at once: they wait for a store most of the time.
@@ -37,22 +64,14 @@ class InProcessBackend:
     Attributes:
         tasks_at_once: Number of tasks that threads run at once; 1: the caller's thread runs them.
         before_task: Called before each task; may raise an error that ends the work.
-        merges: How many tasks may have rows of data files in memory at once, see `Task.turn`.
+        room: What bounds the data files whose rows tasks have in memory at once, see `Task.turn`; None: nothing.
     """
 
     parallelism: int = 2
     jobs_at_once: int = 1
     tasks_at_once: int = 1
     before_task: Callable[[], object] = lambda: None
-    merges: Semaphore = field(default_factory=Semaphore)
-
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        """See `Task.turn`. Other threads would not reuse the memory that a thread's allocator keeps."""
-        with self.merges:
-            yield
-            if self.tasks_at_once > 1:
-                pa.default_memory_pool().release_unused()
+    room: Room | None = None
 
     def distribute(self, partitions: Sequence[Sequence[Item]]) -> InProcessPartitions[Item]:
         return InProcessPartitions(self, partitions)
@@ -81,7 +100,8 @@ class InProcessPartitions(Partitions[Item]):
         def results(partition: tuple[int, list[Item]]) -> list[Result]:
             number, values = partition
             self.backend.before_task()
-            return list(function(Task(number, "0", self.backend.turn), iter(values)))
+            task = Task(number, "0", self.backend.room.held) if self.backend.room else Task(number, "0")
+            return list(function(task, iter(values)))
 
         done = in_turn(results, enumerate(self._partitions), self.backend.tasks_at_once)
         return InProcessPartitions(self.backend, done)

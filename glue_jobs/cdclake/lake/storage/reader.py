@@ -177,6 +177,22 @@ def fetched_together(
     return FetchedFiles(fs, [file.path for file in files]) if is_small and files else fs
 
 
+def uncompressed_bytes(fs: FileSystem, files: Iterable[DataFile]) -> int:
+    """What data files hold, by their footers; as they are compressed, that may be a hundred times their bytes.
+
+    Args:
+        files: The data files, `path` being the object key.
+
+    Raises:
+        As `lake_file`.
+    """
+    found = 0
+    for file in files:
+        with lake_file(fs, file.path, file.bytes) as source:
+            found += sum(group.memory_bytes for group in footer_of(source).row_groups)
+    return found
+
+
 @contextmanager
 def open_parquet(fs: FileSystem, key: str) -> Iterator[ParquetFile]:
     """Open a Parquet file that anybody wrote, and check its footer, see `lake_file`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from cdclake.lake.merge.resolve import KEPT_AS_DELETED
 from cdclake.lake.merge.sorted_rows import SortedRows, parts_of
 from cdclake.lake.merge.tasks.cuts import cuts_around
 from cdclake.lake.raw.quarantine import Quarantine, quarantine_rows
-from cdclake.lake.storage.reader import fetched_together
+from cdclake.lake.storage.reader import fetched_together, uncompressed_bytes
 from cdclake.lake.storage.tombstones import TombstonePlan, tombstone_schema, write_tombstones
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def write_files(
     file_count = context.plan.tasks[task.number].file_count
     added = edits.rows or shape.in_flight.empty_table()
     source = fetched_together(fs, context.bases(task), shape.limits)
-    with task.turn():
+    with task.turn(partial(uncompressed_bytes, source, context.bases(task))):
         return rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, source, encodings)
 
 
