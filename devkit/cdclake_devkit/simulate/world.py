@@ -255,7 +255,10 @@ class World:
         process.calls += 1
         self.counts[f"calls of {call.port}"] += 1
         number = process.calls
-        self.scheduler.sleep(self.faults.latency(process.name, number))
+        latency = self.faults.latency(process.name, number)
+        answered = self.scheduler.now + latency
+        self.scheduler.sleep(latency)
+        has_slept = self.scheduler.now > answered  # another thread of the process lets all of it sleep
         process.leases += call.method == "acquire_lease"
         fault = self.has_faults and self.faults.at(process.name, number, call)
         kind = fault.kind if fault else None
@@ -274,8 +277,9 @@ class World:
             self.kill(process)
         if fault and kind in (Kind.PAUSE_BEFORE, Kind.SLOW, Kind.OVERTAKEN):
             self._pause(process, fault)
-            if call.port == "lake" and call.changes and not call.is_fenced:
-                effect = partial(self._make_late, call, effect)
+            has_slept = True
+        if has_slept and call.port == "lake" and call.changes and not call.is_fenced:
+            effect = partial(self._make_late, call, effect)
         if call.port == "states" and SCHEMA in call.subject:
             effect = partial(self._watch_lease, process, call, effect, is_told=kind is not Kind.LOSE_ANSWER)
         if kind is Kind.TWICE and call.may_be_repeated:
