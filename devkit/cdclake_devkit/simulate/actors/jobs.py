@@ -135,8 +135,13 @@ class Jobs:
     def _load_due(self, process: Process, run_id: str, due: DueLoad) -> None:
         world = self._world
         run = table_run(world, process, due.state, due.changes, due.token, run_id, due.note_file)
-        seconds = world.chance(f"work {process.name}").choice(_TASK_SECONDS) if world.has_faults else 0.0
-        load_planned(run, due, InProcessBackend(before_task=partial(world.scheduler.sleep, seconds)))
+        seconds = world.chance(f"work {process.name}").choice(_TASK_SECONDS)
+
+        def work() -> None:
+            if world.has_faults:  # then tables have time to get well
+                world.scheduler.sleep(seconds)
+
+        load_planned(run, due, InProcessBackend(before_task=work))
 
     def _was_killed(self, process: Process) -> None:
         if isinstance(process, _Function):
