@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -60,7 +61,8 @@ def change(folder: str, settings: dict[str, str], later: dict[str, str]) -> int:
 @pytest.mark.parametrize("how", SETTINGS)
 def test_a_change_of_some_rows_in_each_of_many_data_files_fits_however_small_they_are(tmp_path: Path, how: str) -> None:
     command = [sys.executable, "-m", __name__, str(tmp_path), how]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.splitlines()[-1]) < MAX_PEAK_BYTES
 

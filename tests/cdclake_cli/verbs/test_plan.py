@@ -97,7 +97,7 @@ def test_plan_shows_whether_the_function_or_spark_does_the_work_and_why(cdclake,
     assert "Place" not in cdclake.ok("plan").stdout
     deploy_function()
     spark = "Spark, at least 1.5 cents: "
-    assert places() == {"shop.product": "function, at most 1.2 cents", "shop.store": f"{spark}it is a full load"}
+    assert places() == {"shop.product": "function, at most 0.69 cents", "shop.store": f"{spark}it is a full load"}
     assert "Place" in cdclake.ok("plan").stdout
     state.record_run("cdclake-raw/shop/product/", {"LastDeaths": "1"})
     assert places()["shop.product"] == f"{spark}a run died at the table"
