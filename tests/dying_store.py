@@ -21,10 +21,10 @@ CALLS = frozenset(
 )
 """Calls that read or change something."""
 SECOND_HALF = {
-    f"begin_{name}": act
-    for name, act in zip(
-        ("retiring", "restoring", "discarding", "removing"), ("retire", "restore", "discard", "remove"), strict=True
-    )
+    "begin_retiring": "retire",
+    "begin_restoring": "restore",
+    "begin_discarding": "discard",
+    "begin_removing": "remove",
 }
 """Calls that change nothing but return functions that do, and the call that each of these functions stands for."""
 

@@ -86,7 +86,6 @@ class Jobs(Construct):
                 Argument.NAME_PREFIX: names.prefix,
             },
             permissions=[
-                statements.put_metrics(namespace(names.prefix)),
                 statements.list_raw(names),
                 statements.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
                 statements.start_jobs(names, JOB_PROCESS_TABLE),
@@ -103,7 +102,7 @@ class Jobs(Construct):
             "process_table.py",
             description="cdclake: decides what is due for one or more tables, and starts the Spark jobs that load it",
             arguments=run_arguments(settings, names),
-            permissions=[statements.put_metrics(namespace(names.prefix)), *statements.decide_for_tables(names)],
+            permissions=statements.decide_for_tables(names),
             timeout_minutes=PROCESS_TABLE_TIMEOUT_MINUTES,
             concurrent_runs=settings.concurrent_tables,
         )
@@ -152,7 +151,6 @@ class Jobs(Construct):
             statements.put_metrics(GLUE_NAMESPACE, "PutGlueMetrics"),
             statements.read_raw(names),
             *statements.read_hash_secret(settings.hash_secret),
-            statements.put_metrics(namespace(names.prefix)),
             *statements.work_on_tables(names),
             statements.start_jobs(names, JOB_PROCESS_TABLE),  # for the work that is left when its time is over
         ]
@@ -191,7 +189,8 @@ class Jobs(Construct):
     def _role(self, job: str, code: Sequence[Upload], permissions: Sequence[Statement]) -> iam.IRole:
         read = statements.read_code(*(upload.arn for upload in code), kms_key_arn=self._settings.bootstrap_kms_key_arn)
         join = self.network.join_statements() if self.network else []
-        return create_role(self, f"{job}Role", service=GLUE, statements=[*read, *permissions, *join])
+        metrics = statements.put_metrics(namespace(self._names.prefix))
+        return create_role(self, f"{job}Role", service=GLUE, statements=[*read, metrics, *permissions, *join])
 
     def _connections(self) -> list[glue.IConnection] | None:
         return [self.network.connection] if self.network else None

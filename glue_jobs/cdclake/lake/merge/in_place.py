@@ -24,7 +24,6 @@ from cdclake.lake.merge.tasks.route import split_by_task
 from cdclake.lake.merge.tasks.write_file import WriteResult, removed_keys, rewrite_files
 from cdclake.lake.storage.key_ranges import overlapping_files
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, key_range, may_contain
-from cdclake.lake.storage.reader import fetched_together, uncompressed_bytes
 from cdclake.lake.storage.tombstones import find_tombstones
 from cdclake.lake.storage.wanted_keys import WantedKeys
 
@@ -177,60 +176,43 @@ def merge_in_place(
     Yields:
         What was merged. A task without rows has stale files, or settled ones, and writes them anyway.
     """
-    fs = context.locations.lake.open()
-    source = fetched_together(fs, context.bases(task), context.shape.limits)
-    with task.turn(partial(uncompressed_bytes, source, context.bases(task))):
-        yield _merged(
-            task, entries, fs, source, context, stale, target_file_bytes, tombstones, forgotten, overlap_end, complete
-        )
-
-
-def _merged(
-    task: Task,
-    entries: Iterable[Rows],
-    fs: FileSystem,
-    source: FileSystem,
-    context: WriteContext,
-    stale: frozenset[int],
-    target_file_bytes: int,
-    tombstones: Sequence[TombstoneFile],
-    forgotten: str,
-    overlap_end: str,
-    complete: bool,
-) -> Merged:
-    bases = frozenset(context.plan.tasks[task.number].bases)
-    tables, held_bytes, max_bytes = [], 0, context.shape.limits.in_place_held_bytes
-    for entry in entries:
-        tables.append(entry.table)
-        held_bytes += tables[-1].nbytes
-        if held_bytes > max_bytes:
-            return Merged(Resolution(Counts()), is_too_large=True)
-    rows = pa.concat_tables([context.shape.in_flight.empty_table(), *tables]).combine_chunks()
-    del tables
-    resolved = ResolvedBatch(Counts())
-    if rows.num_rows:
-        remembered = find_tombstones(fs, tombstones, rows[LEADING_KEY], rows[KEY], context.shape)
-        existing_with = partial(_existing, source, rows, bases, context, room_bytes=max_bytes - held_bytes)
-        resolve_with = partial(
-            resolve, rows, tombstones=remembered, shape=context.shape, forgotten=forgotten, overlap_end=overlap_end
-        )
-        existing = existing_with(complete=complete)
-        if existing is not None:
-            resolved = resolve_with(existing)
-            if resolved.needs_values:
-                existing = existing_with(complete=True)
-                resolved = resolve_with(existing) if existing is not None else resolved
-        if existing is None:
-            return Merged(Resolution(Counts()), is_too_large=True)
-    resolution = without_stored_rows(resolved)
-    stored = [*resolved.replacements.values(), *([resolved.inserts.rows] if resolved.inserts.counts else [])]
-    if rows.num_rows and not (stored or resolved.removals or bases & stale):
-        return Merged(resolution)
-    added = pa.concat_tables(stored) if stored else context.shape.in_flight.empty_table()
-    removed, soft_deleted = removed_keys(list(resolved.removals.values()), context.shape)
-    file_count = _file_count(context.files, bases, len(removed or ()), added, target_file_bytes)
-    written = rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, source)
-    return Merged(resolution, written, bases)
+    fs, bases = context.locations.lake.open(), frozenset(context.plan.tasks[task.number].bases)
+    with context.bases_in_turn(task, fs) as source:
+        tables, held_bytes, max_bytes = [], 0, context.shape.limits.in_place_held_bytes
+        for entry in entries:
+            tables.append(entry.table)
+            held_bytes += tables[-1].nbytes
+            if held_bytes > max_bytes:
+                yield Merged(Resolution(Counts()), is_too_large=True)
+                return
+        rows = pa.concat_tables([context.shape.in_flight.empty_table(), *tables]).combine_chunks()
+        del tables
+        resolved = ResolvedBatch(Counts())
+        if rows.num_rows:
+            remembered = find_tombstones(fs, tombstones, rows[LEADING_KEY], rows[KEY], context.shape)
+            existing_with = partial(_existing, source, rows, bases, context, room_bytes=max_bytes - held_bytes)
+            resolve_with = partial(
+                resolve, rows, tombstones=remembered, shape=context.shape, forgotten=forgotten, overlap_end=overlap_end
+            )
+            existing = existing_with(complete=complete)
+            if existing is not None:
+                resolved = resolve_with(existing)
+                if resolved.needs_values:
+                    existing = existing_with(complete=True)
+                    resolved = resolve_with(existing) if existing is not None else resolved
+            if existing is None:
+                yield Merged(Resolution(Counts()), is_too_large=True)
+                return
+        resolution = without_stored_rows(resolved)
+        stored = [*resolved.replacements.values(), *([resolved.inserts.rows] if resolved.inserts.counts else [])]
+        if rows.num_rows and not (stored or resolved.removals or bases & stale):
+            yield Merged(resolution)
+            return
+        added = pa.concat_tables(stored) if stored else context.shape.in_flight.empty_table()
+        removed, soft_deleted = removed_keys(list(resolved.removals.values()), context.shape)
+        file_count = _file_count(context.files, bases, len(removed or ()), added, target_file_bytes)
+        written = rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, source)
+        yield Merged(resolution, written, bases)
 
 
 def _existing(

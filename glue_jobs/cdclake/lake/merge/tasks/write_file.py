@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,10 +19,11 @@ from cdclake.lake.storage.reader import fetched_together, uncompressed_bytes
 from cdclake.lake.storage.tombstones import TombstonePlan, tombstone_schema, write_tombstones
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyarrow.fs import FileSystem
 
+    from cdclake.adapters.filesystem import FetchedFiles
     from cdclake.lake.merge.read_changes import Locations
     from cdclake.lake.merge.rewrite_plan import RewritePlan
     from cdclake.lake.merge.tasks.route import TaskEdits
@@ -74,6 +76,14 @@ class WriteContext:
         files = (self.files[i] for i in self.plan.tasks[task.number].bases)
         return tuple(replace(file, path=self.locations.layout.data_key(file.path)) for file in files)
 
+    @contextmanager
+    def bases_in_turn(self, task: Task, fs: FileSystem) -> Iterator[FileSystem | FetchedFiles]:
+        """Where a task reads its bases, see `fetched_together`, in its turn to have their rows in memory."""
+        bases = self.bases(task)
+        source = fetched_together(fs, bases, self.shape.limits)
+        with task.turn(partial(uncompressed_bytes, source, bases)):
+            yield source
+
 
 def write_files(
     fs: FileSystem, task: Task, edits: TaskEdits, *, context: WriteContext, encodings: Encodings
@@ -92,8 +102,7 @@ def write_files(
     removed, soft_deleted = removed_keys(edits.removals, shape)
     file_count = context.plan.tasks[task.number].file_count
     added = edits.rows or shape.in_flight.empty_table()
-    source = fetched_together(fs, context.bases(task), shape.limits)
-    with task.turn(partial(uncompressed_bytes, source, context.bases(task))):
+    with context.bases_in_turn(task, fs) as source:
         return rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, source, encodings)
 
 
