@@ -816,9 +816,17 @@ _ERASE_FAULTS = (
         "unfinished-run-not-fenced-off",
         "erase",
         "lake/operations/erase/erase.py",
-        "    if not has_leftovers(log, head):\n        return head\n",
+        "    if not has_leftovers(log, head) and not unfinished_erasure(log, lake):\n        return head\n",
         "    if head or not has_leftovers(log, head):\n        return head\n",
         (_ERASE,),
+    ),
+    Fault(
+        "snapshot-awaited-by-an-unfinished-erasure",
+        "erase",
+        "commit/erasure.py",
+        "        if after != snapshot or awaited:\n",
+        "        if after != snapshot:\n",
+        ("tests/cdclake/commit/test_erasure.py",),
     ),
     Fault(
         "value-stays-where-the-comparison-of-files-ended",

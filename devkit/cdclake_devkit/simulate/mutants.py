@@ -163,7 +163,7 @@ MUTANTS = (
     Mutant(
         "an erasure leaves the snapshots of earlier changes alone",
         "lake.operations.erase.erase",
-        "    snapshots = rewrite_snapshots(log, change, replacement, raw.applied if raw else ())\n",
+        "    snapshots = rewrite_snapshots(log, log.snapshot(change), replacement, rewritten, unfinished)\n",
         "    snapshots = 0\n",
     ),
     Mutant(

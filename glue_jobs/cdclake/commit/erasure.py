@@ -9,12 +9,13 @@ until the snapshots are rewritten.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cdclake.commit.clean_up import DELETE_BATCH_KEYS, orphaned_quarantine
 from cdclake.commit.iceberg.tables import list_iceberg
 from cdclake.commit.ledger import forgetting
-from cdclake.commit.publish import KeepAlive, no_lease, publish
+from cdclake.commit.publish import Fence, publish
 from cdclake.errors import CommitConflictError
 from cdclake.model.change.books import Books
 from cdclake.model.change.record import ChangeKind, ChangeRecord, RawFileRows, StagedFile
@@ -97,7 +98,6 @@ def commit_erasure(
     erased: Iterable[ErasedKeys] = (),
     reason: str = "",
     made_by: str = "",
-    keep_alive: KeepAlive = no_lease,
 ) -> ChangeRecord:
     """Commit and publish the change that removes rows from the current table. Its past still contains them.
 
@@ -137,39 +137,54 @@ def commit_erasure(
     ).with_iceberg(before, after)
     record = log.dated(record, clock)
     looked = log.commit(record)
-    publish(log, record, keep_alive, looked=looked)
+    publish(log, record, looked=looked)
     return record
 
 
-def rewrite_snapshots(
-    log: ChangeLog,
-    head: int,
-    replacement: Replacement,
-    raw_files: Collection[str] = (),
-    keep_alive: KeepAlive = no_lease,
-) -> int:
-    """Replace the old files in the snapshots of all retained changes.
+def unfinished_erasure(log: ChangeLog, lake: Snapshot) -> int:
+    """Number of the last change whose erasure is not marked as done; 0 if there is none.
 
     Args:
+        lake: The table after its newest change.
+    """
+    changes = (erased.change for erased in reversed(lake.erased))
+    return next((change for change in changes if log.store.get(log.layout.erasure_key(change)) is None), 0)
+
+
+def rewrite_snapshots(
+    log: ChangeLog, lake: Snapshot, replacement: Replacement, raw_files: Collection[str] = (), unfinished: int = 0
+) -> int:
+    """Replace the old files in the snapshots of all retained changes. Each that is written lists the erased keys.
+
+    Args:
+        lake: The table after its newest change.
         raw_files: Relative keys of the rewritten change files. After a rollback, they do not count as overwritten.
+        unfinished: As `unfinished_erasure` returns it. That run may be paused right before it replaces one of these
+            snapshots, by one that names files which `delete_unreferenced` will delete. So each of them gets another
+            content, which that run does not replace.
 
     Returns:
         Number of snapshots changed.
 
     Raises:
-        CommitConflictError: Another erasure changed them, while this run was paused past its lease.
+        CommitConflictError: Another run took over the table.
     """
-    changed, forget = 0, forgetting(log, raw_files)
-    for record, snapshot in retained_snapshots(log, head):
+    changed, forget, fence = 0, forgetting(log, raw_files), _fence(log, lake.change)
+    for record, snapshot in retained_snapshots(log, lake.change):
         after = replace(replacement.apply_to(snapshot), ledger=forget(snapshot.ledger))
-        if after != snapshot:
+        awaited = record.change < unfinished and all(one.change != unfinished for one in snapshot.erased)
+        if after != snapshot or awaited:
             old = log.store.get(record.snapshot_key) or b""
             if Snapshot.from_bytes(old, record.snapshot_key) != snapshot:
                 raise overtaken(record.snapshot_key)
-            replace_object(log.store, record.snapshot_key, after.to_bytes(), old)
+            new = replace(after, erased=lake.erased).to_bytes()
+            fence.around(partial(replace_object, log.store, record.snapshot_key, new, old))
             changed += 1
-        keep_alive()
     return changed
+
+
+def _fence(log: ChangeLog, change: int) -> Fence:
+    return Fence(log, change, remedy="Erase again: that completes the erasure")
 
 
 def replace_object(store: ObjectStore, key: str, data: bytes, old: bytes) -> None:
@@ -188,7 +203,7 @@ def overtaken(key: str) -> CommitConflictError:
     return CommitConflictError(message, remedy="Erase again: that completes both erasures", file=key)
 
 
-def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_lease) -> int:
+def delete_unreferenced(log: ChangeLog, head: int) -> int:
     """Delete what no retained change refers to: old files, copies, leftovers of crashed runs, and old object versions.
 
     Repeatable: the next call finishes one that crashed. Files of later changes are kept: if this run was paused past
@@ -199,6 +214,9 @@ def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_le
 
     Returns:
         Number of noncurrent object versions deleted.
+
+    Raises:
+        CommitConflictError: Another run took over the table.
     """
     store, layout = log.store, log.layout
     needed, paths, has_history = set[str](), set[str](), False
@@ -235,6 +253,8 @@ def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_le
     found += [entry for _, objects in iceberg for entry in objects]
     unneeded = [entry.key for entry in found if not is_protected(entry.key)]
     unneeded += orphaned_quarantine(log, head, head)
+    # What no state needs now, none will need. But a later change, made before the states were read, may need more.
+    _fence(log, head).check()
     versions = store.purge(layout.table_prefix, is_protected)
     versions += sum(store.purge(one.iceberg_prefix, is_protected) for one in layouts)
     if has_history:  # otherwise the folder may belong to another table
@@ -242,10 +262,8 @@ def delete_unreferenced(log: ChangeLog, head: int, keep_alive: KeepAlive = no_le
     # Snapshots go after the files in the tables' folders: only they tell a clean-up of these if this run dies.
     for start in range(0, len(unneeded), DELETE_BATCH_KEYS):
         store.delete(unneeded[start : start + DELETE_BATCH_KEYS])
-        keep_alive()
     for folder in (*folders, *(one.iceberg_prefix for one in layouts), layout.quarantine_folder):
         versions += store.purge(folder, lambda key: _change_of(layouts, key) > head)
-        keep_alive()
     versions += store.purge(layout.foreign_folder, lambda _: False)
     store.remove_leftovers()
     return versions

@@ -110,13 +110,14 @@ class Fence:
     Args:
         change: Number of the change whose files the run moves to their places.
         looked: A time before which there was no later change.
+        remedy: What to do if another run took over, in the error; empty: that run does the rest.
 
     Between a look at the log and a call to the store there is a gap, which no store can close for all calls. So a look
     is repeated whenever the last one is older than `FENCE_SECONDS`: a run that was paused looks before its next call.
     """
 
-    def __init__(self, log: ChangeLog, change: int, looked: float = NEVER) -> None:
-        self._log, self._change, self._looked = log, change, looked
+    def __init__(self, log: ChangeLog, change: int, looked: float = NEVER, remedy: str = "") -> None:
+        self._log, self._change, self._looked, self._remedy = log, change, looked, remedy
 
     def check(self) -> None:
         """Look for a later change.
@@ -128,8 +129,8 @@ class Fence:
         if self._log.is_committed(self._change + 1):
             name = self._log.layout.name
             message = f"Another run took over {name} while this one moved the files of change {self._change}"
-            remedy = f"The other run went on from that change; cdclake changes {name.typed} lists what it did"
-            raise CommitConflictError(message, remedy=remedy, table=name)
+            went_on = f"The other run went on from that change; cdclake changes {name.typed} lists what it did"
+            raise CommitConflictError(message, remedy=self._remedy or went_on, table=name)
         self._looked = now
 
     def around(self, call: Callable[[], Result]) -> Result:

@@ -110,7 +110,7 @@ class History:
         if (not live and isinstance(self.store, S3Store)) or not live:  # as the data file writer of an erasure does
             self.past_files[change] = {new.path}
         commit_erasure(self.log, before, replacement, "eraser", self.lake.token, self.clock)
-        rewrite_snapshots(self.log, change, replacement)
+        rewrite_snapshots(self.log, self.lake.snapshot, replacement)
         delete_unreferenced(self.log, change)
         erased = sha256(b"erased").hexdigest()
         for seen in self.seen.values():

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.clean_up import has_leftovers
 from cdclake.commit.erasure import (
+    Replacement,
     commit_erasure,
     delete_unreferenced,
     is_foreign_iceberg,
     retained_snapshots,
     rewrite_snapshots,
+    unfinished_erasure,
 )
 from cdclake.commit.iceberg.tables import list_iceberg
 from cdclake.commit.log import has_namesake, require_place_of_history, ways_out
@@ -192,9 +194,16 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
     if raw:
         _prepare_raw(log, raw)
     secret = _secret(log)
+    hashes = tuple(sorted(filter(None, {*keyed_hashes(secret, erasure.keys.typed(before.schema))})))
     usable = [one for one in before.erased if one.secret_id == secret_id(secret)]
     result = ErasureResult(None, found.counts, found.out_of_reach, found.not_searched)
+    unfinished = unfinished_erasure(log, before)
     if not found.counts.anything and len(usable) == len(before.erased):
+        if unfinished:
+            snapshots = rewrite_snapshots(log, before, Replacement(), unfinished=unfinished)
+            keys = (unfinished, erasure.keys.names, hashes)
+            is_done_now = any((one.change, one.columns, one.hashes) == keys for one in usable)
+            result = replace(result, change=unfinished if is_done_now else None, snapshots=snapshots)
         return _complete(erasure, result, before.change, update_catalog)
 
     change, matches = before.change + 1, found.matches
@@ -205,7 +214,7 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
         erased_utc=erasure.clock().isoformat(timespec="seconds"),
         columns=erasure.keys.names,
         secret_id=secret_id(secret),
-        hashes=tuple(sorted(filter(None, {*keyed_hashes(secret, erasure.keys.typed(before.schema))}))),
+        hashes=hashes,
         through=file_order(before.watermark),
         last=matches.last,
         ordering=before.ordering,
@@ -225,7 +234,8 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
     )
     if raw and erasure.raw:  # after the commit, which makes releases stop using the old row numbers of these files
         raw_files.rewrite(erasure.raw, raw, erasure.progress)
-    snapshots = rewrite_snapshots(log, change, replacement, raw.applied if raw else ())
+    rewritten = raw.applied if raw else ()
+    snapshots = rewrite_snapshots(log, log.snapshot(change), replacement, rewritten, unfinished)
     quarantine.rewrite(log.store, found.bad_rows.files)
     foreign_files.rewrite(log.store, found.foreign)
     return _complete(erasure, replace(result, change=change, snapshots=snapshots), change, update_catalog)
@@ -242,17 +252,20 @@ def _secret(log: ChangeLog) -> bytes:
 def _complete(
     erasure: Erasure, result: ErasureResult, head: int, update_catalog: Callable[[], object]
 ) -> ErasureResult:
-    """Delete objects that are no longer referenced and write the report, if need be for an earlier run that crashed."""
+    """Delete objects that are no longer referenced, and write the report.
+
+    Args:
+        result: Its change is the one of this erasure, or of an earlier one of these keys that did not finish.
+        head: Number of the newest change.
+    """
     log = erasure.log
     if any(entries for _, entries in list_iceberg(log)):
         update_catalog()
     result = replace(result, object_versions=delete_unreferenced(log, head))
     if erasure.raw:
         erasure.raw.store.remove_leftovers()
-    report_key = log.layout.erasure_key(head)
-    if log.record(head).kind is ChangeKind.ERASURE and log.store.get(report_key) is None:
-        result = replace(result, change=head)
-        log.store.put(report_key, _report(erasure, result))
+    if result.change:
+        log.store.put(log.layout.erasure_key(result.change), _report(erasure, result))
     return result
 
 
@@ -293,7 +306,7 @@ def _fence_off_other_runs(erasure: Erasure, fencing_token: int) -> int:
     check_files(log, lake)
     _require_place_of_history(log, lake)
     log.mark_files_checked_to("")  # it may name the folder of a value to erase
-    if not has_leftovers(log, head):
+    if not has_leftovers(log, head) and not unfinished_erasure(log, lake):
         return head
     reason = "a run had left an unfinished change"
     return take_over(log, erasure.run_id, fencing_token, reason, erasure.clock)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -352,6 +353,24 @@ def test_an_unknown_key_changes_nothing(in_folder: ErasableTable) -> None:
     in_folder.load([row(1), row(2)])
     assert in_folder.erase("9").change is None
     assert in_folder.log.head() == 1
+
+
+def test_an_erasure_that_failed_is_marked_as_done_only_by_one_of_the_same_keys(in_folder: ErasableTable) -> None:
+    in_folder.load([row(1), secret()])
+    in_folder.apply(("U", row(1, "Rom")))
+    failing, delete = in_folder.erasure(KEY), "cdclake.lake.operations.erase.erase.delete_unreferenced"
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(RetryableError):
+        patched.setattr(delete, Mock(side_effect=RetryableError("S3 is slow", remedy="Try again")))
+        erase(failing, in_folder.runs)
+    done_key = in_folder.layout.erasure_key(3)
+    assert in_folder.erase("9").change is None
+    assert in_folder.log.store.get(done_key) is None
+    assert in_folder.erase(KEY).change == 3
+    note = json.loads(in_folder.log.store.get(done_key) or b"")
+    assert (note["change"], note["keys"]) == (3, 1)
+    head = in_folder.log.head()
+    assert in_folder.erase(KEY).change is None
+    assert in_folder.log.head() == head
 
 
 def test_a_delete_that_only_earlier_changes_remember_is_erased_too(in_folder: ErasableTable) -> None:
