@@ -344,8 +344,8 @@ _PUBLISH = (
         "staged-files-of-the-next-change-deleted",
         "publish",
         "commit/publish.py",
-        'f"{through:0{CHANGE_DIGITS}d}"',
-        'f"{through + 1:0{CHANGE_DIGITS}d}"',
+        "run_change(key) <= through",
+        "run_change(key) <= through + 1",
         ("tests/cdclake/commit/test_publish.py", "tests/cdclake/commit/test_clean_up.py"),
     ),
 )

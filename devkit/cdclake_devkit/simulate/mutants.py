@@ -108,8 +108,8 @@ MUTANTS = (
     Mutant(
         "staged files of later changes are deleted",
         "commit.publish",
-        'f"{through:0{CHANGE_DIGITS}d}"',
-        'f"{through + 1:0{CHANGE_DIGITS}d}"',
+        "run_change(key) <= through",
+        "run_change(key) <= through + 1",
     ),
     Mutant(
         "the ledger lacks what a change applied",

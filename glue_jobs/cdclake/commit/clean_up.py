@@ -17,7 +17,7 @@ from cdclake.commit.undo import undo_targets
 from cdclake.concurrency import in_parallel
 from cdclake.errors import PastRetentionError
 from cdclake.model.change.record import ChangeKind, ChangeRecord
-from cdclake.model.layout import CHANGE_DIGITS, LakeLayout, is_in_iceberg
+from cdclake.model.layout import LakeLayout, is_in_iceberg
 from cdclake.model.retained import Retained, can_be_thinned, changes_to_keep
 
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ class CleanUpPlan:
 def has_leftovers(log: ChangeLog, head: int) -> bool:
     """Whether a run has written files for a later change than `head`: it crashed, or is still working."""
     layout = log.layout
-    if any(_number(entry.key, folder) > head for folder in layout.run_folders for entry in log.store.list(folder)):
+    keys = (entry.key for folder in layout.run_folders for entry in log.store.list(folder))
+    if any(layout.run_change(key) > head for key in keys):
         return True
     return any((one.iceberg_change(entry.key) or 0) > head for one, found in list_iceberg(log) for entry in found)
 
@@ -167,7 +168,9 @@ def plan_clean_up(
         copies=tuple(
             entry.key for entry in log.store.list(layout.as_of_folder) if entry.modified_utc < now - COPY_LIFETIME
         ),
-        marks=_keys(log, layout.published_folder, head - 1),
+        marks=tuple(
+            entry.key for entry in log.store.list(layout.published_folder) if entry.key < layout.published_key(head)
+        ),
         iceberg=tuple(
             key
             for one, entries in iceberg
@@ -376,25 +379,20 @@ def orphaned_quarantine(log: ChangeLog, head: int, through: int | None) -> tuple
 
 
 def _orphaned(log: ChangeLog, head: int, keys: tuple[str, ...]) -> tuple[str, ...]:
-    numbers = {_number(key, log.layout.quarantine_folder) for key in keys}
+    numbers = {log.layout.run_change(key) for key in keys}
     known = {key for number in numbers if number <= head for key in log.record(number).quarantine}
     return tuple(key for key in keys if key not in known)
 
 
 def _unneeded_quarantine(log: ChangeLog, head: int, keys: tuple[str, ...], retained: Retained) -> tuple[str, ...]:
     """Keys of quarantine files of crashed runs, and of those from before the table's `ColumnPolicy`."""
-    folder, orphaned = log.layout.quarantine_folder, _orphaned(log, head, keys)
-    old = [key for key in keys if _number(key, folder) not in retained]
+    orphaned = _orphaned(log, head, keys)
+    old = {key: number for key in keys if (number := log.layout.run_change(key)) not in retained}
     since = log.snapshot(head).policy.since if old else 0
-    return (*orphaned, *(key for key in old if _number(key, folder) < since and key not in orphaned))
+    return (*orphaned, *(key for key, number in old.items() if number < since and key not in orphaned))
 
 
 def _keys(log: ChangeLog, folder: str, through: int | None) -> tuple[str, ...]:
-    """Keys in a folder; if `through` is set, only keys of changes up to it."""
-    keys = (entry.key for entry in log.store.list(folder))
-    return tuple(key for key in keys if through is None or _number(key, folder) <= through)
-
-
-def _number(key: str, folder: str) -> int:
-    """Number of the change that an object belongs to: its name, or its folder's name, begins with it."""
-    return int(key[len(folder) : len(folder) + CHANGE_DIGITS])
+    """Keys that runs wrote into a folder; if `through` is set, only keys of changes up to it."""
+    numbers = ((entry.key, log.layout.run_change(entry.key)) for entry in log.store.list(folder))
+    return tuple(key for key, number in numbers if number and (through is None or number <= through))

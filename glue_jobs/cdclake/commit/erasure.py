@@ -19,7 +19,7 @@ from cdclake.commit.publish import Fence, publish
 from cdclake.errors import CommitConflictError
 from cdclake.model.change.books import Books
 from cdclake.model.change.record import ChangeKind, ChangeRecord, RawFileRows, StagedFile
-from cdclake.model.layout import CHANGE_DIGITS, is_in_iceberg
+from cdclake.model.layout import change_of, is_in_iceberg
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.versions import history_table
 
@@ -284,7 +284,5 @@ def _change_of(layouts: Sequence[LakeLayout], key: str) -> int:
     for one in layouts:
         if key.startswith(one.iceberg_prefix):
             return one.iceberg_change(key) or 0
-    folder = next((folder for folder in layouts[0].run_folders if key.startswith(folder)), "")
-    name = key[len(folder) :] if folder else key.rpartition("/")[2]
-    number = name[:CHANGE_DIGITS]
-    return int(number) if len(number) == CHANGE_DIGITS and number.isdecimal() else 0
+    layout = layouts[0]
+    return layout.run_change(key) if key.startswith(layout.run_folders) else change_of(key)

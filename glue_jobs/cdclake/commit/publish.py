@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Callable, TypeVar
 from cdclake.commit.iceberg.tables import prepare_iceberg
 from cdclake.concurrency import executor, in_parallel
 from cdclake.errors import CommitConflictError, IntegrityError, LakeFilesError
-from cdclake.model.layout import CHANGE_DIGITS, is_in_iceberg
+from cdclake.model.layout import is_in_iceberg
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -175,5 +175,5 @@ def remove_staging(log: ChangeLog, through: int) -> None:
 
 def _begin_removing_staging(log: ChangeLog, through: int) -> Sequence[Callable[[], None]]:
     """Find what `remove_staging` deletes. What an overtaken run stages later is left to the next publisher."""
-    prefix, last = log.layout.staging_folder, f"{through:0{CHANGE_DIGITS}d}"  # compared as text: a name may be foreign
-    return log.store.begin_removing(prefix, lambda key: key[len(prefix) : len(prefix) + CHANGE_DIGITS] > last)
+    layout = log.layout
+    return log.store.begin_removing(layout.staging_folder, lambda key: not 0 < layout.run_change(key) <= through)

@@ -69,6 +69,10 @@ def change_of(path: str) -> int:
     """Number of the change that wrote a data file, by its path; 0 if another program wrote it."""
     name = path.removeprefix(HISTORY)
     name = name.removeprefix(ICEBERG + "data/") if is_in_iceberg(path) else path.rpartition("/")[2]
+    return _change_of_name(name)
+
+
+def _change_of_name(name: str) -> int:
     number = name[:CHANGE_DIGITS]
     return int(number) if number.isdecimal() and name[CHANGE_DIGITS:].startswith("-") else 0
 
@@ -210,6 +214,11 @@ class LakeLayout:
             self.quarantine_folder,
         )
 
+    def run_change(self, key: str) -> int:
+        """Number of the change that a run wrote an object for, into one of `run_folders`; 0: another program did."""
+        folder = next(folder for folder in self.run_folders if key.startswith(folder))
+        return _change_of_name(key[len(folder) :])
+
     def ledger_key(self, change: int, run_id: str, number: int) -> str:
         """Key of a segment of the ledger that a change wrote.
 
@@ -276,8 +285,7 @@ class LakeLayout:
         """Number of the change that made a file of the Iceberg table; None if another program made it."""
         name = key.removeprefix(self.iceberg_prefix).partition("/")[2]
         metadata = _METADATA_NAME.fullmatch(name)
-        number = metadata[1] if metadata else name[:CHANGE_DIGITS]
-        return int(number) if number.isdigit() else None
+        return int(metadata[1]) if metadata else _change_of_name(name) or None
 
     @property
     def version_hint_key(self) -> str:

@@ -156,6 +156,23 @@ def test_leftovers_of_crashed_runs_are_deleted_and_quarantined_rows_stay(lake: L
     assert lake.store.get(leftover.snapshot_key) is None
 
 
+@in_memory
+def test_foreign_files_among_those_of_runs_stay_and_do_not_stop_a_clean_up(lake: LakeBuilder) -> None:
+    lake.change(tombstones=1, bad_rows=b"{}")
+    foreign = [
+        folder + name for folder in LAYOUT.run_folders for name in ("notes.txt", "20240305/rows.csv", "\u0661" * 12)
+    ]
+    for key in foreign:
+        lake.store.put(key, b"")
+    assert not has_leftovers(lake.log, 1)
+    lake.stage(run_id="crashed", bad_rows=b"{}")
+    assert has_leftovers(lake.log, 1)
+    take_over(lake.log, "by-hand", lake.token, "a run had left an unfinished change", lake.clock)
+    run(lake)
+    assert not [key for key in lake.control_keys() if "crashed" in key]
+    assert set(foreign) <= set(lake.control_keys())
+
+
 def test_copies_made_for_reading_are_deleted_after_a_day(clock: ManualClock) -> None:
     lake = LakeBuilder(MemoryStore(clock), clock)
     lake.change()
