@@ -18,15 +18,20 @@ SCRIPT = ROOT / "tools" / "find-python.sh"
 USABLE, TOO_NEW = "exit 0", "exit 1"
 
 
-def find(folder: Path, commands: Mapping[str, str], *named: str) -> subprocess.CompletedProcess[str]:
-    """Run the script with only these commands on PATH, given as shell code."""
+def write_commands(folder: Path, commands: Mapping[str, str]) -> None:
+    """Write executables, given as shell code."""
     for name, code in commands.items():
         command = folder / name
         command.write_text(f"#!/bin/sh\n{code}\n", encoding="utf-8")
         command.chmod(0o755)
+
+
+def find(folder: Path, commands: Mapping[str, str], *named: str) -> subprocess.CompletedProcess[str]:
+    """Run the script with only these commands on PATH, given as shell code."""
+    write_commands(folder, commands)
     return subprocess.run(
         ["/bin/sh", str(SCRIPT), *named],
-        env={"PATH": str(folder)},
+        env={"PATH": str(folder), "PYENV_ROOT": str(folder / "pyenv")},
         capture_output=True,
         text=True,
         check=False,
@@ -36,6 +41,14 @@ def find(folder: Path, commands: Mapping[str, str], *named: str) -> subprocess.C
 def test_the_first_usable_python_is_taken(tmp_path: Path) -> None:
     found = find(tmp_path, {"python3.11": TOO_NEW, "python3.13": USABLE, "python3": USABLE})
     assert (found.returncode, found.stdout) == (0, "python3.13\n")
+
+
+def test_a_python_of_pyenv_that_is_not_on_path_is_found(tmp_path: Path) -> None:
+    installed = tmp_path / "pyenv" / "versions" / "3.13.0" / "bin"
+    installed.mkdir(parents=True)
+    write_commands(installed, {"python3.13": USABLE})
+    found = find(tmp_path, {"python3.13": "exit 127", "python3.11": USABLE}, "python3.13", "python3.11")
+    assert found.stdout == f"{installed}/python3.13\n"
 
 
 def test_the_python_of_these_tests_is_usable(tmp_path: Path) -> None:
