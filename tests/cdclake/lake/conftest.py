@@ -11,7 +11,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from cdclake.lake.spark.spark_backend import SparkBackend
-from tests.java import java_home
+from cdclake_cli.aws.java_classes import java_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkContext]:
     """One Spark on this machine for all tests; its workers run this Python."""
-    os.environ["JAVA_HOME"] = java_home()
+    os.environ["JAVA_HOME"] = str(java_home())
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",

@@ -20,8 +20,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from cdclake.adapters import aws as aws_clients
+from cdclake_cli.aws.java_classes import java_home
 from tests import ROOT
-from tests.java import java_home
 
 if TYPE_CHECKING:
     from cdclake.model.layout import LakeLayout
@@ -166,7 +166,7 @@ def _start_spark(root: Path) -> None:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    os.environ["JAVA_HOME"] = java_home()
+    os.environ["JAVA_HOME"] = str(java_home())
     context = SparkContext(conf=SparkConf().setMaster("local[1]").setAll(list(settings.items())))
     context.setLogLevel("OFF")
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cdclake_cli.aws.java_classes import java_home
 from tests import ROOT
 from tests.cdclake.lake.table import RAW_PREFIX, Table
-from tests.java import java_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,7 +92,7 @@ def _run_both_jobs(root: Path, item: Mapping[str, str], max_collected: str) -> l
         "spark.driver.host": "127.0.0.1",
     }
     command = [sys.executable, "-c", RUN_BOTH_JOBS, str(root), json.dumps(settings), json.dumps(item)]
-    environment = {**os.environ, "JAVA_HOME": java_home(), "PYSPARK_PYTHON": sys.executable}
+    environment = {**os.environ, "JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     books: list[dict[str, int]] = json.loads(done.stdout.splitlines()[-1])

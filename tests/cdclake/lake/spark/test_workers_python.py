@@ -13,8 +13,8 @@ import pytest
 from cdclake.errors import ConfigurationError
 from cdclake.lake.spark.task_errors import raising_task_errors
 from cdclake.lake.spark.workers_python import VARIABLE, check_python, choose_python
+from cdclake_cli.aws.java_classes import java_home
 from tests import ROOT
-from tests.java import java_home
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +85,7 @@ def test_a_task_of_a_cluster_that_fails_for_its_python_says_so(text: str, said: 
 @pytest.mark.timeout(120)
 def test_a_lake_table_works_in_a_virtual_environment_that_is_not_on_the_path(tmp_path: Path, other_python: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
-    environment |= {"JAVA_HOME": java_home(), "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    environment |= {"JAVA_HOME": str(java_home()), "PATH": f"{tmp_path}:/usr/bin:/bin"}
     command = [sys.executable, "-c", INSERT, tmp_path.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
     assert done.stdout.split()[-1:] == ["1"], done.stderr[-3000:]
