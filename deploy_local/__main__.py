@@ -24,7 +24,7 @@ from deploy_local.deployment import Deployment
 from deploy_local.emulator import running_emulator
 from deploy_local.rebuild import rebuild
 from deploy_local.scenario import JOBS, Scenario
-from deploy_local.this_machine import for_this_machine
+from deploy_local.this_machine import for_this_machine, glue_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from deploy_local.emulator import Emulator
 
 CONTEXT = {"cdclake:raw_prefix": "dms", "cdclake:lake_prefix": "tables", "cdclake:small_changes": "lambda"}
-"""Settings of the deployment, as with `--context`; all others are defaults. Prefixes are set, because a wrong prefix
-shows only if it is not empty."""
+"""Settings of the deployment, as with `--context`; all others but the version of Glue are defaults. Prefixes are set,
+because a wrong prefix shows only if it is not empty."""
 ACCOUNT = Account("123456789012", "eu-central-1")
 CALLERS = ("events.amazonaws.com", "s3.amazonaws.com")
 """The services that may call the function of raw files."""
@@ -71,9 +71,10 @@ def main() -> int:
 
 
 def _verify(folder: Path) -> None:
-    settings = Settings.from_context(CONTEXT)
-    _title("Synthesizing, as `cdk deploy` does")
-    synthesize(build_app(CONTEXT, folder / "cdk.out"))
+    context = {**CONTEXT, "cdclake:glue_version": glue_version()}
+    settings = Settings.from_context(context)
+    _title(f"Synthesizing, as `cdk deploy` does, for Glue {settings.glue_version}")
+    synthesize(build_app(context, folder / "cdk.out"))
     stacks = for_this_machine(stacks_in_order(folder / "cdk.out", ACCOUNT), folder)
     with running_emulator(ACCOUNT, folder) as emulator:
         _title("Deploying on ministack, with IAM and TLS")

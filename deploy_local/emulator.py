@@ -23,6 +23,7 @@ from cdclake_devkit.local.environment import child_environment
 from cdclake_devkit.local.processes import Child
 from cdclake_infra.library import ROOT
 from deploy_local.certificate import write_certificate
+from deploy_local.this_machine import GLUE_WITH_SPARK_4, SPARK_4_PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,7 +123,8 @@ def running_emulator(account: Account, folder: Path) -> Iterator[Emulator]:
 def _environment(account: Account, folder: Path, certificate: Path, key: Path) -> dict[str, str]:
     base = child_environment(os.environ, "", account.region)
     del base["AWS_ENDPOINT_URL"]  # ministack sets it for its functions
-    job_command = [sys.executable, "-m", "deploy_local.job_run", account.region, str(folder)]
+    pythons = {"": sys.executable, GLUE_WITH_SPARK_4: str(SPARK_4_PYTHON)}
+    job = ["-m", "deploy_local.job_run", account.region, str(folder)]
     return {
         **base,
         "PYTHONPATH": str(ROOT),
@@ -141,7 +143,7 @@ def _environment(account: Account, folder: Path, certificate: Path, key: Path) -
         "AWS_CA_BUNDLE": str(certificate),
         "TMPDIR": str(folder),
         "USE_SSL": "1",
-        "CDCLAKE_JOB_COMMAND": json.dumps(job_command),
+        "CDCLAKE_JOB_COMMANDS": json.dumps({version: [python, *job] for version, python in pythons.items()}),
         "CDCLAKE_JOB_PATH": os.pathsep.join(str(ROOT / name) for name in ("glue_jobs", "cli", "devkit", ".")),
     }
 

@@ -7,9 +7,10 @@ states and permissions. Stopping a run does not end its process.
 Ministack's Glue sends no events, so the patch hands the event of an ended run to ministack's EventBridge.
 https://docs.aws.amazon.com/glue/latest/dg/automating-awsglue-with-cloudwatch-events.html
 
-For each job run, the command in `CDCLAKE_JOB_COMMAND` (a JSON list of program and arguments) is executed with
-`CDCLAKE_JOB_PATH` as its PYTHONPATH. It reads a JSON object: the job as in Glue's API, the run's id and arguments,
-credentials of the job's role, the endpoint. It writes `{"state", "error"}`.
+For each job run, a command is executed with `CDCLAKE_JOB_PATH` as its PYTHONPATH: the one for the job's version of Glue
+in `CDCLAKE_JOB_COMMANDS` (JSON: lists of program and arguments by version), or the one of "". It reads a JSON object:
+the job as in Glue's API, the run's id and arguments, credentials of the job's role, the endpoint. It writes
+`{"state", "error"}`.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ def _run_job(endpoint: str, run: dict[str, Any], job: dict[str, Any], arguments:
         "arguments": arguments,
         "credentials": _credentials(job["Role"], run),
     }
+    commands = json.loads(os.environ["CDCLAKE_JOB_COMMANDS"])
     done = subprocess.run(
-        json.loads(os.environ["CDCLAKE_JOB_COMMAND"]),
+        commands.get(job.get("GlueVersion"), commands[""]),
         env={**os.environ, "PYTHONPATH": os.environ["CDCLAKE_JOB_PATH"]},
         input=json.dumps(request),
         stdout=subprocess.PIPE,

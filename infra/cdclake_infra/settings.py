@@ -132,7 +132,7 @@ class Settings:
     small_changes: str = ON_SPARK
     small_changes_at_once: int = 10
     concurrent_tables: int = 50
-    glue_version: str = "5.1"
+    glue_version: str = "6.0"
     worker_type: str = "G.1X"
     most_workers: int = 10
     quick_tasks: bool = True

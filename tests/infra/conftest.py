@@ -38,7 +38,7 @@ TAILORED = {
     "cdclake:small_changes": "lambda",
     "cdclake:small_changes_at_once": 3,
     "cdclake:concurrent_tables": 7,
-    "cdclake:glue_version": "6.0",
+    "cdclake:glue_version": "5.1",
     "cdclake:worker_type": "G.2X",
     "cdclake:most_workers": 4,
     "cdclake:quick_tasks": False,

@@ -82,9 +82,9 @@ def test_a_python_shell_job_runs_on_3_9_with_two_wheels(default: Stacks, name: s
 
 
 @pytest.mark.parametrize("name", SPARK)
-def test_a_spark_job_runs_on_glue_5_1_with_the_package_and_a_zip_of_wheels(default: Stacks, name: str):
+def test_a_spark_job_runs_on_glue_6_0_with_the_package_and_a_zip_of_wheels(default: Stacks, name: str):
     properties = job(default, name)
-    assert (properties["Command"]["Name"], properties["GlueVersion"]) == ("glueetl", "5.1")
+    assert (properties["Command"]["Name"], properties["GlueVersion"]) == ("glueetl", "6.0")
     assert (properties["WorkerType"], properties["NumberOfWorkers"]) == ("G.1X", 10)
     arguments = properties["DefaultArguments"]
     assert arguments["--additional-python-modules"].endswith(".gluewheels.zip")
@@ -144,7 +144,7 @@ def test_process_table_has_more_time_than_it_waits_for_room(default: Stacks, tai
 
 def test_glue_version_worker_type_and_count_are_settings(tailored: Stacks):
     for name in SPARK:
-        assert job(tailored, name)["GlueVersion"] == "6.0"
+        assert job(tailored, name)["GlueVersion"] == "5.1"
         assert (job(tailored, name)["WorkerType"], job(tailored, name)["NumberOfWorkers"]) == ("G.2X", 4)
 
 
