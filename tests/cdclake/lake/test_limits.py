@@ -64,3 +64,21 @@ def test_a_history_that_begins_in_a_large_table_is_left_to_spark(tmp_path: Path)
     with pytest.raises(NeedsSparkError, match="it compares data files of"):
         table.apply_rows(CHANGE, [{"Op": "U", "id": 4, "country": "ch", "word": "new"}])
     assert table.log.head() == 1
+
+
+@pytest.mark.parametrize("item", [{"History": "true"}, {"ReloadMode": "diff"}], ids=["history", "reload"])
+def test_a_comparison_of_rows_that_need_much_memory_is_left_to_spark_whatever_their_files_have(
+    tmp_path: Path, item: dict[str, str]
+) -> None:
+    rows = [{"id": n, "country": COUNTRIES[n % 3], "word": "same " * 100} for n in range(6000)]
+    table = loaded(tmp_path, rows, PartitionKey="country")
+    most = 1 << 20
+    assert sum(file.bytes for file in table.log.snapshot(1).files) < most
+    table.item |= item
+    table.limits = replace(DEFAULT_LIMITS, held_bytes=most)
+    with pytest.raises(NeedsSparkError, match=r"its rows need [\d,]+ bytes of memory, of at most 1,048,576"):
+        if "History" in item:
+            table.apply_rows(CHANGE, [{"Op": "U", "id": 4, "country": "ch", "word": "new"}])
+        else:
+            table.load(rows[:1])
+    assert table.log.head() == 1

@@ -90,13 +90,13 @@ def cogroup_all(
     """Group rows of a full load and all of the lake's rows by key range; see `cogroup_by_key`.
 
     Raises:
-        NeedsSparkError: The lake's files have more bytes than `EngineLimits.rewritten_bytes`.
+        NeedsSparkError: The lake's files have more bytes than `EngineLimits.rewritten_bytes`, or as `read_in_tasks`.
     """
     shape.limits.check_rewritten(files, "compares")
     sources = [(Source.CHANGE, batches)]
     if files:
         function = partial(read_existing_rows, locations=locations, shape=shape)
-        rows, stats = read_in_tasks(backend, list(enumerate(files)), function)
+        rows, stats = read_in_tasks(backend, list(enumerate(files)), function, shape.limits)
         kept.append(rows)
         sources.append((Source.TABLE, rows))
         read += stats
@@ -104,11 +104,33 @@ def cogroup_all(
 
 
 def read_in_tasks(
-    backend: Backend, files: Sequence[Any], function: Callable[[Iterable[Any]], Iterator[Batch[ReadStats]]]
+    backend: Backend,
+    files: Sequence[Any],
+    function: Callable[[Iterable[Any]], Iterator[Batch[ReadStats]]],
+    limits: EngineLimits,
 ) -> tuple[Partitions[Batch[ReadStats]], ReadStats]:
-    """Read files; returns their rows, and the sum of the statistics."""
+    """Read files; returns their rows, and the sum of the statistics.
+
+    Raises:
+        NeedsSparkError: The rows of a task need more memory than its share of `EngineLimits.held_bytes`.
+    """
     groups = split_evenly(files, probe_task_count(backend, files))
-    return backend.distribute(groups).map_partitions(function).keep(attrgetter("stats"), ReadStats())
+    read = partial(_within_limits, function=function, limits=limits, tasks=len(groups))
+    return backend.distribute(groups).map_partitions(read).keep(attrgetter("stats"), ReadStats())
+
+
+def _within_limits(
+    files: Iterable[Any],
+    *,
+    function: Callable[[Iterable[Any]], Iterator[Batch[ReadStats]]],
+    limits: EngineLimits,
+    tasks: int,
+) -> Iterator[Batch[ReadStats]]:
+    memory_bytes = 0
+    for batch in function(files):
+        memory_bytes += batch.stats.memory_bytes
+        limits.check_held(memory_bytes * tasks)  # they read at once, and may all read as much
+        yield batch
 
 
 def by_key_range(

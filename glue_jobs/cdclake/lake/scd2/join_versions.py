@@ -49,7 +49,7 @@ def merge_into_history(
         Outcomes with the rows to write, where the batches are.
 
     Raises:
-        NeedsSparkError: All rows are compared, and have more bytes than `EngineLimits.rewritten_bytes`.
+        NeedsSparkError: All rows are compared, and are too many for this process.
     """
     sources = [(Source.TABLE if full_load else Source.CHANGE, batches)]
     if plan.compare_all:
@@ -60,7 +60,7 @@ def merge_into_history(
         )
         for source, files, function in reads:
             if files:
-                rows, stats = read_in_tasks(backend, files, function)
+                rows, stats = read_in_tasks(backend, files, function, shape.limits)
                 sources.append((source, rows))
                 read += stats
     if plan.open_files and not plan.compare_all:
