@@ -30,7 +30,6 @@ AREAS = {
 Iceberg tables, histories, erasures and adoptions is tested beside the operations that begin them."""
 REASONS = {
     "commit/clean_up.py: if committed": "A log restored to before its list of retained changes.",
-    "commit/erasure.py: if Snapshot.from_bytes": "Another erasure between two reads of one snapshot.",
     "lake/merge/file_ranges.py: if end": "A data file of which only the first key is known.",
     "lake/merge/file_sizes.py: if not are_in_order": "Settled files whose key ranges overlap.",
     "lake/merge/full_load.py: if memory_bytes": "A LOAD file of more memory than a task may use.",
