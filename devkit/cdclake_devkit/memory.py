@@ -16,6 +16,7 @@ from cdclake.adapters.state_rules import (
     has_lease,
     lease_held,
     unknown_table,
+    without_edited,
 )
 from cdclake.adapters.unversioned import UnversionedStore
 from cdclake.errors import IntegrityError, JobRunError, file_not_retained
@@ -225,6 +226,7 @@ class MemoryState:
         lease: tuple[str, int] | None = None,
         *,
         clears_request: bool = False,
+        unless_edited: Mapping[str, str] = MappingProxyType({}),
     ) -> TableState | None:
         """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item.
 
@@ -236,7 +238,7 @@ class MemoryState:
             item = self._registered(path)
             if lease and not has_lease(item, *lease):
                 return None
-            item.update(attributes)
+            item.update(without_edited(attributes, item, unless_edited))
             if clears_request:
                 item.pop(Attribute.WORK_REQUESTED_UTC, None)
             return TableState(dict(item))

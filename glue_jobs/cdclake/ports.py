@@ -270,6 +270,7 @@ class StateStore(Protocol):
         lease: tuple[str, int] | None = None,
         *,
         clears_request: bool = False,
+        unless_edited: Mapping[str, str] = MappingProxyType({}),
     ) -> TableState | None:
         """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item.
 
@@ -277,6 +278,8 @@ class StateStore(Protocol):
             attributes: At least one; all names begin with `Last`.
             lease: Holder and fencing token of the lease that the run must still have; None: it needs none.
             clears_request: Whether to do the same as `clear_request` besides.
+            unless_edited: Attributes that stay as they are if an operator gave them other values than these, which the
+                run had read. Empty: it had read none.
 
         Returns:
             The state after it; None if the run no longer has the lease, and nothing was written.

@@ -53,7 +53,7 @@ ROWS = {number: "new" if number in (1, 4) else "old" for number in (1, 2, 4)}
 """After the full load of the keys 1, 2 and 3 and the change."""
 WORDS = {Attribute.ACTIVE_FLAG: "true", Attribute.PRIMARY_KEY: "id", Attribute.FULL_LOAD_QUIET_MINUTES: "0"}
 
-REQUESTS = 32
+REQUESTS = 31
 """Requests of boto3 for one change."""
 
 pytestmark = [pytest.mark.aws, pytest.mark.usefixtures("own_logging")]

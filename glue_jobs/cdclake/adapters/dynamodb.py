@@ -25,6 +25,7 @@ from cdclake.adapters.state_rules import (
     has_lease,
     lease_held,
     unknown_table,
+    without_edited,
 )
 from cdclake.errors import RetryableError
 from cdclake.model.names import Sentinel
@@ -112,6 +113,11 @@ def lease_has(token: int) -> Condition:
 def lease_is_held_by(holder: str) -> Condition:
     """The lease belongs to this holder."""
     return Condition("#LeaseHolder = :holder", {":holder": {"S": holder}})
+
+
+def is_unedited(name: str, text: str) -> Condition:
+    """An attribute has the value that a run read, or is absent; empty: it is absent, or empty."""
+    return Condition(f"attribute_not_exists(#{name}) OR #{name} = :known{name}", {f":known{name}": {"S": text}})
 
 
 def no_request() -> Condition:
@@ -203,6 +209,7 @@ class DynamoState:
         lease: tuple[str, int] | None = None,
         *,
         clears_request: bool = False,
+        unless_edited: Mapping[str, str] = MappingProxyType({}),
     ) -> TableState | None:
         """Write the outcome of a run (watermark, last change, error, ...) to a registered table's item.
 
@@ -211,8 +218,16 @@ class DynamoState:
         """
         check_outcome(attributes)
         conditions = (lease_has(lease[1]), lease_is_held_by(lease[0])) if lease else ()
-        outcome = self._set(path, attributes, *conditions, remove=_REQUEST if clears_request else "")
-        return TableState(outcome.item) if outcome.applied else None
+        unedited = (is_unedited(name, text) for name, text in unless_edited.items() if name in attributes)
+        outcome = self._set(path, attributes, *conditions, *unedited, remove=_REQUEST if clears_request else "")
+        if outcome.applied:
+            return TableState(outcome.item)
+        if lease and not has_lease(outcome.item, *lease):
+            return None
+        rest = without_edited(attributes, outcome.item, unless_edited)
+        if not rest or rest == attributes:  # the first response may have been lost
+            return TableState(outcome.item)
+        return self.record_run(path, rest, lease, clears_request=clears_request, unless_edited=unless_edited)
 
     def request_work(self, path: str, now: datetime, stale_after_seconds: int) -> WorkRequest:
         """Record a request to process a table."""

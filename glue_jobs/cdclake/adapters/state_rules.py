@@ -28,6 +28,17 @@ def has_lease(item: Mapping[str, str], holder: str, token: int) -> bool:
     return held == (holder, str(token))
 
 
+def without_edited(
+    attributes: Mapping[str, str], item: Mapping[str, str], unless_edited: Mapping[str, str]
+) -> dict[str, str]:
+    """Attributes to write into an item without those that were edited there, see `StateStore.record_run`."""
+
+    def is_edited(name: str, text: str) -> bool:
+        return name in unless_edited and item.get(name, text) not in (text, unless_edited[name])
+
+    return {name: text for name, text in attributes.items() if not is_edited(name, text)}
+
+
 def acquired_lease(
     before: TableState, holder: str, now: datetime, seconds: int, *, clears_request: bool
 ) -> AcquiredLease:

@@ -501,3 +501,24 @@ def test_an_outcome_is_written_only_under_the_lease_that_it_names(registered: St
     assert item(registered)["LastError"] == "by hand"
     with pytest.raises(UnknownTableError):
         registered.record_run(UNKNOWN, {"LastError": "x"}, ("a", token))
+
+
+@pytest.mark.parametrize(
+    "edited", [Attribute.LAST_FULL_LOAD_DATE, Attribute.LAST_SEEN], ids=["was there", "was absent"]
+)
+def test_a_run_leaves_what_an_operator_edited_since_it_read_the_item(
+    registered: StateStore, token: int, edited: Attribute
+) -> None:
+    names = (Attribute.LAST_FULL_LOAD_DATE, Attribute.LAST_INCREMENTAL_FILE, Attribute.LAST_SEEN)
+    read = {name: item(registered).get(name, "") for name in names}
+    registered.record_run(PATH, {edited: "edited"})
+    written = {**dict.fromkeys(names, "new"), Attribute.LAST_RUN_ID: "a"}
+    after = registered.record_run(PATH, written, ("a", token), unless_edited=read)
+    assert after is not None
+    assert dict(after.item) == item(registered)
+    assert item(registered).items() >= {**written, edited: "edited"}.items()
+    again = registered.record_run(PATH, written, ("a", token), unless_edited=read)  # as if its answer had been lost
+    assert again == after
+    assert registered.record_run(PATH, {edited: "new"}, ("a", token), unless_edited=read) == after
+    assert registered.record_run(PATH, written, ("b", token), unless_edited=read) is None
+    assert item(registered) == dict(after.item)

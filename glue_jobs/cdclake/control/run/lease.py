@@ -157,7 +157,13 @@ class Lease:
         message = f"This run lost the lease of {self._name}"
         return LeaseLostError(message, remedy="Nothing to do: the run that holds it now does the work")
 
-    def record(self, attributes: Mapping[str, str], *, clears_request: bool = False) -> TableState:
+    def record(
+        self,
+        attributes: Mapping[str, str],
+        *,
+        clears_request: bool = False,
+        unless_edited: Mapping[str, str] = MappingProxyType({}),
+    ) -> TableState:
         """Write attributes into the table's item; see `StateStore.record_run`.
 
         Returns:
@@ -167,7 +173,9 @@ class Lease:
             LeaseLostError: Another run took the table over, so it is that run's item.
         """
         lease = (self._holder, self.token)
-        state = self._states.record_run(self._path, attributes, lease, clears_request=clears_request)
+        state = self._states.record_run(
+            self._path, attributes, lease, clears_request=clears_request, unless_edited=unless_edited
+        )
         if state is None:
             raise self._lost()
         return state

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 from cdclake import logs
@@ -170,24 +169,19 @@ class TableItem:
         if lake.change:
             attributes[Attribute.LAST_LINEAGE_CHANGE] = str(self._tell_lineage(lake))
         new = self.changes.records(max(state.last_change, lake.change - MAX_CHANGES_MEASURED) + 1, lake.change)
-        read = partial(read_state, self.ports.states, state.path)
-        with executor(self.changes.store.calls_at_once) as pool:
-            reading = pool.submit(read) if new else None  # beside the other requests
-            delays, now = self.changes.delays(new), self.ports.clock()
+        delays, now = self.changes.delays(new), self.ports.clock()
         if delays:
             attributes[Attribute.LAST_DELAYS] = str(RecentDelays.of(state.item, now).with_changes(delays, now))
         changed = {name: value for name, value in attributes.items() if state.item.get(name) != value}
-        edited: dict[str, str] = {}
-        if changed:
-            item = (reading.result() if reading else read()).item
-            edited = {name: item[name] for name in _SET_BY_HAND if name in item and item[name] != state.item.get(name)}
-            changed = {name: value for name, value in changed.items() if name not in edited}
         if changed:
             self.keep_alive()
-            self.record(changed)
+            read = {name: state.item.get(name, "") for name in _SET_BY_HAND}
+            item = self.lease.record(changed, unless_edited=read).item
+            self.state = state.with_attributes(
+                **{name: item[name] for name in (*changed, *_SET_BY_HAND) if name in item}
+            )
             self.log.info("updated the item from the lake")
             self.ports.metrics.put(metrics.change_metrics(state, new, delays.values()))
-        self.state = self.state.with_attributes(**edited)
 
     def _tell_lineage(self, lake: Snapshot) -> int:
         """Log and send the lineage of changes that no run has told, also of those that operators made.

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import logging
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +23,11 @@ from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROC
 from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.memory import MemoryState
 from tests.cdclake.control.world import ORDERS, RAW, World
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cdclake.model.table.state import TableState
 
 LOAD = "LOAD00000001.parquet"
 CHANGE_1, CHANGE_2, CHANGE_3 = (f"20240305-10000{n}000.parquet" for n in (1, 2, 3))
@@ -336,6 +342,22 @@ def test_a_reload_requested_during_an_incremental_is_not_lost(world: World):
     world.process()
     assert world.loads == [JOB_LOAD_INITIAL, JOB_LOAD_INCREMENTAL] * 2
     assert world.state().item[Attribute.LAST_FULL_LOAD_DATE] == "2024-03-05 10:00:00"
+
+
+def test_a_watermark_set_right_before_the_item_is_written_stays(world: World):
+    world.add_table(CHANGE_1)
+    world.put(CHANGE_2)
+    record, by_hand = world.states.record_run, {Attribute.LAST_INCREMENTAL_FILE: ORDERS + CHANGE_1}
+
+    def after_the_operator(path: str, attributes: Mapping[str, str], *arguments: Any, **more: Any) -> TableState | None:
+        if attributes.get(Attribute.LAST_INCREMENTAL_FILE) == ORDERS + CHANGE_2:
+            world.states.set_attributes(ORDERS, by_hand)
+        return record(path, attributes, *arguments, **more)
+
+    world.states.record_run = after_the_operator  # type: ignore[method-assign]
+    with pytest.raises(ConfigurationError, match="LastIncrementalFile was set to"):
+        world.process()
+    assert world.state().item.items() >= {**by_hand, Attribute.LAST_CHANGE_ID: "1"}.items()
 
 
 def test_a_late_file_is_applied_and_the_watermark_stays(world: World):
