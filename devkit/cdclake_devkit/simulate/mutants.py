@@ -163,14 +163,14 @@ MUTANTS = (
     Mutant(
         "an erasure leaves the snapshots of earlier changes alone",
         "lake.operations.erase.erase",
-        "    snapshots = rewrite_snapshots(log, log.snapshot(change), replacement, rewritten, unfinished)\n",
+        "    snapshots = rewrite_snapshots(log, log.snapshot(change), replacement, raw.applied if raw else ())\n",
         "    snapshots = 0\n",
     ),
     Mutant(
         "erased keys are not remembered",
         "lake.operations.erase.erase",
-        "        erased=[*usable, erased],\n",
-        "        erased=[*usable, replace(erased, hashes=())],\n",
+        "        erased=[*usable, replace(erased, erased_utc=",
+        "        erased=[*usable, replace(erased, hashes=(), erased_utc=",
     ),
     Mutant(
         "a takeover does not finish the change before it",

@@ -17,7 +17,7 @@ from cdclake.commit.undo import undo_targets
 from cdclake.concurrency import in_parallel
 from cdclake.errors import PastRetentionError
 from cdclake.model.change.record import ChangeKind, ChangeRecord
-from cdclake.model.layout import LakeLayout, is_in_iceberg
+from cdclake.model.layout import LakeLayout, change_of, is_in_iceberg
 from cdclake.model.retained import Retained, can_be_thinned, changes_to_keep
 
 if TYPE_CHECKING:
@@ -138,10 +138,10 @@ def plan_clean_up(
     if committed:
         wanted = undo_targets(log, head)
         retained &= changes_to_keep(committed, now, retention, retention if keep_every is None else keep_every, wanted)
-    needs = _Needs().and_of(log, retained, head, records)
+    needs = _Needs(unfinished=_unfinished_erasure(log, head, retained)).and_of(log, retained, head, records)
     parts = tuple(
         prefix
-        for record in needs.following
+        for record in needs.writers
         for prefix in (
             layout.tombstones_key(record.change, record.run_id),
             layout.ledger_prefix(record.change, record.run_id),
@@ -169,7 +169,9 @@ def plan_clean_up(
             entry.key for entry in log.store.list(layout.as_of_folder) if entry.modified_utc < now - COPY_LIFETIME
         ),
         marks=tuple(
-            entry.key for entry in log.store.list(layout.published_folder) if entry.key < layout.published_key(head)
+            entry.key
+            for entry in log.store.list(layout.published_folder)
+            if 0 < layout.published_change(entry.key) < head
         ),
         iceberg=tuple(
             key
@@ -178,6 +180,13 @@ def plan_clean_up(
             for key in _expired_iceberg(log, one, entries, before, head, now, through)
         ),
     )
+
+
+def _unfinished_erasure(log: ChangeLog, head: int, retained: Retained) -> tuple[ChangeRecord, ...]:
+    """The last erasure that is not marked as done, if earlier states are kept: its run may still be at work on them."""
+    if not retained.kept:
+        return ()
+    return tuple(log.record(one.change) for one in log.unfinished_erasures(log.snapshot(head))[-1:])
 
 
 def _records(log: ChangeLog, changes: Iterable[int]) -> list[ChangeRecord]:
@@ -205,6 +214,7 @@ class _Needs:
         parts: Keys of tombstones and of segments of the ledger, without those that the changes `following` wrote.
         manifests: Keys of manifests, likewise.
         following: Records of the changes after the first of those without a gap.
+        unfinished: The record of an erasure whose run may yet let these changes need the files that it wrote.
     """
 
     changes: frozenset[int] = frozenset()
@@ -212,6 +222,12 @@ class _Needs:
     parts: frozenset[str] = frozenset()
     manifests: frozenset[str] = frozenset()
     following: tuple[ChangeRecord, ...] = ()
+    unfinished: tuple[ChangeRecord, ...] = ()
+
+    @property
+    def writers(self) -> tuple[ChangeRecord, ...]:
+        """The records of changes of which all files are needed that they wrote."""
+        return (*self.following, *self.unfinished)
 
     def and_of(self, log: ChangeLog, retained: Retained, head: int, records: Mapping[int, ChangeRecord]) -> _Needs:
         """The same, and what other retained changes need.
@@ -233,7 +249,15 @@ class _Needs:
             parts.update(snapshot.part_keys)
             manifests.update(snapshot.manifest_keys)
         files.update(file.path for record in following for file in record.added)
-        return _Needs(self.changes | changes, frozenset(files), frozenset(parts), frozenset(manifests), following)
+        files.update(path for one in self.unfinished for path in one.retired if change_of(path) == one.change)
+        return _Needs(
+            self.changes | changes,
+            frozenset(files),
+            frozenset(parts),
+            frozenset(manifests),
+            following,
+            self.unfinished,
+        )
 
 
 def _expired_iceberg(
@@ -285,9 +309,9 @@ def _unneeded_iceberg(
     """
     needed = {log.layout.data_key(path) for path in needs.files}
     needed |= {*needs.manifests, layout.iceberg_metadata_key(head), layout.version_hint_key}
-    own = [layout.manifest_prefix(record.change, record.run_id) for record in needs.following]
+    own = [layout.manifest_prefix(record.change, record.run_id) for record in needs.writers]
     # Snapshots of earlier changes need the files that an erasure wrote for them, or will need them when it ends.
-    erasures = (record for record in needs.following if record.kind is ChangeKind.ERASURE)
+    erasures = (record for record in needs.writers if record.kind is ChangeKind.ERASURE)
     own += [layout.iceberg_data_prefix(record.change, record.run_id) for record in erasures]
     return [one for one in entries if one.key not in needed and not (own and one.key.startswith(tuple(own)))]
 

@@ -9,8 +9,7 @@ until the snapshots are rewritten.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Callable
 
 from cdclake.commit.clean_up import DELETE_BATCH_KEYS, orphaned_quarantine
 from cdclake.commit.iceberg.tables import list_iceberg
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import DataFile, ErasedKeys, TombstoneFile
     from cdclake.ports import Clock, ObjectStore
+
+_ERASE_AGAIN = "Erase again: that completes the erasure"
 
 
 @dataclass(frozen=True)
@@ -141,27 +142,33 @@ def commit_erasure(
     return record
 
 
-def unfinished_erasure(log: ChangeLog, lake: Snapshot) -> int:
-    """Number of the last change whose erasure is not marked as done; 0 if there is none.
+def claim_snapshots(log: ChangeLog, lake: Snapshot, unfinished: int) -> None:
+    """Give the snapshots of earlier changes another content than the run of an unfinished erasure knows.
+
+    That run may be paused right before it replaces one of them, by one that names files which are deleted meanwhile. It
+    replaces none that it does not know, see `replace_object`.
 
     Args:
         lake: The table after its newest change.
+        unfinished: Number of the last change whose erasure is not marked as done.
+
+    Raises:
+        As `rewrite_snapshots`.
     """
-    changes = (erased.change for erased in reversed(lake.erased))
-    return next((change for change in changes if log.store.get(log.layout.erasure_key(change)) is None), 0)
+
+    def claimed(snapshot: Snapshot) -> Snapshot:
+        is_known = snapshot.change < unfinished and all(one.change != unfinished for one in snapshot.erased)
+        return snapshot.with_erased(lake.erased) if is_known else snapshot
+
+    _rewrite(log, lake.change, claimed)
 
 
-def rewrite_snapshots(
-    log: ChangeLog, lake: Snapshot, replacement: Replacement, raw_files: Collection[str] = (), unfinished: int = 0
-) -> int:
-    """Replace the old files in the snapshots of all retained changes. Each that is written lists the erased keys.
+def rewrite_snapshots(log: ChangeLog, lake: Snapshot, replacement: Replacement, raw_files: Collection[str] = ()) -> int:
+    """Replace the old files in the snapshots of all retained changes.
 
     Args:
-        lake: The table after its newest change.
+        lake: The table after its newest change. Each snapshot that is written lists its erased keys, too.
         raw_files: Relative keys of the rewritten change files. After a rollback, they do not count as overwritten.
-        unfinished: As `unfinished_erasure` returns it. That run may be paused right before it replaces one of these
-            snapshots, by one that names files which `delete_unreferenced` will delete. So each of them gets another
-            content, which that run does not replace.
 
     Returns:
         Number of snapshots changed.
@@ -169,22 +176,32 @@ def rewrite_snapshots(
     Raises:
         CommitConflictError: Another run took over the table.
     """
-    changed, forget, fence = 0, forgetting(log, raw_files), _fence(log, lake.change)
-    for record, snapshot in retained_snapshots(log, lake.change):
+    forget = forgetting(log, raw_files)
+
+    def replaced(snapshot: Snapshot) -> Snapshot:
         after = replace(replacement.apply_to(snapshot), ledger=forget(snapshot.ledger))
-        awaited = record.change < unfinished and all(one.change != unfinished for one in snapshot.erased)
-        if after != snapshot or awaited:
+        return after if after == snapshot else after.with_erased(lake.erased)
+
+    return _rewrite(log, lake.change, replaced)
+
+
+def _rewrite(log: ChangeLog, head: int, change: Callable[[Snapshot], Snapshot]) -> int:
+    """Change the retained snapshots; returns how many differ."""
+    changed, fence = 0, _fence(log, head)
+    for record, snapshot in retained_snapshots(log, head):
+        after = change(snapshot)
+        if after != snapshot:
             old = log.store.get(record.snapshot_key) or b""
             if Snapshot.from_bytes(old, record.snapshot_key) != snapshot:
                 raise overtaken(record.snapshot_key)
-            new = replace(after, erased=lake.erased).to_bytes()
-            fence.around(partial(replace_object, log.store, record.snapshot_key, new, old))
+            fence.check()  # whoever claims snapshots has committed a change before
+            replace_object(log.store, record.snapshot_key, after.to_bytes(), old)
             changed += 1
     return changed
 
 
-def _fence(log: ChangeLog, change: int) -> Fence:
-    return Fence(log, change, remedy="Erase again: that completes the erasure")
+def _fence(log: ChangeLog, head: int) -> Fence:
+    return Fence(log, head, remedy=_ERASE_AGAIN)
 
 
 def replace_object(store: ObjectStore, key: str, data: bytes, old: bytes) -> None:
@@ -199,8 +216,8 @@ def replace_object(store: ObjectStore, key: str, data: bytes, old: bytes) -> Non
 
 def overtaken(key: str) -> CommitConflictError:
     """The error of an erasure that was paused past its lease."""
-    message = "Another run erased rows of the table while this one was paused"
-    return CommitConflictError(message, remedy="Erase again: that completes both erasures", file=key)
+    message = "Another run changed an object that this erasure was about to replace"
+    return CommitConflictError(message, remedy=_ERASE_AGAIN, file=key)
 
 
 def delete_unreferenced(log: ChangeLog, head: int) -> int:
@@ -253,7 +270,7 @@ def delete_unreferenced(log: ChangeLog, head: int) -> int:
     found += [entry for _, objects in iceberg for entry in objects]
     unneeded = [entry.key for entry in found if not is_protected(entry.key)]
     unneeded += orphaned_quarantine(log, head, head)
-    # What no state needs now, none will need. But a later change, made before the states were read, may need more.
+    # What no state needs now, none will need. But a change that was made before the states were read may need more.
     _fence(log, head).check()
     versions = store.purge(layout.table_prefix, is_protected)
     versions += sum(store.purge(one.iceberg_prefix, is_protected) for one in layouts)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from cdclake.model.layout import LakeLayout
+    from cdclake.model.snapshot import ErasedKeys
     from cdclake.ports import Clock, ObjectStore
 
 
@@ -62,7 +63,7 @@ class ChangeLog:
         newest = published
         for entry in self.store.list(self.layout.changes_prefix, self.layout.change_key(newest) if newest else ""):
             number = entry.key[len(self.layout.changes_prefix) :].split(".")[0]
-            if number.isdigit():
+            if number.isascii() and number.isdigit():
                 newest = max(newest, int(number))
         return newest
 
@@ -230,6 +231,15 @@ class ChangeLog:
             raise CommitConflictError(message, remedy="This run had no effect; the next run continues from that change")
         self._newest_read = record
         return now
+
+    def unfinished_erasures(self, lake: Snapshot) -> tuple[ErasedKeys, ...]:
+        """The erasures whose older rows may still arrive and that are not marked as done, ascending.
+
+        Args:
+            lake: The table after its newest change.
+        """
+        marks = {mark.key for mark in self.store.list(self.layout.erasures_folder)} if lake.erased else ()
+        return tuple(erased for erased in lake.erased if self.layout.erasure_key(erased.change) not in marks)
 
     def is_published(self, change: int) -> bool:
         """Whether a change is marked as published."""

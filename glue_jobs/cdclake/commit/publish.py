@@ -105,10 +105,10 @@ def _publish(
 
 
 class Fence:
-    """Stops a run that moves files when a later change shows that another run took over the table.
+    """Stops a run that moves or deletes files when a later change shows that another run took over the table.
 
     Args:
-        change: Number of the change whose files the run moves to their places.
+        change: Number of the newest change that the run knows.
         looked: A time before which there was no later change.
         remedy: What to do if another run took over, in the error; empty: that run does the rest.
 
@@ -128,7 +128,7 @@ class Fence:
         now = time.time()  # other than a monotonic clock, it goes on while the machine sleeps
         if self._log.is_committed(self._change + 1):
             name = self._log.layout.name
-            message = f"Another run took over {name} while this one moved the files of change {self._change}"
+            message = f"Another run took over {name} before this one was done with change {self._change}"
             went_on = f"The other run went on from that change; cdclake changes {name.typed} lists what it did"
             raise CommitConflictError(message, remedy=self._remedy or went_on, table=name)
         self._looked = now

@@ -237,8 +237,7 @@ def _plan(log: ChangeLog, kind: ChangeKind, head: int, target: int, as_of: int, 
     # The field ids of columns that are undone are not given to others.
     ids = replace(after.field_ids, last=max(after.field_ids.last, before.field_ids.last))
     # A rollback does not undo an erasure: older rows of erased keys stay out when their files are read again.
-    erased = {one.change: one for one in (*after.erased, *before.erased)}
-    after = replace(after, change=head + 1, field_ids=ids, erased=tuple(erased[one] for one in sorted(erased)))
+    after = replace(after, change=head + 1, field_ids=ids).with_erased(before.erased)
     now, then = ({file.path for file in snapshot.all_files} for snapshot in (before, after))
     return UndoPlan(
         kind=kind,

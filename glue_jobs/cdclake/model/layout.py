@@ -25,8 +25,8 @@ HISTORY_SUFFIX = "_history"
 ICEBERG = "_iceberg/"
 """Prefix of the paths of data files that only an Iceberg table has; for the history's Iceberg table, after `HISTORY`.
 Also the folder, beside the schemas, of all Iceberg tables: no pattern of a reader of a table's folder reaches it."""
-_METADATA_NAME = re.compile(r"v(\d+)\.metadata\.json")
-_DATA_NAME = re.compile(r"\d{12,}-\d{5,}\.parquet")
+_METADATA_NAME = re.compile(r"v(\d+)\.metadata\.json", re.ASCII)
+_DATA_NAME = re.compile(r"\d{12,}-\d{5,}\.parquet", re.ASCII)
 
 
 class FileKeys(NamedTuple):
@@ -73,8 +73,12 @@ def change_of(path: str) -> int:
 
 
 def _change_of_name(name: str) -> int:
-    number = name[:CHANGE_DIGITS]
-    return int(number) if number.isdecimal() and name[CHANGE_DIGITS:].startswith("-") else 0
+    number, rest = name[:CHANGE_DIGITS], name[CHANGE_DIGITS:]
+    return _number_of(number) if rest.startswith("-") else 0
+
+
+def _number_of(digits: str) -> int:
+    return int(digits) if len(digits) == CHANGE_DIGITS and digits.isascii() and digits.isdecimal() else 0
 
 
 def s3_key_fault(key: str) -> str:
@@ -158,6 +162,10 @@ class LakeLayout:
         """Key of the empty object that marks a change as fully published."""
         return f"{self.published_folder}{change:0{CHANGE_DIGITS}d}"
 
+    def published_change(self, key: str) -> int:
+        """Number of the change that an object in `published_folder` marks; 0 if another program put it there."""
+        return _number_of(key.removeprefix(self.published_folder))
+
     @property
     def newest_published_key(self) -> str:
         """Key of the object with the number of a recently published change; the newest is this one or a later one."""
@@ -180,7 +188,7 @@ class LakeLayout:
 
     @property
     def snapshots_folder(self) -> str:
-        """Folder of the snapshots. In this and the next five folders, names begin with the change number."""
+        """Folder of the snapshots."""
         return self.control_prefix + "snapshots/"
 
     @property
@@ -205,7 +213,7 @@ class LakeLayout:
 
     @property
     def run_folders(self) -> tuple[str, ...]:
-        """Folders of what a run writes for a change before it commits it."""
+        """Folders of what a run writes for a change before it commits it. Names begin with the change's number."""
         return (
             self.staging_folder,
             self.snapshots_folder,
@@ -216,7 +224,7 @@ class LakeLayout:
 
     def run_change(self, key: str) -> int:
         """Number of the change that a run wrote an object for, into one of `run_folders`; 0: another program did."""
-        folder = next(folder for folder in self.run_folders if key.startswith(folder))
+        folder = next((folder for folder in self.run_folders if key.startswith(folder)), "")
         return _change_of_name(key[len(folder) :])
 
     def ledger_key(self, change: int, run_id: str, number: int) -> str:
@@ -305,9 +313,14 @@ class LakeLayout:
         """Key of the object with the secret that keys the hashes of erased keys."""
         return self.control_prefix + "erasure-secret"
 
+    @property
+    def erasures_folder(self) -> str:
+        """Folder of the marks of erasures."""
+        return self.control_prefix + "erasures/"
+
     def erasure_key(self, change: int) -> str:
         """Key of the object that marks the erasure of a change as done, and lists what it touched."""
-        return f"{self.control_prefix}erasures/{change:0{CHANGE_DIGITS}d}.json"
+        return f"{self.erasures_folder}{change:0{CHANGE_DIGITS}d}.json"
 
     def retired_key(self, path: str) -> str:
         """Key of a retired data file in a store without versions. Paths are never reused, so keys do not collide."""

@@ -29,7 +29,7 @@ from cdclake.model.type_widening import clashes
 from cdclake.printable import shell_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from cdclake.model.raw.files import RawFile
     from cdclake.model.table.name import TableName
@@ -295,6 +295,11 @@ class Snapshot:
     def all_files(self) -> tuple[DataFile, ...]:
         """The live data files of the table and of its history."""
         return (*self.files, *(self.history.files if self.history else ()))
+
+    def with_erased(self, others: Iterable[ErasedKeys]) -> Snapshot:
+        """The same with the erased keys of other states besides, ascending by change."""
+        erased = {one.change: one for one in (*self.erased, *others)}
+        return replace(self, erased=tuple(erased[change] for change in sorted(erased)))
 
     @property
     def exists(self) -> bool:

@@ -507,7 +507,7 @@ def test_an_outcome_is_written_only_under_the_lease_that_it_names(registered: St
     "edited", [Attribute.LAST_FULL_LOAD_DATE, Attribute.LAST_SEEN], ids=["was there", "was absent"]
 )
 def test_a_run_leaves_what_an_operator_edited_since_it_read_the_item(
-    registered: StateStore, token: int, edited: Attribute
+    registered: StateStore, token: int, edited: str
 ) -> None:
     names = (Attribute.LAST_FULL_LOAD_DATE, Attribute.LAST_INCREMENTAL_FILE, Attribute.LAST_SEEN)
     read = {name: item(registered).get(name, "") for name in names}

@@ -159,9 +159,9 @@ def test_leftovers_of_crashed_runs_are_deleted_and_quarantined_rows_stay(lake: L
 @in_memory
 def test_foreign_files_among_those_of_runs_stay_and_do_not_stop_a_clean_up(lake: LakeBuilder) -> None:
     lake.change(tombstones=1, bad_rows=b"{}")
-    foreign = [
-        folder + name for folder in LAYOUT.run_folders for name in ("notes.txt", "20240305/rows.csv", "\u0661" * 12)
-    ]
+    names = ("notes.txt", ".keep", "20240305/rows.csv", "-x", "000000000001", "0000000000001-x", "\u0661" * 12 + "-x")
+    foreign = [folder + name for folder in LAYOUT.run_folders for name in names]
+    foreign += [LAYOUT.published_folder + name for name in ("", *names) if name != "000000000001"]
     for key in foreign:
         lake.store.put(key, b"")
     assert not has_leftovers(lake.log, 1)

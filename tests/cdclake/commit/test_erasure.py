@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from datetime import timedelta
 from itertools import count
-from typing import TYPE_CHECKING, Callable, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.erasure import (
     Replacement,
+    claim_snapshots,
     commit_erasure,
     delete_unreferenced,
     rewrite_snapshots,
-    unfinished_erasure,
 )
 from cdclake.commit.log import ChangeLog
-from cdclake.commit.publish import FENCE_SECONDS
 from cdclake.commit.takeover import take_over
 from cdclake.errors import CommitConflictError, PastRetentionError
 from cdclake.model.snapshot import DataFile, ErasedKeys
@@ -41,12 +39,11 @@ def commit(lake: LakeBuilder, replacement: Replacement) -> ChangeRecord:
     return commit_erasure(lake.log, before, replacement, run_id, lake.token, lake.clock, erased=erased_before)
 
 
-def complete(lake: LakeBuilder, replacement: Replacement, log: ChangeLog | None = None, unfinished: int = 0) -> None:
+def complete(lake: LakeBuilder, replacement: Replacement) -> None:
     """Do what an erasure does after its commit."""
-    log = log or lake.log
     head = lake.snapshot
-    rewrite_snapshots(log, head, replacement, unfinished=unfinished)
-    delete_unreferenced(log, head.change)
+    rewrite_snapshots(lake.log, head, replacement)
+    delete_unreferenced(lake.log, head.change)
     lake.store.put(LAYOUT.erasure_key(head.change), b"{}")
 
 
@@ -71,18 +68,8 @@ def test_what_a_later_run_has_written_stays(lake: LakeBuilder) -> None:
     assert lake.control_keys() == before
 
 
-@pytest.fixture
-def sleep(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Lets so much time pass that an overtaken run looks for a later change before its next call."""
-    now = [time.time()]
-    monkeypatch.setattr("cdclake.commit.publish.time.time", lambda: now[0])
-    return lambda: now.append(now.pop() + FENCE_SECONDS + 1)
-
-
 @pytest.mark.parametrize("finds_rows", [True, False])
-def test_no_snapshot_names_a_file_that_another_erasure_deleted_during_a_pause(
-    finds_rows: bool, sleep: Callable[[], None]
-) -> None:
+def test_no_snapshot_names_a_file_that_another_erasure_deleted_during_a_pause(finds_rows: bool) -> None:
     """The pause may be within a call, so that no look at the log can come between it and the call."""
     for call in count(1):
         lake = LakeBuilder(MemoryStore(), ManualClock())
@@ -95,13 +82,12 @@ def test_no_snapshot_names_a_file_that_another_erasure_deleted_during_a_pause(
         commit(lake, replacement)
 
         def erase_other() -> None:
-            sleep()
-            unfinished = unfinished_erasure(lake.log, lake.snapshot)  # noqa: B023 - used at once
-            take_over(lake.log, "eraser-5", lake.token, "", lake.clock)  # noqa: B023
+            take_over(lake.log, "eraser-5", lake.token, "", lake.clock)  # noqa: B023 - used at once
+            claim_snapshots(lake.log, lake.snapshot, 4)  # noqa: B023
             of_others = Replacement({other: None} if finds_rows else {})  # noqa: B023
             if finds_rows:
                 commit(lake, of_others)  # noqa: B023
-            complete(lake, of_others, unfinished=unfinished)  # noqa: B023
+            complete(lake, of_others)  # noqa: B023
 
         store = PausingStore(lake.store, call, erase_other, CALLS | {"purge"})
         head, log = lake.log.head(), ChangeLog(cast("ObjectStore", store), LAYOUT)
@@ -117,14 +103,36 @@ def test_no_snapshot_names_a_file_that_another_erasure_deleted_during_a_pause(
     assert call > 20
 
 
-def test_a_paused_erasure_deletes_nothing_that_a_later_change_needs(sleep: Callable[[], None]) -> None:
+@pytest.mark.parametrize("is_head", [True, False])
+def test_a_clean_up_during_a_pause_keeps_what_older_states_will_need(is_head: bool) -> None:
+    clock = ManualClock()
+    lake = LakeBuilder(MemoryStore(clock), clock)
+    old = lake.change().added[0].path
+    clock.advance(timedelta(days=2).total_seconds())
+    lake.change(retired=[old])
+    new = DataFile(LAYOUT.data_path(3, 1, (), ()), 9, 6)
+    lake.store.put(LAYOUT.retired_key(new.path), b"erased")
+    tombstones = f"{LAYOUT.tombstones_key(3, 'eraser-3')}-erased-00001.parquet"
+    lake.store.put(tombstones, b"deletes")
+    replacement = Replacement({old: new})
+    commit(lake, replacement)
+    if not is_head:
+        lake.change()
+    later = clock() + timedelta(days=5)
+    clean_up(lake.log, plan_clean_up(lake.log, timedelta(days=30), later, keep_every=timedelta(days=1)))
+    assert 1 in lake.log.retained().kept
+    assert lake.log.retained().through >= 2
+    assert lake.store.get(LAYOUT.retired_key(new.path))
+    assert lake.store.get(tombstones)
+
+
+def test_a_paused_erasure_deletes_nothing_that_a_later_change_needs() -> None:
     for call in count(1):
         lake = LakeBuilder(MemoryStore(), ManualClock())
         lake.change(tombstones=1)
         commit(lake, Replacement())
 
         def go_on() -> None:
-            sleep()
             lake.change(snapshot={"tombstones": lake.snapshot.tombstones})  # noqa: B023 - used at once
             later = lake.clock() + timedelta(days=9)  # noqa: B023
             clean_up(lake.log, plan_clean_up(lake.log, timedelta(days=1), later))  # noqa: B023
@@ -140,11 +148,11 @@ def test_a_paused_erasure_deletes_nothing_that_a_later_change_needs(sleep: Calla
     assert call > 15
 
 
-def test_the_last_erasure_that_did_not_finish_is_known(lake: LakeBuilder) -> None:
+def test_the_erasures_that_did_not_finish_are_known(lake: LakeBuilder) -> None:
     lake.change()
-    assert unfinished_erasure(lake.log, lake.snapshot) == 0
+    assert lake.log.unfinished_erasures(lake.snapshot) == ()
     for change in (2, 3, 4):
         commit(lake, Replacement())
         if change != 3:
             lake.store.put(LAYOUT.erasure_key(change), b"{}")
-    assert unfinished_erasure(lake.log, lake.snapshot) == 3
+    assert [one.change for one in lake.log.unfinished_erasures(lake.snapshot)] == [3]

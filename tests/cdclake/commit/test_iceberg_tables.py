@@ -147,7 +147,7 @@ def test_an_erasure_cannot_be_undone_by_undoing_the_last_change(lake: LakeBuilde
 
 def test_an_object_that_another_erasure_changed_is_not_replaced(lake: LakeBuilder) -> None:
     lake.store.put("key", b"another")
-    with pytest.raises(CommitConflictError, match="Another run erased rows"):
+    with pytest.raises(CommitConflictError, match="Another run changed an object"):
         replace_object(lake.store, "key", b"new", b"old")
 
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from cdclake.commit.clean_up import has_leftovers
 from cdclake.commit.erasure import (
-    Replacement,
+    claim_snapshots,
     commit_erasure,
     delete_unreferenced,
     is_foreign_iceberg,
     retained_snapshots,
     rewrite_snapshots,
-    unfinished_erasure,
 )
 from cdclake.commit.iceberg.tables import list_iceberg
 from cdclake.commit.log import has_namesake, require_place_of_history, ways_out
@@ -34,7 +33,7 @@ from cdclake.model.snapshot import ErasedKeys
 from cdclake.model.table.column_policy import ColumnPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from cdclake.commit.log import ChangeLog
     from cdclake.lake.operations.erase.data_files import Matches
@@ -188,37 +187,34 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
     _check_reason(erasure)
     log = erasure.log
     before = log.snapshot(_fence_off_other_runs(erasure, fencing_token))
+    unfinished = log.unfinished_erasures(before)
+    if unfinished:  # before the search, which must see what its run has written
+        claim_snapshots(log, before, unfinished[-1].change)
     _require_one_form(erasure)
     found = _search(erasure, before)
     raw = found.raw
     if raw:
         _prepare_raw(log, raw)
     secret = _secret(log)
-    hashes = tuple(sorted(filter(None, {*keyed_hashes(secret, erasure.keys.typed(before.schema))})))
-    usable = [one for one in before.erased if one.secret_id == secret_id(secret)]
-    result = ErasureResult(None, found.counts, found.out_of_reach, found.not_searched)
-    unfinished = unfinished_erasure(log, before)
-    if not found.counts.anything and len(usable) == len(before.erased):
-        if unfinished:
-            snapshots = rewrite_snapshots(log, before, Replacement(), unfinished=unfinished)
-            keys = (unfinished, erasure.keys.names, hashes)
-            is_done_now = any((one.change, one.columns, one.hashes) == keys for one in usable)
-            result = replace(result, change=unfinished if is_done_now else None, snapshots=snapshots)
-        return _complete(erasure, result, before.change, update_catalog)
-
-    change, matches = before.change + 1, found.matches
-    replacement = data_files.rewrite(erasure.location, before, matches, erasure.run_id, erasure.progress)
-    replacement = manifests.rewrite(erasure.location, log, before, matches, replacement, erasure.run_id)
+    known_by, change, matches = secret_id(secret), before.change + 1, found.matches
     erased = ErasedKeys(
         change=change,
         erased_utc=erasure.clock().isoformat(timespec="seconds"),
         columns=erasure.keys.names,
-        secret_id=secret_id(secret),
-        hashes=hashes,
+        secret_id=known_by,
+        hashes=tuple(sorted(filter(None, {*keyed_hashes(secret, erasure.keys.typed(before.schema))}))),
         through=file_order(before.watermark),
         last=matches.last,
         ordering=before.ordering,
     )
+    result = ErasureResult(None, found.counts, found.out_of_reach, found.not_searched)
+    completed = [one.change for one in unfinished if _contains(erased, one)]
+    usable = [one for one in before.erased if one.secret_id == known_by]
+    if not found.counts.anything and len(usable) == len(before.erased):
+        return _complete(erasure, result, before.change, completed, update_catalog)
+
+    replacement = data_files.rewrite(erasure.location, before, matches, erasure.run_id, erasure.progress)
+    replacement = manifests.rewrite(erasure.location, log, before, matches, replacement, erasure.run_id)
     commit_erasure(
         log,
         before,
@@ -228,17 +224,17 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
         erasure.clock,
         raw_files=raw.affected if raw else (),
         known_raw_files=raw.applied if raw else (),
-        erased=[*usable, erased],
+        erased=[*usable, replace(erased, erased_utc=erasure.clock().isoformat(timespec="seconds"))],
         reason=erasure.reason,
         made_by=erasure.made_by,
     )
     if raw and erasure.raw:  # after the commit, which makes releases stop using the old row numbers of these files
         raw_files.rewrite(erasure.raw, raw, erasure.progress)
-    rewritten = raw.applied if raw else ()
-    snapshots = rewrite_snapshots(log, log.snapshot(change), replacement, rewritten, unfinished)
+    snapshots = rewrite_snapshots(log, log.snapshot(change), replacement, raw.applied if raw else ())
     quarantine.rewrite(log.store, found.bad_rows.files)
     foreign_files.rewrite(log.store, found.foreign)
-    return _complete(erasure, replace(result, change=change, snapshots=snapshots), change, update_catalog)
+    result = replace(result, snapshots=snapshots)
+    return _complete(erasure, result, change, [*completed, change], update_catalog)
 
 
 def _secret(log: ChangeLog) -> bytes:
@@ -249,14 +245,27 @@ def _secret(log: ChangeLog) -> bytes:
     return log.store.get(key) or b""
 
 
+def _contains(erased: ErasedKeys, other: ErasedKeys) -> bool:
+    """Whether an erasure erases all keys of another one."""
+    is_of_same_columns = (erased.columns, erased.secret_id) == (other.columns, other.secret_id)
+    return is_of_same_columns and {*other.hashes} <= {*erased.hashes}
+
+
 def _complete(
-    erasure: Erasure, result: ErasureResult, head: int, update_catalog: Callable[[], object]
+    erasure: Erasure,
+    result: ErasureResult,
+    head: int,
+    completed: Sequence[int],
+    update_catalog: Callable[[], object],
 ) -> ErasureResult:
-    """Delete objects that are no longer referenced, and write the report.
+    """Delete objects that are no longer referenced, and write the reports.
 
     Args:
-        result: Its change is the one of this erasure, or of an earlier one of these keys that did not finish.
         head: Number of the newest change.
+        completed: Numbers of the changes whose erasures are complete then: this one, and unfinished ones of its keys.
+
+    Returns:
+        The result with the last of these numbers.
     """
     log = erasure.log
     if any(entries for _, entries in list_iceberg(log)):
@@ -264,8 +273,9 @@ def _complete(
     result = replace(result, object_versions=delete_unreferenced(log, head))
     if erasure.raw:
         erasure.raw.store.remove_leftovers()
-    if result.change:
-        log.store.put(log.layout.erasure_key(result.change), _report(erasure, result))
+    for change in completed:
+        result = replace(result, change=change)
+        log.store.put(log.layout.erasure_key(change), _report(erasure, result))
     return result
 
 
@@ -306,9 +316,12 @@ def _fence_off_other_runs(erasure: Erasure, fencing_token: int) -> int:
     check_files(log, lake)
     _require_place_of_history(log, lake)
     log.mark_files_checked_to("")  # it may name the folder of a value to erase
-    if not has_leftovers(log, head) and not unfinished_erasure(log, lake):
+    is_unfinished = any(
+        one.change == head for one in log.unfinished_erasures(lake)
+    )  # a later change would stop its run
+    if not has_leftovers(log, head) and not is_unfinished:
         return head
-    reason = "a run had left an unfinished change"
+    reason = "a run had left an unfinished erasure" if is_unfinished else "a run had left an unfinished change"
     return take_over(log, erasure.run_id, fencing_token, reason, erasure.clock)
 
 

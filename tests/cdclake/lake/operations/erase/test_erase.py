@@ -19,6 +19,7 @@ from cdclake.commit.log import ChangeLog
 from cdclake.commit.undo import plan_reapply, plan_rollback
 from cdclake.errors import CdclakeError, ConfigurationError, LakeFilesError, RetryableError
 from cdclake.lake.limits import EngineLimits
+from cdclake.lake.operations.erase import data_files
 from cdclake.lake.operations.erase.erase import erase, preview
 from cdclake.model.change.record import ChangeKind
 from tests.cdclake.lake.operations.erase.erasable_table import (
@@ -355,22 +356,83 @@ def test_an_unknown_key_changes_nothing(in_folder: ErasableTable) -> None:
     assert in_folder.log.head() == 1
 
 
-def test_an_erasure_that_failed_is_marked_as_done_only_by_one_of_the_same_keys(in_folder: ErasableTable) -> None:
-    in_folder.load([row(1), secret()])
-    in_folder.apply(("U", row(1, "Rom")))
-    failing, delete = in_folder.erasure(KEY), "cdclake.lake.operations.erase.erase.delete_unreferenced"
+def fail(table: ErasableTable, key: str, before: str = "delete_unreferenced") -> None:
+    """Begin an erasure that ends with an error before one of its last steps."""
+    failing = table.erasure(key)
     with pytest.MonkeyPatch.context() as patched, pytest.raises(RetryableError):
-        patched.setattr(delete, Mock(side_effect=RetryableError("S3 is slow", remedy="Try again")))
-        erase(failing, in_folder.runs)
-    done_key = in_folder.layout.erasure_key(3)
+        error = RetryableError("S3 is slow", remedy="Try again")
+        patched.setattr(f"cdclake.lake.operations.erase.erase.{before}", Mock(side_effect=error))
+        erase(failing, table.runs)
+
+
+def reported(table: ErasableTable) -> list[int]:
+    """Numbers of the changes whose erasures are marked as done."""
+    changes = range(1, table.log.head() + 1)
+    return [change for change in changes if table.log.store.get(table.layout.erasure_key(change))]
+
+
+def test_an_erasure_that_failed_is_marked_as_done_only_by_one_of_its_keys(in_folder: ErasableTable) -> None:
+    in_folder.load([row(1), secret(), row(7)])
+    in_folder.apply(("U", row(1, "Rom")))
+    fail(in_folder, KEY)
     assert in_folder.erase("9").change is None
-    assert in_folder.log.store.get(done_key) is None
+    assert reported(in_folder) == []
     assert in_folder.erase(KEY).change == 3
-    note = json.loads(in_folder.log.store.get(done_key) or b"")
+    note = json.loads(in_folder.log.store.get(in_folder.layout.erasure_key(3)) or b"")
     assert (note["change"], note["keys"]) == (3, 1)
+
+
+@pytest.mark.parametrize("before", ["rewrite_snapshots", "delete_unreferenced"])
+@pytest.mark.parametrize("again", [(KEY,), (KEY, "7")], ids=["its keys", "its keys and another"])
+def test_when_an_erasure_that_failed_is_completed_nothing_is_left_to_do(
+    in_folder: ErasableTable, before: str, again: tuple[str, ...]
+) -> None:
+    in_folder.load([row(1), secret(), row(7)])
+    in_folder.apply(("U", row(1, "Rom")))
+    fail(in_folder, KEY, before)
+    in_folder.erase(*again)
     head = in_folder.log.head()
-    assert in_folder.erase(KEY).change is None
+    assert 3 in reported(in_folder)
+    assert in_folder.erase(*again).change is None
     assert in_folder.log.head() == head
+
+
+def test_two_erasures_that_failed_are_completed_in_any_order(in_folder: ErasableTable) -> None:
+    in_folder.load([row(1), secret(), row(7)])
+    fail(in_folder, KEY)
+    fail(in_folder, "7")
+    assert [in_folder.erase(KEY).change, in_folder.erase("7").change] == [2, 4]
+    assert reported(in_folder) == [2, 4]
+    assert in_folder.log.head() == 5  # one takeover each
+
+
+def test_what_an_erasure_is_about_to_write_is_refused_once_another_one_searches(in_folder: ErasableTable) -> None:
+    """Its call is under way while the other one begins, and takes effect right after the other's search."""
+    in_folder.load([secret(), row(7, name="Rapunzel")])
+    in_folder.apply(("U", row(7, name="Rapunzel")))
+    under_way: list[tuple[str, bytes, bytes]] = []
+
+    class Dying(PausingStore):
+        def put_if_unchanged(self, *arguments: Any) -> bool:
+            under_way.append(arguments)
+            raise DiedError
+
+    dying = in_folder.erasure(KEY)
+    store = cast("ObjectStore", Dying(dying.log.store, 0, lambda: None))
+    with suppress(DiedError):
+        erase(replace(dying, log=ChangeLog(store, in_folder.layout)), in_folder.runs)
+    search, effects = data_files.search, list[bool]()
+
+    def search_then_carry_out(*arguments: Any) -> data_files.Matches:
+        found = search(*arguments)
+        effects.extend(in_folder.log.store.put_if_unchanged(*one) for one in under_way)
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(data_files, "search", search_then_carry_out)
+        in_folder.erase("7")
+    assert effects == [False]
+    assert objects_containing(in_folder, "Rapunzel") == {}
 
 
 def test_a_delete_that_only_earlier_changes_remember_is_erased_too(in_folder: ErasableTable) -> None:

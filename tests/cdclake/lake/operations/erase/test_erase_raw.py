@@ -351,7 +351,7 @@ def test_raw_files_that_another_erasure_changed_since_are_left_alone(
         begin(*arguments)
 
     monkeypatch.setattr(raw_files, "rewrite", paused)
-    with pytest.raises(CommitConflictError, match="Another run erased rows"):
+    with pytest.raises(CommitConflictError, match="Another run changed an object"):
         table.erase(KEY, raw=True)
     table.erase(KEY, raw=True)
     assert not is_in_raw(table)

@@ -63,6 +63,25 @@ def assert_stays_erased(table: ErasableTable) -> None:
     assert objects_containing(table, SECRET_ID, SECRET_NAME) == {}
 
 
+def test_what_the_newest_state_has_forgotten_stays_in_states_that_another_erasure_rewrites(
+    table: ErasableTable,
+) -> None:
+    table.item |= {"LateWindowHours": "1"}
+    table.load([row(1), row(7), secret()])
+    put_changes(table, "1015", ("D", secret()))
+    table.erase(str(SECRET_ID))
+    log = table.log
+    clean_up(log, plan_clean_up(log, timedelta(0), table.next_time(), log.head()))
+    for day in ("10", "11"):
+        table.apply_file(f"202403{day}-100000000.parquet", [("U", row(1, name=day))])
+    assert [len(log.snapshot(change).erased) for change in (3, log.head())] == [1, 0]
+    table.erase("7")
+    table.roll_back(to=3, for_good=True)
+    assert [erased.change for erased in log.snapshot(log.head()).erased] == [3, 6]
+    put_changes(table, "1005", ("I", secret(what=" again")), ("U", row(1, name="late")))
+    assert_stays_erased(table)
+
+
 @pytest.mark.parametrize("op", ["I", "U", "D"])
 @pytest.mark.parametrize(
     "item",
