@@ -316,9 +316,8 @@ def _fence_off_other_runs(erasure: Erasure, fencing_token: int) -> int:
     check_files(log, lake)
     _require_place_of_history(log, lake)
     log.mark_files_checked_to("")  # it may name the folder of a value to erase
-    is_unfinished = any(
-        one.change == head for one in log.unfinished_erasures(lake)
-    )  # a later change would stop its run
+    # After a later change, its run stops by itself.
+    is_unfinished = any(one.change == head for one in log.unfinished_erasures(lake))
     if not has_leftovers(log, head) and not is_unfinished:
         return head
     reason = "a run had left an unfinished erasure" if is_unfinished else "a run had left an unfinished change"
