@@ -43,7 +43,7 @@ ON_RAW_FILE, SMALL_CHANGE = ROOT / "lambdas" / "on_raw_file", ROOT / "lambdas" /
 HANDLER = "handler.py"
 
 SPARK_ONLY = frozenset({"lake", "lake_table.py"})
-"""Needs Spark and Python 3.11; left out for Glue's Python shell and Lambda."""
+"""Needs Spark and Python 3.11 or later; left out for Glue's Python shell and Lambda."""
 SHELL_LIBRARIES = ("boto3", "botocore")
 SPARK_LIBRARIES = (*SHELL_LIBRARIES, "numpy", "pyarrow", "xxhash")
 """The libraries whose versions the jobs check at start, because Glue has them too, or because the lake needs them."""
