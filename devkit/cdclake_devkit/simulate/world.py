@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from cdclake.adapters.s3 import S3Store
 from cdclake.commit.log import ChangeLog
 from cdclake.errors import CommitStateUnknownError, RetryableError
-from cdclake.model.layout import HISTORY_SUFFIX, LakeLayout
+from cdclake.model.layout import HISTORY, HISTORY_SUFFIX, LakeLayout
 from cdclake.model.names import Sentinel
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
@@ -367,14 +367,18 @@ class World:
     def _make_late(self, call: Call, effect: Callable[[], Any]) -> Any:  # noqa: ANN401 - forwards
         """Make a call within which its process slept: no store keeps its effect from readers, see `Excuse`."""
         tables = [self.table_of(call.subject)] if SCHEMA in call.subject else self.tables
-        before = [self.visible(table) for table in tables]
+        before = [self._live_files(table) for table in tables]
         answer = effect()
         for table, files in zip(tables, before):
             earlier = self.excused.get(table.name)
-            self.excused[table.name] = Excuse(
-                self.log(table).head() + 1, (files ^ self.visible(table)) | (earlier.files if earlier else frozenset())
-            )
+            late = (files ^ self._live_files(table)) | (earlier.files if earlier else frozenset())
+            self.excused[table.name] = Excuse(self.log(table).head() + 1, late)
         return answer
+
+    def _live_files(self, table: SourceTable) -> frozenset[str]:
+        """Paths of the data files in the folders of the table and of its history."""
+        prefix = self.log(table).layout.history.table_prefix
+        return self.visible(table) | {HISTORY + entry.key[len(prefix) :] for entry in self.lake.list(prefix)}
 
     def visible(self, table: SourceTable) -> frozenset[str]:
         """Paths of the data files that readers of the folder see."""

@@ -31,6 +31,7 @@ def checked(seed: int) -> Counter[str]:
         *range(3),
         pytest.param(9000336, id="sleeps while a lease is renewed within a call"),
         pytest.param(10010484, id="slow tasks end with the faults"),
+        pytest.param(13010796, id="retires a file of the history within a call that came late"),
     ],
 )
 def test_a_few_seeds_hold_all_invariants(seed: int) -> None:
