@@ -81,7 +81,7 @@ branches: $(VENV)/.test-ready
 # The tests of the lake as on Glue 6.0. Without Java they are skipped; CI skips nothing.
 test-spark4: $(SPARK4_VENV)/.ready
 	@if command -v java > /dev/null || [ -n "$$CDCLAKE_NEEDS_JAVA" ]; then \
-		CDCLAKE_TESTS=test $(SPARK4_VENV)/bin/python -m pytest -q -n 2 tests/cdclake/lake; \
+		CDCLAKE_RECORD= CDCLAKE_TESTS=test $(SPARK4_VENV)/bin/python -m pytest -q -n 2 tests/cdclake/lake; \
 	else echo "Skipped the tests on Spark 4.1: they need Java, such as apt-get install default-jre-headless"; fi
 
 # What talks to AWS, against a local one as strict as AWS, with faults and expiring credentials.
