@@ -169,8 +169,8 @@ MUTANTS = (
     Mutant(
         "erased keys are not remembered",
         "lake.operations.erase.erase",
-        "        erased=[*usable, replace(erased, erased_utc=",
-        "        erased=[*usable, replace(erased, hashes=(), erased_utc=",
+        "        erased=[*usable, erased],\n",
+        "        erased=[*usable, replace(erased, hashes=())],\n",
     ),
     Mutant(
         "a takeover does not finish the change before it",

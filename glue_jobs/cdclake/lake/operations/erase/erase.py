@@ -197,24 +197,26 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
         _prepare_raw(log, raw)
     secret = _secret(log)
     known_by, change, matches = secret_id(secret), before.change + 1, found.matches
-    erased = ErasedKeys(
-        change=change,
-        erased_utc=erasure.clock().isoformat(timespec="seconds"),
-        columns=erasure.keys.names,
-        secret_id=known_by,
-        hashes=tuple(sorted(filter(None, {*keyed_hashes(secret, erasure.keys.typed(before.schema))}))),
-        through=file_order(before.watermark),
-        last=matches.last,
-        ordering=before.ordering,
-    )
+    hashes = tuple(sorted(filter(None, {*keyed_hashes(secret, erasure.keys.typed(before.schema))})))
     result = ErasureResult(None, found.counts, found.out_of_reach, found.not_searched)
-    completed = [one.change for one in unfinished if _contains(erased, one)]
     usable = [one for one in before.erased if one.secret_id == known_by]
+    of_these = [one for one in usable if one.columns == erasure.keys.names and {*one.hashes} <= {*hashes}]
+    completed = [one.change for one in of_these if one in unfinished]
     if not found.counts.anything and len(usable) == len(before.erased):
         return _complete(erasure, result, before.change, completed, update_catalog)
 
     replacement = data_files.rewrite(erasure.location, before, matches, erasure.run_id, erasure.progress)
     replacement = manifests.rewrite(erasure.location, log, before, matches, replacement, erasure.run_id)
+    erased = ErasedKeys(
+        change=change,
+        erased_utc=erasure.clock().isoformat(timespec="seconds"),
+        columns=erasure.keys.names,
+        secret_id=known_by,
+        hashes=hashes,
+        through=file_order(before.watermark),
+        last=matches.last,
+        ordering=before.ordering,
+    )
     commit_erasure(
         log,
         before,
@@ -224,7 +226,7 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
         erasure.clock,
         raw_files=raw.affected if raw else (),
         known_raw_files=raw.applied if raw else (),
-        erased=[*usable, replace(erased, erased_utc=erasure.clock().isoformat(timespec="seconds"))],
+        erased=[*usable, erased],
         reason=erasure.reason,
         made_by=erasure.made_by,
     )
@@ -243,12 +245,6 @@ def _secret(log: ChangeLog) -> bytes:
     if log.store.get(key) is None:
         log.store.put_if_absent(key, token_bytes(_SECRET_BYTES))
     return log.store.get(key) or b""
-
-
-def _contains(erased: ErasedKeys, other: ErasedKeys) -> bool:
-    """Whether an erasure erases all keys of another one."""
-    is_of_same_columns = (erased.columns, erased.secret_id) == (other.columns, other.secret_id)
-    return is_of_same_columns and {*other.hashes} <= {*erased.hashes}
 
 
 def _complete(
