@@ -324,13 +324,12 @@ _PUBLISH = (
         ("tests/cdclake/commit/test_publish.py", "tests/cdclake/commit/test_undo.py"),
     ),
     Fault(
-        "counted-as-published-before-files-are-live",
+        "newest-change-believed-from-the-item",
         "publish",
-        "commit/publish.py",
-        "    restores, retirements, removals, *_ = fence.around_all(calls, keep_alive)\n",
-        "    log.mark_newest_published(record.change)\n"
-        "    restores, retirements, removals, *_ = fence.around_all(calls, keep_alive)\n",
-        ("tests/cdclake/commit/test_publish.py", "tests/cdclake/commit/test_undo.py"),
+        "commit/roll_forward.py",
+        "record.result() is not None and not has_next.result()",
+        "record.result() is not None",
+        ("tests/cdclake/commit/test_publish.py",),
     ),
     Fault(
         "change-of-a-dead-run-stays-unpublished",

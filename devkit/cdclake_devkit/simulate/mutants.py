@@ -102,8 +102,8 @@ MUTANTS = (
     Mutant(
         "what a dead run committed is not published",
         "commit.roll_forward",
-        "    if change != published and not log.is_published(change):\n",
-        "    if change != published and not log.is_published(change) and known < 0:\n",
+        "    if change and not newest.is_published:\n",
+        "    if change and not newest.is_published and known < 0:\n",
     ),
     Mutant(
         "staged files of later changes are deleted",
@@ -179,10 +179,10 @@ MUTANTS = (
         "        change = log.head()\n",
     ),
     Mutant(
-        "a change counts as the newest published one before its files are live",
-        "commit.publish",
-        "    fence.check_if_due()\n    copied",
-        "    log.mark_newest_published(record.change)\n    fence.check_if_due()\n    copied",
+        "a run believes the item, not the log, which change is the newest",
+        "commit.roll_forward",
+        "record.result() is not None and not has_next.result()",
+        "record.result() is not None",
     ),
 )
 

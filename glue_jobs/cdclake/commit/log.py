@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from cdclake.ports import Clock, ObjectStore
 
 
+MARKED_EVERY = 16
+"""Of so many published changes one is marked, so that the newest is found with one short listing."""
 _logger = logs.bind(__name__)
 
 
@@ -50,17 +52,9 @@ class ChangeLog:
     def head(self) -> int:
         """Number of the newest committed change; 0 if the table has none.
 
-        Lists only the records after the newest published change.
+        Lists only the records after the last change that was marked for this, see `mark_newest_published`.
         """
-        return self.newest_after(self.newest_published())
-
-    def newest_published(self) -> int:
-        """Number of a published change, after which there are few others; 0 if none is known."""
-        return self._number(self.layout.newest_published_key, default=0)
-
-    def newest_after(self, published: int) -> int:
-        """Number of the newest committed change; `published` if there is none after it."""
-        newest = published
+        newest = self._number(self.layout.newest_published_key, default=0)
         for entry in self.store.list(self.layout.changes_prefix, self.layout.change_key(newest) if newest else ""):
             number = entry.key[len(self.layout.changes_prefix) :].split(".")[0]
             if number.isascii() and number.isdigit():
@@ -250,8 +244,9 @@ class ChangeLog:
         self.store.put(self.layout.published_key(change), json.dumps(dict(seconds or {})).encode())
 
     def mark_newest_published(self, change: int) -> None:
-        """Let runs look for newer changes after this one, which is marked as published."""
-        self.store.put(self.layout.newest_published_key, str(change).encode())
+        """Let `head` look after this change, which is marked as published, if it is one of each `MARKED_EVERY`."""
+        if change % MARKED_EVERY == 0:
+            self.store.put(self.layout.newest_published_key, str(change).encode())
 
     def seconds(self, record: ChangeRecord) -> dict[str, float]:
         """Known durations of a change's phases, in order."""

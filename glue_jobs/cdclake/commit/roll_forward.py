@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.commit.publish import KeepAlive, no_lease, publish, remove_staging
 from cdclake.concurrency import executor
@@ -27,17 +27,27 @@ def complete_newest(log: ChangeLog, keep_alive: KeepAlive = no_lease, known: int
     Args:
         known: Number of a change, probably the newest, so that the log can be read at once; 0 if none is known.
     """
-    with executor(log.store.calls_at_once) as pool:  # most often there is no newer change, and its record is needed
-        reading = pool.submit(log.newest_published)
-        after = pool.submit(log.newest_after, known) if known else None
-        if after and log.find_record(known):
-            published, change = reading.result(), after.result()
-        else:
-            published = reading.result()
-            finding = pool.submit(log.record, published) if published else None
-            change = log.newest_after(published)
-            if finding:
-                finding.result()
-    if change != published and not log.is_published(change):
+    change, newest = known, _look_at(log, known)
+    if not newest.is_last:
+        change = log.head()
+        newest = _look_at(log, change)
+    if change and not newest.is_published:
         publish(log, log.record(change), keep_alive)
     return change
+
+
+class _Seen(NamedTuple):
+    """What the log says of a change: whether it is the last one, and published."""
+
+    is_last: bool
+    is_published: bool
+
+
+def _look_at(log: ChangeLog, change: int) -> _Seen:
+    """Look at a change and the place after it. Its record, which is needed most often, is read at the same time."""
+    if not change:
+        return _Seen(is_last=False, is_published=False)
+    with executor(log.store.calls_at_once) as pool:
+        record, has_next = pool.submit(log.find_record, change), pool.submit(log.is_committed, change + 1)
+        is_published = log.is_published(change)
+        return _Seen(record.result() is not None and not has_next.result(), is_published)

@@ -168,7 +168,7 @@ class LakeLayout:
 
     @property
     def newest_published_key(self) -> str:
-        """Key of the object with the number of a recently published change; the newest is this one or a later one."""
+        """Key of the object with the number of a published change, after which there are few others."""
         return self.control_prefix + "newest-published"
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.adapters.folder import FolderStore
-from cdclake.commit.log import ChangeLog
+from cdclake.commit.log import MARKED_EVERY, ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.commit.roll_forward import complete_newest, roll_forward
 from cdclake.errors import BooksError, CommitConflictError, IntegrityError
@@ -54,7 +54,7 @@ def visible(log: ChangeLog) -> list[str]:
     return [entry.key for entry in log.store.list(LAYOUT.table_prefix)]
 
 
-def test_finding_the_newest_change_lists_only_records_after_the_newest_published_one() -> None:
+def test_finding_the_newest_change_lists_only_records_after_the_last_marked_one() -> None:
     class Listing(MemoryStore):
         def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
             for entry in super().list(prefix, start_after):
@@ -63,23 +63,21 @@ def test_finding_the_newest_change_lists_only_records_after_the_newest_published
 
     listed: list[str] = []
     lake = LakeBuilder(Listing())
-    for _ in range(5):
+    for _ in range(2 * MARKED_EVERY + 1):
         lake.change()
     lake.log.commit(lake.stage())
     listed.clear()
 
-    assert lake.log.head() == 6
-    assert listed == [LAYOUT.change_key(6)]
+    assert lake.log.head() == 2 * MARKED_EVERY + 2
+    assert listed == [LAYOUT.change_key(2 * MARKED_EVERY + 1), LAYOUT.change_key(2 * MARKED_EVERY + 2)]
 
 
-def test_the_newest_change_of_an_older_lake_is_found_without_the_mark_of_the_newest_published(
-    lake: LakeBuilder, log: ChangeLog
-) -> None:
-    for _ in range(3):
+def test_the_newest_change_is_found_without_the_mark(lake: LakeBuilder, log: ChangeLog) -> None:
+    for _ in range(MARKED_EVERY):
         lake.change()
     log.store.delete([LAYOUT.newest_published_key])
 
-    assert log.head() == 3
+    assert log.head() == MARKED_EVERY
 
 
 def test_a_table_without_changes_has_an_empty_snapshot(log: ChangeLog) -> None:
@@ -175,12 +173,12 @@ def test_a_publisher_that_misses_a_staged_file_reports_it(log: ChangeLog, replac
 
 
 @pytest.mark.parametrize("known", [0, 1, 2, 3, 9])
-@pytest.mark.parametrize("is_marked", [True, False])
+@pytest.mark.parametrize("marked", [0, 1, 2])
 def test_the_newest_change_is_found_and_completed_from_any_number_that_a_caller_knows(
-    lake: LakeBuilder, log: ChangeLog, replacement: ChangeRecord, known: int, is_marked: bool
+    log: ChangeLog, replacement: ChangeRecord, known: int, marked: int
 ) -> None:
-    if not is_marked:
-        log.store.delete([LAYOUT.newest_published_key])
+    if marked:
+        log.store.put(LAYOUT.newest_published_key, str(marked).encode())
     assert complete_newest(log, known=known) == replacement.change == 2
     assert visible(log) == [SECOND]
 
@@ -302,25 +300,3 @@ def test_the_table_after_a_commit_is_that_of_the_newest_change(lake: LakeBuilder
     assert log.after_commit() == ChangeLog(log.store, LAYOUT).snapshot(2)
     log.write_snapshot(replace(log.snapshot(2), change=3), "loser")  # which commits nothing
     assert log.after_commit() == log.snapshot(2)
-
-
-def test_a_published_change_that_is_marked_as_the_newest_needs_no_mark_of_its_own(
-    lake: LakeBuilder, log: ChangeLog
-) -> None:
-    """The number is written last, so a run need not ask for both."""
-    lake.change()
-    staged = LAYOUT.staging_prefix(1, "crashed") + "0.parquet"
-    log.store.put(staged, b"left")
-    log.store.delete([LAYOUT.published_key(1)])
-    assert log.newest_published() == 1
-    assert roll_forward(log) == 1
-    assert log.store.get(staged) is None
-    assert not log.is_published(1)  # it was not published again
-
-
-def test_a_run_that_crashed_before_it_marked_the_newest_published_change_is_completed(
-    lake: LakeBuilder, log: ChangeLog
-) -> None:
-    lake.change()
-    log.store.delete([LAYOUT.newest_published_key])
-    assert (log.newest_published(), roll_forward(log)) == (0, 1)
