@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).with_name("events.json")
 ROW_BYTES, FILE_BYTES = 52, 6 << 20
-"""Of rows with an integer and a text of 72 characters, in files like those of a table that changes all the time."""
+"""Of rows with an integer and a text of 44 characters, in files like those of a table that changes all the time."""
 DOLLARS = {"10": 25, "200": 250, "2,000": 1500, "10, a file a minute": 120}
 """The most that functions, storage and requests should cost a month."""
 SECONDS = {1_000_000: 3.0, 8_000_000: 6.0}

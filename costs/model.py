@@ -51,6 +51,8 @@ EVENT_SECONDS = 0.5, 5.0
 """Until S3's event reaches the function of raw files, and its call the one that loads small changes. Not measured."""
 NETWORK_MB_PER_SECOND = 60.0
 """Of the latter, which reads what it rewrites, and writes it. Not measured."""
+LISTED_FILES = 1000
+"""In an answer of S3."""
 STARTS_PER_CALL = 0.1
 """How often a call of it needs a new process. Not measured: Lambda keeps one for some minutes without a call."""
 _GB = 1e9
@@ -144,7 +146,7 @@ class Costs:
         """Requests to S3, DynamoDB, the catalog and CloudWatch, and logs."""
         usage, prices, freshness = self._usage, self._prices, self._freshness
         changing = self._recorded.hours_of(freshness.key, usage.bursts)
-        of_tables = usage.changing * self._dollars(changing)
+        of_tables = usage.changing * (self._dollars(changing) + self._further_listings * prices["s3_put"])
         of_tables += (usage.tables - usage.changing) * freshness.looks * self._dollars(self._recorded.idle)
         logs = (freshness.looks + 2 * self._runs_per_hour) * GLUE_LOG_BYTES / _GB * prices["log_gb"]
         return HOURS * (of_tables + logs)
@@ -207,6 +209,11 @@ class Costs:
     def written_mb(self) -> float:
         """What a change writes."""
         return 1000 * self._stored.written_gb / (24 * self._freshness.changes(self._usage.bursts))
+
+    @property
+    def _further_listings(self) -> int:
+        """Requests of an hour that list a table's data files beyond those of the first answer, once a change."""
+        return self._freshness.changes(self._usage.bursts) * ((self._stored.files - 1) // LISTED_FILES)
 
     @property
     def _stored(self) -> Stored:

@@ -33,13 +33,14 @@ class Recorded(NamedTuple):
     def hours_of(self, key: str, bursts: int) -> Recording:
         """Hours of a table with so many bursts per hour.
 
-        By file, each burst takes the same requests, however many there are.
+        By file, each burst takes the same requests, however many there are. So do the Controller's runs.
         """
         recorded = self.hours[key]
         if bursts in recorded:
             return recorded[bursts]
         ((known, one),) = recorded.items()
-        return one.times(bursts / known)
+        more = bursts / known - 1
+        return one.plus(one, more).plus(self.idle, -more * one.hours / self.idle.hours)
 
     def stored_of(self, bursts: int, changes: int) -> Stored:
         """What a table stores with so many bursts and changes per hour. The old rows are anywhere."""

@@ -65,7 +65,7 @@ INSERTS, RECENT_UPDATES, OLD_UPDATES = 60, 36, 4
 HOURS = 4
 """Moto needs more memory with each request."""
 SETTLING_BURSTS = 3
-"""Before the function is measured, whose first changes cut files of the full load."""
+"""Before the function is measured."""
 _SECOND = timedelta(seconds=1)
 _LAKE_ARGUMENTS = {
     Argument.OUT_BUCKET: LAKE,
@@ -98,7 +98,7 @@ class Size(NamedTuple):
 
 SMALL = Size(128, 1 << 15, 25)
 """Old rows of a burst are hardly ever in one file, as in a table that changes have cut into small files."""
-USUAL = Size(16, 6 << 20, 512)
+USUAL = Size(64, 4 << 20, 512)
 
 
 def simulate(bursts: int, *, looks: int = 1, by_file: bool = False, hours: int = HOURS) -> Recording:
@@ -261,11 +261,12 @@ class Pipeline:
             settings = {
                 Attribute.PRIMARY_KEY: "id",
                 Attribute.ACTIVE_FLAG: Sentinel.ACTIVE,
-                Attribute.TARGET_FILE_BYTES: str(self._size.file_bytes),
+                Attribute.TARGET_FILE_BYTES: str(self._size.file_bytes // 2),  # files may have twice as much
                 Attribute.FULL_LOAD_QUIET_MINUTES: "0",
             }
             self._states.set_attributes(PATH, settings)
             self._run_controller()
+            self._states.set_attributes(PATH, {Attribute.TARGET_FILE_BYTES: str(self._size.file_bytes)})
 
     def burst(self) -> str:
         """DMS writes a change file. Returns its name."""
@@ -286,9 +287,9 @@ class Pipeline:
 
     def _table(self, ids: NDArray[np.int64]) -> pa.Table:
         """Of rows with random texts."""
-        width = max(8, self._size.row_bytes - 16)
-        offsets = np.arange(len(ids) + 1, dtype=np.int32) * (2 * width)
-        texts = self._rng.bytes(width * len(ids)).hex().encode()
+        digits = max(8, self._size.row_bytes // 2 - 4)
+        offsets = np.arange(len(ids) + 1, dtype=np.int32) * (2 * digits)
+        texts = self._rng.bytes(digits * len(ids)).hex().encode()
         content = pa.StringArray.from_buffers(len(ids), pa.py_buffer(offsets), pa.py_buffer(texts))
         return pa.table({"id": ids, "content": content})
 

@@ -156,10 +156,20 @@ def test_idle_tables_are_looked_at_by_each_controller() -> None:
     assert requests[0] / requests[1] == pytest.approx(12, rel=0.01)
 
 
-def test_by_file_each_burst_takes_the_same() -> None:
-    one = RECORDED.hours_of("by_file", 6)
-    assert RECORDED.hours_of("by_file", 60) == replace(one.times(10), hours=one.hours, item_bytes=one.item_bytes)
-    assert RECORDED.hours_of("by_file", 60).s3_puts == 10 * one.s3_puts
+def test_by_file_each_burst_takes_the_same_and_the_controller_looks_as_often() -> None:
+    one = replace(NOTHING, changes=24, s3_puts=504, item_bytes=1000)
+    idle = replace(NOTHING, s3_puts=2, hours=2)
+    recorded = RECORDED._replace(hours={"by_file": {6: one}}, idle=idle)
+    assert recorded.hours_of("by_file", 60) == replace(one, changes=240, s3_puts=5004)
+
+
+def test_a_table_of_more_than_a_thousand_files_is_listed_with_further_requests() -> None:
+    (stored,) = (one for one in RECORDED.stored if (one.bursts, one.old_rows, one.changes) == (6, "anywhere", 6))
+    requests = [
+        costs(Usage(1, 1), BY_FILE, RECORDED._replace(stored=[stored._replace(files=files)])).requests
+        for files in (1000, 1001, 2001)
+    ]
+    assert [one - requests[0] for one in requests] == pytest.approx([0, 730 * 6 * 5e-6, 2 * 730 * 6 * 5e-6])
 
 
 def test_tables_that_change_store_what_is_kept_of_them() -> None:

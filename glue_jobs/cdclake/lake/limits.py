@@ -96,7 +96,7 @@ class EngineLimits:
 
     read_group_bytes: int = 256 << 20
     """In memory, of a row group of a data file that is read at once; a larger one comes in parts."""
-    hot_file_bytes: int = 8 << 20
+    hot_file_bytes: int = 5 << 20
     """A data file of which a change touches a small part is cut: the part becomes a file of half to all of these bytes.
     The target counts if it is smaller."""
     settled_days: int = 7
