@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Callable, NamedTuple, TypeVar
 
 from cdclake.commit.adopt import adopt
@@ -20,7 +20,13 @@ from cdclake.control.plan.full_load_gate import reload_command
 from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.lost_files import PendingNote
 from cdclake.control.plan.open_findings import OpenFindings
-from cdclake.control.run.item_sync import check_not_ahead, forgotten_lake, lake_attributes, open_findings
+from cdclake.control.run.item_sync import (
+    check_not_ahead,
+    forgotten_lake,
+    lake_attributes,
+    open_findings,
+    unfinished_erasures,
+)
 from cdclake.control.run.lease import Lease, renewed_in_background
 from cdclake.errors import CdclakeError, CommitConflictError, LeaseHeldError, RefusedChangeError, RetryableError
 from cdclake.model.catalog import CatalogName
@@ -200,7 +206,11 @@ class RegisteredTable:
             if seen.accepts:
                 settings[Attribute.ACCEPTED_DRIFT] = seen.accepts
             left_out = LeftOut.parse(state.left_out).acknowledged().stored
-            outcome = {Attribute.LAST_FINDINGS: str(OpenFindings(change)), Attribute.LAST_LEFT_OUT: left_out}
+            unfinished = unfinished_erasures(
+                self.log, self.log.snapshot(change)
+            )  # only the erasures themselves end them
+            found = OpenFindings(change, unfinished_erasures=unfinished)
+            outcome = {Attribute.LAST_FINDINGS: str(found), Attribute.LAST_LEFT_OUT: left_out}
             self.states.set_attributes(state.path, settings)
             lease.record(outcome)
         return state.with_attributes(**settings, **outcome)
@@ -209,7 +219,8 @@ class RegisteredTable:
         found = open_findings(state, self.log, self.log.snapshot(self.log.head()))
         left_out = LeftOut.parse(state.left_out)._replace(unread=())
         return Acknowledgement(
-            (*found.texts(state.name), *left_out.findings(state.name)), state.item.get(Attribute.LAST_DRIFT, "")
+            (*replace(found, unfinished_erasures=()).texts(state.name), *left_out.findings(state.name)),
+            state.item.get(Attribute.LAST_DRIFT, ""),
         )
 
     def check_resettable(self) -> None:

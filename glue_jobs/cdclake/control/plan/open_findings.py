@@ -36,6 +36,7 @@ class OpenFindings:
         drift: Column changes at the source, under the policy `warn`.
         suppressed_rows: Rows that were left out because their keys were erased after them.
         unknown_keys: Updates of keys that the table lacked since the last full load, see `ChangeRecord.unknown_keys`.
+        unfinished_erasures: Changes of erasures that stopped before they were complete, ascending.
     """
 
     through: int
@@ -43,6 +44,7 @@ class OpenFindings:
     drift: tuple[str, ...] = ()
     suppressed_rows: int = 0
     unknown_keys: int = 0
+    unfinished_erasures: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, item: Mapping[str, str]) -> OpenFindings | None:
@@ -52,7 +54,8 @@ class OpenFindings:
             through, rows, suppressed, unknown = (
                 int(data[name]) for name in ("through", "quarantined_rows", "suppressed_rows", "unknown_keys")
             )
-            return cls(through, rows, tuple(map(str, data["drift"])), suppressed, unknown)
+            erasures = tuple(map(int, data["unfinished_erasures"]))
+            return cls(through, rows, tuple(map(str, data["drift"])), suppressed, unknown, erasures)
         except (ValueError, TypeError, KeyError):
             return None
 
@@ -83,6 +86,12 @@ class OpenFindings:
         """A text for each, with its remedy."""
         acknowledge = f"cdclake tables acknowledge {name.typed}"
         texts = []
+        if self.unfinished_erasures:
+            texts.append(
+                "erasures that stopped before they were complete, in the changes"
+                f" {', '.join(map(str, self.unfinished_erasures))}. Rows of their keys may still be in earlier states"
+                f" and raw files. Erase the same keys again, which does the rest: cdclake erase {name.typed}"
+            )
         if self.quarantined_rows:
             texts.append(
                 f"quarantined rows that the table lacks: {self.quarantined_rows:,}. See cdclake quarantine show"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from cdclake.commit.erasure import Replacement, commit_erasure
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.takeover import take_over
 from cdclake.control.admin.table_admin import RegisteredTable
@@ -33,6 +34,7 @@ from cdclake.errors import (
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INCREMENTAL
+from cdclake.model.snapshot import ErasedKeys
 from cdclake.model.table.attributes import Attribute
 from tests.builders import LakeBuilder, eventually
 from tests.cdclake.control.world import LAKE, LAKE_PREFIX, ORDERS, World, raising
@@ -486,3 +488,31 @@ def test_a_wrong_lake_bucket_is_noticed_before_anything_is_undone(orders: World)
     orders.states.record_run(ORDERS, {Attribute.LAST_CHANGE_ID: "7"})
     with pytest.raises(IntegrityError, match="has change 7"):
         table(orders).rollback()
+
+
+def test_an_erasure_that_dies_is_shown_until_one_of_the_same_keys_is_complete(orders: World) -> None:
+    log = orders.log()
+
+    def erase(token: int, *, dies: bool) -> None:
+        before = log.snapshot(log.head())
+        change = before.change + 1
+        erased = ErasedKeys(change, "2024-03-05T12:00:00", ("id",), "secret", (), "", "", "")
+        commit_erasure(log, before, Replacement(), "eraser", token, orders.clock, erased=[*before.erased, erased])
+        if dies:
+            raise RetryableError("No answer", remedy="Run again")
+        for one in (*before.erased, erased):
+            log.store.put(log.layout.erasure_key(one.change), b"{}")
+
+    with pytest.raises(RetryableError):
+        table(orders).change(partial(erase, dies=True))
+    orders.clock.advance(LEASE_SECONDS + 1)
+    orders.process()
+    (finding,) = orders.decision().findings
+    assert "in the changes 4." in finding
+    table(orders).acknowledge()
+    assert orders.decision().findings == (finding,)
+    orders.process()
+    assert orders.decision().findings == (finding,)
+
+    table(orders).change(partial(erase, dies=False))
+    assert orders.decision().findings == ()

@@ -16,7 +16,7 @@ NAME = TableName("shop", "order items")
 
 
 def test_findings_are_read_as_they_were_written():
-    found = OpenFindings(7, 3, ("note string added (change 7)",), 2, 4)
+    found = OpenFindings(7, 3, ("note string added (change 7)",), 2, 4, (5, 6))
     assert OpenFindings.of({"LastFindings": str(found)}) == found
 
 
@@ -58,3 +58,10 @@ def test_every_text_names_the_command_that_acknowledges_it():
     assert all("cdclake tables acknowledge 'shop.order items'" in text for text in texts)
     assert "1,000" in texts[0]
     assert OpenFindings(7).texts(NAME) == ()
+
+
+def test_an_unfinished_erasure_names_the_command_that_finishes_it():
+    (text,) = OpenFindings(7, unfinished_erasures=(3, 5)).texts(NAME)
+    assert "in the changes 3, 5." in text
+    assert "cdclake erase 'shop.order items'" in text
+    assert "acknowledge" not in text
