@@ -18,7 +18,7 @@ PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 PIP_INSTALL := $(BIN)/python $(PIP)
 JOB_LOCKS := infra/cdclake_infra/locks
 PY39_CODE := glue_jobs/controller.py glue_jobs/process_table.py lambdas \
-	$(addprefix glue_jobs/cdclake/,concurrency.py errors.py ports.py printable.py raw_listing.py run_ports.py logs.py signals.py model commit control adapters)
+	$(addprefix glue_jobs/cdclake/,concurrency.py errors.py hash_secret.py ports.py printable.py raw_listing.py run_ports.py logs.py signals.py model commit control adapters)
 
 .DEFAULT_GOAL := help
 .PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*/\1/p' Makefile)

@@ -22,10 +22,11 @@ from cdclake.control.controller import Plan, PlanInputs, execute, plan
 from cdclake.control.jobs.arguments import parse_item, parse_paths
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
+from cdclake.control.run.dead_spark_run import continue_after
 from cdclake.control.run.process_table import process_tables
-from cdclake.control.run.trigger import continue_after
 from cdclake.control.status import LATE_AFTER_MINUTES, TableStatus, table_statuses
 from cdclake.errors import CdclakeError
+from cdclake.hash_secret import with_hash_secret
 from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
 from cdclake.lake.operations.job import load_planned
 from cdclake.lake.operations.table_run import TableRun
@@ -40,7 +41,6 @@ from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
 from cdclake.ports import JobRun, JobState, Ports
-from cdclake.run_ports import with_hash_secret
 from cdclake_devkit.memory import MemoryJobs, MemoryMetrics, MemoryState, Work
 
 if TYPE_CHECKING:

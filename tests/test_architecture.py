@@ -32,7 +32,7 @@ LAYERS = {
         ["ports"],
         ["adapters", "commit", "raw_listing"],
         ["control"],
-        ["run_ports"],
+        ["run_ports", "hash_secret"],
         ["lake"],
         ["lake_table"],
     ],

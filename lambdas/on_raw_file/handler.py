@@ -6,7 +6,7 @@ after the file was written. A transaction file holds rows of many tables, and it
 triggers every active table that reads its folder.
 
 When a run of a Spark job fails, EventBridge sends Glue's event. If the run still holds tables, it has died, and a new
-run goes on with them, see `cdclake.control.run.trigger.continue_after`.
+run goes on with them, see `cdclake.control.run.dead_spark_run`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 from urllib.parse import unquote_plus
@@ -29,7 +29,8 @@ from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
 from cdclake.control.jobs.arguments import folder_prefix, parse_item, parse_new_table, paths_json
 from cdclake.control.jobs.entry import error_line
-from cdclake.control.run.trigger import TriggerResult, continue_after, trigger_table
+from cdclake.control.run.dead_spark_run import continue_after
+from cdclake.control.run.trigger import TriggerResult, have_listed, trigger_table
 from cdclake.errors import ConfigurationError, JobRunError
 from cdclake.model.metrics import Unit, namespace
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
@@ -53,8 +54,6 @@ namespace, settings for newly registered tables.
 """
 SMALL_CHANGES_FUNCTION = "SMALL_CHANGES_FUNCTION"
 """Optional environment variable: name of the function that works as ProcessTable and loads small changes itself."""
-CLOCK_TOLERANCE = timedelta(seconds=10)
-"""How much the clocks of S3 and of a run may differ."""
 FAILED = "failed"
 SERVICE = "on_raw_file"
 """Dimension of the function's metrics."""
@@ -201,7 +200,7 @@ def _process(table: TableState, written_utc: datetime, dependencies: Dependencie
         outcome = "registered"
     elif not state.active:
         outcome = "inactive"
-    elif (seen := state.seen.listed_utc) and written_utc + CLOCK_TOLERANCE < seen <= now + CLOCK_TOLERANCE:
+    elif have_listed(state, written_utc, now):
         outcome = "seen"
     else:
         outcome = trigger_table(states, dependencies.jobs, path, now).outcome.value

@@ -6,9 +6,9 @@ import boto3
 import pytest
 
 from cdclake.errors import ConfigurationError
+from cdclake.hash_secret import hash_secret, with_hash_secret
 from cdclake.model.names import HASH_SECRET_VARIABLE
 from cdclake.model.table.settings import TableSettings
-from cdclake.run_ports import hash_secret, with_hash_secret
 
 SECRET = "0123456789abcdef0123456789abcdef"
 HASHES = TableSettings.from_item({"ColumnPolicy": "hash ssn"})

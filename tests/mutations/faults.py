@@ -524,7 +524,7 @@ _RUN = (
     Fault(
         "dead-run-keeps-its-leases",
         "run",
-        "control/run/trigger.py",
+        "control/run/dead_spark_run.py",
         "if not state or holder not in holders:",
         "if not state or holder in holders:",
         ("tests/cdclake/control/run/test_process_table.py",),

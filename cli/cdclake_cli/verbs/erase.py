@@ -113,12 +113,12 @@ def _erasure(
     unread_rows: bool,
 ) -> Erasure:
     from cdclake.adapters.filesystem import lake_filesystem
+    from cdclake.hash_secret import hash_secret, with_hash_secret
     from cdclake.lake.operations.erase.erase import Erasure
     from cdclake.lake.operations.erase.progress import Progress
     from cdclake.lake.operations.erase.raw_files import RawLocation
     from cdclake.lake.read.as_of import TableLocation
     from cdclake.lake.read.key_filter import RowKeys
-    from cdclake.run_ports import hash_secret, with_hash_secret
     from cdclake_cli.aws.services import connect
 
     state, log = lake_table.state, lake_table.log

@@ -130,9 +130,9 @@ def _show(target: Target, name: TableName, which: _Which, out: Output) -> None:
 
 def _rows_by_file(target: Target, name: TableName, keys: Sequence[str]) -> dict[str, list[str]]:
     """The rows with some keys, as texts, by the raw file of their last change."""
+    from cdclake.hash_secret import hash_secret
     from cdclake.lake.read.as_of import TableLocation
     from cdclake.lake.read.row_origin import row_origins
-    from cdclake.run_ports import hash_secret
     from cdclake_cli.aws.environment import aws_environment
 
     with aws_environment(target), progress(f"Looking for rows of {name}"):

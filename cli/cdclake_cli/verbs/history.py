@@ -19,9 +19,9 @@ def history(table: TableArgument, *, key: KeyOption, output: OutputOption = Outp
 
     Example: cdclake history shop.orders --key 1042
     """
+    from cdclake.hash_secret import hash_secret
     from cdclake.lake.read.as_of import TableLocation
     from cdclake.lake.read.key_history import find_versions
-    from cdclake.run_ports import hash_secret
     from cdclake_cli.aws.environment import aws_environment  # slow to import, and --help does not need it
 
     with aws_environment(target), progress(f"Reading the history of {table}"):

@@ -188,9 +188,9 @@ def _release(
     target: Target, lake_table: RegisteredTable, token: int, files: Iterable[QuarantinedFile], reason: str
 ) -> dict[str, Any]:
     from cdclake.adapters.filesystem import lake_filesystem
+    from cdclake.hash_secret import with_hash_secret
     from cdclake.lake.operations.release import release as take
     from cdclake.lake.operations.table_run import TableRun
-    from cdclake.run_ports import with_hash_secret
     from cdclake_cli.aws.services import connect
 
     state = lake_table.state

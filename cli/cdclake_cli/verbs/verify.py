@@ -195,7 +195,7 @@ def _compare(
     found: _Found,
 ) -> None:
     """Compare tables one after the other, on one connection."""
-    from cdclake.run_ports import hash_secret
+    from cdclake.hash_secret import hash_secret
     from cdclake_cli.sources.verify import verify as compare
 
     secret = hash_secret()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from cdclake.adapters.athena_view import as_view, read_query
 from cdclake.adapters.aws import Remedies, client, error_code, translated_errors
+from cdclake.adapters.presto_view import as_view, read_query
 from cdclake.errors import RetryableError
 from cdclake.model.catalog import CatalogPartition, CatalogTable, Statistics
 from cdclake.model.names import Argument

@@ -17,8 +17,8 @@ from cdclake.control.jobs.arguments import parse_paths
 from cdclake.control.plan.decision import Decision, DecisionKind
 from cdclake.control.plan.planned_table import Action
 from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
+from cdclake.control.run.dead_spark_run import continue_after
 from cdclake.control.run.process_table import process_tables
-from cdclake.control.run.trigger import continue_after
 from cdclake.errors import JobRunError
 from cdclake.model.change.delay import written_utc
 from cdclake.model.change.record import ChangeKind, StagedFile

@@ -20,6 +20,7 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import open_store
 from cdclake.commit.ledger import recorded
 from cdclake.commit.log import ChangeLog
+from cdclake.hash_secret import with_hash_secret
 from cdclake.lake.limits import DEFAULT_LIMITS, EngineLimits
 from cdclake.lake.operations.direct.apply import DirectChange, change_directly
 from cdclake.lake.operations.load import load_incremental, load_initial, replace_table
@@ -36,7 +37,6 @@ from cdclake.model.raw.files import ListedObject, parse_raw_file
 from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
 from cdclake.raw_listing import list_raw_files
-from cdclake.run_ports import with_hash_secret
 from cdclake_devkit.oracle import ChangeRow, LakeRow
 from tests.builders import table_run
 from tests.dying_store import Death, DyingStore

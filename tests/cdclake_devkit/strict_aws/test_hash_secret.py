@@ -10,8 +10,8 @@ import boto3
 import pytest
 
 from cdclake.errors import ConfigurationError
+from cdclake.hash_secret import hash_secret
 from cdclake.model.names import HASH_SECRET_VARIABLE, JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
-from cdclake.run_ports import hash_secret
 from cdclake_devkit.local.roles import SMALL_CHANGES, Place, policies
 from tests.cdclake_devkit.strict_aws.answers import answer
 from tests.cdclake_devkit.strict_aws.test_roles import PLACE, needed, served

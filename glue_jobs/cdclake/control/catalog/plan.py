@@ -18,7 +18,7 @@ from cdclake.model.versions import OWN_COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cdclake.model.catalog import CatalogName, PartitionValues
+    from cdclake.model.catalog import PartitionValues
     from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import DataFile, Snapshot
     from cdclake.model.table.name import TableName
@@ -28,10 +28,6 @@ MAX_NAME_BYTES = 255
 _UNUSUAL = re.compile(r"[^a-z0-9_]")
 _ACCEPTED = re.compile(r"[^,\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]+")
 """Glue accepts one line of text. Hive, and so Trino, separates columns by commas and trims spaces."""
-LIVE_SUFFIX = "_live"
-"""Suffix of the name of the view of a table's live rows."""
-LIVE_SOURCE_SUFFIX = " (live rows)"
-"""Suffix of the view's source, to tell the view from the table."""
 ICEBERG_SUFFIX = "_iceberg"
 """Suffix of the name of the Iceberg table of a table whose readers open either."""
 ICEBERG_SOURCE_SUFFIX = " (Iceberg table)"
@@ -122,34 +118,6 @@ def iceberg_table(
         parquet=False,
         metadata_location=f"s3://{layout.bucket}/{layout.iceberg_metadata_key(snapshot.change)}",
     )
-
-
-def live_view(table: CatalogTable, name: CatalogName) -> CatalogTable:
-    """A view of the rows of a lake table that are not deleted, with all its columns.
-
-    Rows of an adopted file may have no operation; they are live.
-
-    Args:
-        table: The lake table in the catalog.
-    """
-    columns = (*table.columns, *table.partition_columns)
-    names = ", ".join(_quoted(column.name) for column in columns)
-    where = f"{_quoted(OP_COLUMN.lower())} IS DISTINCT FROM 'D'"
-    return CatalogTable(
-        location="",
-        columns=columns,
-        partition_columns=(),
-        statistics=None,
-        source=table.source + LIVE_SOURCE_SUFFIX,
-        change=None,
-        parquet=False,
-        query=f"SELECT {names} FROM {_quoted(name.database)}.{_quoted(name.table)} WHERE {where}",
-    )
-
-
-def _quoted(name: str) -> str:
-    """Quote a name for SQL."""
-    return '"{}"'.format(name.replace('"', '""'))
 
 
 def shows_history(table: CatalogTable) -> bool:

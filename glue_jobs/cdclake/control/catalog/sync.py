@@ -9,16 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable, TypeVar
 
 from cdclake import logs
+from cdclake.control.catalog.live_view import LIVE_SOURCE_SUFFIX, LIVE_SUFFIX, live_view
 from cdclake.control.catalog.plan import (
     ADDED_COLUMNS,
     ICEBERG_SOURCE_SUFFIX,
     ICEBERG_SUFFIX,
-    LIVE_SOURCE_SUFFIX,
-    LIVE_SUFFIX,
     catalog_entry,
     empty_entry,
     iceberg_table,
-    live_view,
     plan_catalog,
     shows_history,
     table_name,

@@ -12,7 +12,7 @@ The trigger sets the mark and reads the lease at once. So if it finds the lease 
 will find the mark then, and goes another round. ProcessTable hands its lease over to the Spark run that it starts, and
 so never releases it in between.
 
-If a Spark run dies, Glue's event ends its leases and starts a run, see `continue_after`. If the event is lost, or
+If a Spark run dies, Glue's event ends its leases and starts a run, see `dead_spark_run`. If the event is lost, or
 another holder dies, its lease expires, and with it the mark that was left to it. If a run dies before it takes the
 lease, its mark becomes stale after `STALE_AFTER_SECONDS`. Then the next event or the Controller starts a run. A second
 run would not help before that: it would find the lease held, or wait in Glue's queue behind the first.
@@ -21,10 +21,11 @@ run would not help before that: it would find the lease held, or wait in Glue's 
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdclake.control.jobs.arguments import item_json, parse_paths, paths_json
+from cdclake.control.jobs.arguments import item_json, paths_json
 from cdclake.errors import CdclakeError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute
@@ -40,6 +41,10 @@ log = logging.getLogger(__name__)
 
 STALE_AFTER_SECONDS = 900
 """A run that has not listed the raw files this long after it was requested counts as dead."""
+
+
+CLOCK_TOLERANCE = timedelta(seconds=10)
+"""How much the clocks of S3 and of a run may differ."""
 
 
 class TriggerOutcome(Enum):
@@ -61,6 +66,12 @@ class TriggerResult(NamedTuple):
     outcome: TriggerOutcome
     run_id: str = ""
     error: Exception | None = None
+
+
+def have_listed(state: TableState, written_utc: datetime, now: datetime) -> bool:
+    """Whether a successful run of the table began to list its raw files after a file was written: it needs no run."""
+    listed = state.seen.listed_utc
+    return listed is not None and written_utc + CLOCK_TOLERANCE < listed <= now + CLOCK_TOLERANCE
 
 
 def trigger_table(states: StateStore, jobs: JobRunner, path: str, now: datetime) -> TriggerResult:
@@ -114,49 +125,6 @@ def trigger_tables(
         started = _start(states, jobs, due, marked)
         results.update(started)
     return results
-
-
-def continue_after(
-    states: StateStore, jobs: JobRunner, job: str, run_id: str, now: datetime
-) -> dict[str, TriggerResult]:
-    """Let a new run go on with the tables of a Spark run that has died: end their leases, and trigger it.
-
-    The new run takes the tables over, so it keeps the dead one from committing, and it finds out how that ended.
-
-    Args:
-        job: Name of the Spark job.
-        run_id: Id of its run.
-
-    Returns:
-        The result of each table that the dead run still held, by path; none if it was started by hand. A table that
-        fails does not stop the others.
-
-    Raises:
-        JobRunError: The run does not exist.
-    """
-    run = jobs.get(job, run_id)  # its state may lag behind the event
-    if Argument.PATHS not in run.arguments:
-        return {}
-    holders = {run_id, run.arguments.get(Argument.LEASE_HOLDER, run_id)}
-    failed: dict[str, TriggerResult] = {}
-    left = []
-    for path in parse_paths(run.arguments[Argument.PATHS]):
-        try:
-            if _end_lease(states, path, holders, now):
-                left.append(path)
-        except Exception as error:
-            log.exception("could not end the lease", extra={"table": _name(path)})
-            failed[path] = TriggerResult(TriggerOutcome.FAILED, error=error)
-    return {**failed, **trigger_tables(states, jobs, left, now, even_if_requested=left)}
-
-
-def _end_lease(states: StateStore, path: str, holders: Collection[str], now: datetime) -> bool:
-    """Let a table's lease expire now; False if none of these holders has it."""
-    state = states.get(path)
-    holder = state.item.get(Attribute.LEASE_HOLDER, "") if state else ""
-    if not state or holder not in holders:
-        return False
-    return states.renew_lease(path, holder, state.fencing_token, now, 0)
 
 
 def _start(

@@ -30,7 +30,7 @@ from cdclake.lake.operations.history import (
 )
 from cdclake.lake.operations.request import Request
 from cdclake.lake.operations.untyped_columns import with_types
-from cdclake.lake.raw.first_lines import columns_for_error, require_shared_columns
+from cdclake.lake.raw.csv_header import columns_for_error, require_shared_columns
 from cdclake.lake.raw.reader import fetch_raw_file, inspect_raw_file, read_raw
 from cdclake.lake.raw.suppression import Suppression
 from cdclake.lake.storage.key_ranges import without_key_ranges

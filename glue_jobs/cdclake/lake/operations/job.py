@@ -16,6 +16,7 @@ from cdclake.control.jobs.entry import error_line, job_run_id
 from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
 from cdclake.control.run.run_arguments import RunArguments
 from cdclake.errors import JobRunError, disk_full
+from cdclake.hash_secret import with_hash_secret
 from cdclake.lake.operations.load import apply_changes, load_incremental, load_initial, replace_table
 from cdclake.lake.operations.table_run import TableRun
 from cdclake.model.change.place import Place
@@ -24,7 +25,7 @@ from cdclake.model.layout import LakeLayout
 from cdclake.model.names import JOB_LOAD_INITIAL, Argument, Sentinel
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.settings import TableSettings
-from cdclake.run_ports import open_ports, with_hash_secret
+from cdclake.run_ports import open_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

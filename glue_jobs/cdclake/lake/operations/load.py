@@ -31,7 +31,7 @@ from cdclake.lake.operations.compute import (
 from cdclake.lake.operations.history import base_schema, without_old_policy
 from cdclake.lake.operations.outdated_full_load import require_applied_changes
 from cdclake.lake.operations.untyped_columns import with_types
-from cdclake.lake.raw.first_lines import require_shared_columns
+from cdclake.lake.raw.csv_header import require_shared_columns
 from cdclake.model.change.delay import written_utc
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.drift import incremental_drift, reload_drift

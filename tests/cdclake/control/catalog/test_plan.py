@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.control.catalog.plan import catalog_entry, empty_entry, live_view, plan_catalog, table_name
+from cdclake.control.catalog.live_view import live_view
+from cdclake.control.catalog.plan import catalog_entry, empty_entry, plan_catalog, table_name
 from cdclake.control.catalog.sync import apply_plan
 from cdclake.errors import ConfigurationError
 from cdclake.model.catalog import CatalogEntry, CatalogName, CatalogPartition, CatalogTable, Statistics

@@ -13,7 +13,8 @@ from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.catalog import GlueCatalog
 from cdclake.commit.publish import publish
 from cdclake.control.admin.table_admin import RegisteredTable
-from cdclake.control.catalog.plan import catalog_entry, live_view
+from cdclake.control.catalog.live_view import live_view
+from cdclake.control.catalog.plan import catalog_entry
 from cdclake.control.controller import execute, plan
 from cdclake.control.jobs.entry import StoppedError
 from cdclake.control.run.bring_up_to_date import bring_up_to_date

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.control.catalog.plan import catalog_entry, live_view
+from cdclake.control.catalog.live_view import live_view
+from cdclake.control.catalog.plan import catalog_entry
 from cdclake.errors import RefusedChangeError
 from cdclake.lake.operations.direct.input_tables import input_keys, input_rows
 from cdclake.model.catalog import CatalogName

@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdclake.errors import BadRowError, ConfigurationError, RefusedChangeError
+from cdclake.hash_secret import with_hash_secret
 from cdclake.lake.operations.erase.erase import erase, preview
 from cdclake.lake.operations.release import release
 from cdclake.lake.read.as_of import TableLocation
@@ -31,7 +32,6 @@ from cdclake.lake.read.row_origin import row_origins
 from cdclake.model.names import HASH_SECRET_VARIABLE
 from cdclake.model.schema import parse_columns
 from cdclake.model.table.column_policy import ColumnPolicy
-from cdclake.run_ports import with_hash_secret
 from tests.cdclake.lake.iceberg.readers import IcebergReaders
 from tests.cdclake.lake.operations.erase.erasable_table import ErasableTable, all_objects, objects_containing
 from tests.cdclake.lake.over_time import TABLE
