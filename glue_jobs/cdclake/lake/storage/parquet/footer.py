@@ -17,7 +17,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdclake.adapters.filesystem import repeated
-from cdclake.lake.storage.parquet.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, damaged, decode
+from cdclake.lake.storage.parquet.thrift import (
+    BINARY,
+    ENCODED,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    ListOf,
+    Struct,
+    damaged,
+    decode,
+    decode_list,
+    field,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,6 +65,19 @@ _ENCODINGS = (
     "BYTE_STREAM_SPLIT",
 )
 _UNKNOWN = "UNKNOWN"
+# The fields that are read of each struct of the definition, by number.
+_FILE = {field(1, I32): None, field(2, LIST): ENCODED, field(3, I64): None, field(7, LIST): ENCODED}
+_SCHEMA = ListOf(STRUCT, {**{field(number, I32): None for number in (1, 2, 3, 5, 6)}, field(10, STRUCT): {}})
+_ORDERS = ListOf(STRUCT, {field(1, STRUCT): {}})
+_CHUNK_FACTS = {
+    **{field(number, I32): None for number in (1, 4, 15)},
+    **{field(number, I64): None for number in (5, 6, 7, 11, 14)},
+    field(2, LIST): ListOf(I32),
+    field(12, STRUCT): {field(number, BINARY): None for number in (1, 2, 5, 6)},
+    field(16, STRUCT): {field(1, I64): None, field(2, LIST): ListOf(I64), field(3, LIST): ListOf(I64)},
+}
+_CHUNK = {field(3, STRUCT): _CHUNK_FACTS, field(8, STRUCT): {}}
+_ROW_GROUP = {field(1, LIST): ListOf(STRUCT, _CHUNK), field(3, I64): None}
 
 
 class ColumnChunk(NamedTuple):
@@ -194,22 +220,20 @@ _Facts = tuple[str, tuple[RowGroup, ...], tuple[bool, ...], tuple[bool, ...]]
 
 def _facts(data: bytes, file_bytes: int) -> _Facts:
     """The fields of a `Footer`, without the last."""
-    leaves: list[_Leaf] = []
 
     def converted(before: Struct, group: Struct) -> RowGroup:
-        leaves.extend(() if leaves else _leaves(before))
-        return _row_group(group, leaves)
+        return _row_group(group, _leaves(_list(before, 2)))
 
-    file = decode(data, 4, converted)
-    leaves.extend(() if leaves else _leaves(file))
-    groups: tuple[RowGroup, ...] = tuple(_list(file, 4, STRUCT))
-    if sum(group.rows for group in groups) != _count(file, 3, I64):
+    file = decode(data, {**_FILE, field(4, LIST): ListOf(STRUCT, _ROW_GROUP, converted)})
+    leaves = _leaves(_list(file, 2))
+    groups: tuple[RowGroup, ...] = tuple(_list(file, 4))
+    if sum(group.rows for group in groups) != _count(file, 3):
         raise damaged("its row groups do not have as many rows as the file")
     if sum(group.size_bytes for group in groups) > file_bytes:
         raise damaged("its row groups are longer than the file")
-    orders = [(1, STRUCT) in order for order in _list(file, 7, STRUCT)] if (7, LIST) in file else []
+    orders = _orders(file[7]) if 7 in file else ()
     has_order = tuple(number < len(orders) and orders[number] for number in range(len(leaves)))
-    version = "1.0" if file.get((1, I32)) == 1 else "2.6"
+    version = "1.0" if file.get(1) == 1 else "2.6"
     return version, groups, has_order, tuple(leaf.is_signed for leaf in leaves)
 
 
@@ -217,10 +241,22 @@ _known_facts = lru_cache(256)(_facts)
 """A change reads each of its files twice: its columns, and its rows."""
 
 
-def _leaves(file: Struct) -> Iterator[_Leaf]:
-    """The columns without parts, in order. The schema is a tree, depth first: each element counts its children."""
+@lru_cache(64)  # files of a table have the same
+def _orders(encoded: bytes) -> tuple[bool, ...]:
+    """Of each column chunk, whether its extremes follow the order of its type."""
+    return tuple(1 in order for order in decode_list(encoded, _ORDERS))
+
+
+@lru_cache(64)
+def _leaves(encoded: bytes) -> tuple[_Leaf, ...]:
+    """The columns without parts of a schema, in order."""
+    return tuple(_without_parts(decode_list(encoded, _SCHEMA)))
+
+
+def _without_parts(elements: Sequence[Struct]) -> Iterator[_Leaf]:
+    """The elements of a schema that have no parts. It is a tree, depth first: each element counts its children."""
     around = [(1, 0, 0)]  # of each element that is not complete: children to come, and levels of definition, repetition
-    for element in _list(file, 2, STRUCT):
+    for element in elements:
         while around and not around[-1][0]:
             around.pop()
         if not around or len(around) > _MAX_DEPTH:
@@ -229,26 +265,26 @@ def _leaves(file: Struct) -> Iterator[_Leaf]:
         around.append((to_come - 1, definition, repetition))
         is_root = len(around) == 1
         if not is_root:
-            how_often = element.get((3, I32), _REQUIRED)
+            how_often = element.get(3, _REQUIRED)
             if how_often not in (_REQUIRED, _OPTIONAL, _REPEATED):
                 raise damaged("a column is neither required nor optional nor repeated")
             definition += how_often != _REQUIRED
             repetition += how_often == _REPEATED
-        if (5, I32) in element or is_root:
-            around.append((_count(element, 5, I32), definition, repetition))
+        if 5 in element or is_root:
+            around.append((_count(element, 5), definition, repetition))
             continue
-        kind = _count(element, 1, I32)
-        length = _count(element, 2, I32) if kind == _FIXED_LENGTH else _VALUE_BYTES.get(kind)
+        kind = _count(element, 1)
+        length = _count(element, 2) if kind == _FIXED_LENGTH else _VALUE_BYTES.get(kind)
         if length is None:
             raise damaged("a column has an unknown type")
-        is_signed = element[6, I32] not in _UNSIGNED if (6, I32) in element else (10, STRUCT) not in element
+        is_signed = element[6] not in _UNSIGNED if 6 in element else 10 not in element
         yield _Leaf(kind, length, definition, repetition, is_signed and kind in (_INT32, _INT64))
     if any(to_come for to_come, *_ in around):
         raise damaged("the schema lacks a column")
 
 
 def _row_group(group: Struct, leaves: Sequence[_Leaf]) -> RowGroup:
-    chunks, rows = _list(group, 1, STRUCT), _count(group, 3, I64)
+    chunks, rows = _list(group, 1), _count(group, 3)
     if len(chunks) != len(leaves):
         raise damaged("a row group has more or fewer columns than the schema")
     columns = []
@@ -260,49 +296,40 @@ def _row_group(group: Struct, leaves: Sequence[_Leaf]) -> RowGroup:
 
 
 def _column_chunk(chunk: Struct, leaf: _Leaf) -> ColumnChunk:
-    if (3, STRUCT) not in chunk or (8, STRUCT) in chunk:
+    if 3 not in chunk or 8 in chunk:
         raise pa.ArrowInvalid("a column is encrypted")
-    facts: Struct = chunk[3, STRUCT]
-    if facts.get((1, I32)) != leaf.kind:
+    facts: Struct = chunk[3]
+    if facts.get(1) != leaf.kind:
         raise damaged("a column has two types")
-    codec = _count(facts, 4, I32)
+    codec = _count(facts, 4)
     if codec >= len(_CODECS):
         raise damaged("a column has an unknown compression")
     _check_level_counts(facts, leaf)
     return ColumnChunk(
         codec=_CODECS[codec],
-        encodings=tuple(_encoding(number) for number in _list(facts, 2, I32)),
-        values=_count(facts, 5, I64),
-        size_bytes=_count(facts, 7, I64),
-        memory_bytes=_count(facts, 6, I64),
-        has_dictionary=(11, I64) in facts,
-        filter_range=_filter_range(facts),
-        extremes=_extremes(facts.get((12, STRUCT), {}), leaf),
+        encodings=tuple(map(_encoding, _list(facts, 2))),
+        values=_count(facts, 5),
+        size_bytes=_count(facts, 7),
+        memory_bytes=_count(facts, 6),
+        has_dictionary=11 in facts,
+        filter_range=(_count(facts, 14), _count(facts, 15)) if 14 in facts and 15 in facts else (0, 0),
+        extremes=_extremes(facts.get(12, {}), leaf),
     )
-
-
-def _filter_range(facts: Struct) -> tuple[int, int]:
-    if (14, I64) not in facts or (15, I32) not in facts:
-        return 0, 0
-    return _count(facts, 14, I64), _count(facts, 15, I32)
 
 
 def _extremes(statistics: Struct, leaf: _Leaf) -> tuple[bytes | None, bytes | None, bytes | None, bytes | None]:
     """`ColumnChunk.extremes`."""
-    low, high, low_in_order, high_in_order = (statistics.get((number, BINARY)) for number in (2, 1, 6, 5))
-    for value in (low, high, low_in_order, high_in_order):
-        if leaf.value_bytes and value is not None and len(value) != leaf.value_bytes:
-            raise damaged("a column's smallest or largest value is not of its type")
-    return low, high, low_in_order, high_in_order
+    if leaf.value_bytes and any(len(value) != leaf.value_bytes for value in statistics.values()):
+        raise damaged("a column's smallest or largest value is not of its type")
+    return statistics.get(2), statistics.get(1), statistics.get(6), statistics.get(5)
 
 
 def _check_level_counts(facts: Struct, leaf: _Leaf) -> None:
-    statistics: Struct = facts.get((16, STRUCT), {})
-    for number, levels in ((2, leaf.repetition_levels), (3, leaf.definition_levels)):
-        counts = _list(statistics, number, I64) if (number, LIST) in statistics else []
+    statistics: Struct = facts.get(16, {})
+    for counts, levels in ((statistics.get(2), leaf.repetition_levels), (statistics.get(3), leaf.definition_levels)):
         if counts and len(counts) != levels + 1:
             raise damaged("a column's counts of levels are not of its type")
-    if (1, I64) in statistics and leaf.kind != _BYTE_ARRAY:
+    if 1 in statistics and leaf.kind != _BYTE_ARRAY:
         raise damaged("a column without texts has a length of texts")
 
 
@@ -310,16 +337,14 @@ def _encoding(number: int) -> str:
     return _ENCODINGS[number] if 0 <= number < len(_ENCODINGS) else _UNKNOWN
 
 
-def _list(fields: Struct, number: int, kind: int) -> list[Any]:
-    found = fields.get((number, LIST))
-    if found is None or (found.values and found.kind != kind):
+def _list(fields: Struct, number: int) -> Any:  # noqa: ANN401 - decoded or not
+    if number not in fields:
         raise damaged("it lacks a list")
-    values: list[Any] = found.values
-    return values
+    return fields[number]
 
 
-def _count(fields: Struct, number: int, kind: int) -> int:
-    count: int = fields.get((number, kind), -1)
+def _count(fields: Struct, number: int) -> int:
+    count: int = fields.get(number, -1)
     if count < 0:
         raise damaged("it lacks a number, or has a negative one")
     return count

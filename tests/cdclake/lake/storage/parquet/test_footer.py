@@ -16,17 +16,16 @@ import pytest
 from cdclake.lake.storage.parquet.footer import footer_of
 from cdclake.lake.storage.parquet.thrift import (
     BINARY,
-    BYTE,
-    DOUBLE,
+    ENCODED,
     I16,
     I32,
+    I64,
     LIST,
-    MAP,
     STRUCT,
-    TRUE,
-    UUID,
-    List,
+    ListOf,
     decode,
+    decode_list,
+    field,
 )
 from tests.cdclake.lake.raw.mutated_files import ABORTS_PYARROW
 
@@ -189,10 +188,10 @@ def test_metadata_of_many_row_groups_take_little_memory():
 )
 def test_metadata_that_would_fill_the_memory_or_the_stack_are_refused(data: bytes):
     with pytest.raises(pa.ArrowInvalid, match="the metadata is damaged"):
-        decode(data)
+        decode(data, {})
 
 
-def test_values_of_every_kind_are_decoded():
+def test_wanted_values_are_decoded_and_those_of_every_kind_skipped():
     data = (
         b"\x11\x12"  # 1: true, 2: false
         b"\x13\x07"  # 3: byte 7
@@ -202,18 +201,26 @@ def test_values_of_every_kind_are_decoded():
         b"\x19\x21\x01\x02"  # 13: list of booleans
         b"\x1b\x01\x85\x01a\x06"  # 14: map of text to i32
         b"\x1c\x15\x02\0"  # 15: struct
-        b"\x1d" + bytes(16) + b"\0"  # 16: uuid
+        b"\x1d"
+        + bytes(16)  # 16: uuid
+        + b"\x15\xac\x02\0"  # 17: i32 150
     )
-    assert decode(data) == {
-        (1, TRUE): True,
-        (2, TRUE): False,
-        (3, BYTE): 7,
-        (4, I16): -2,
-        (10, I32): 75,
-        (11, DOUBLE): bytes(8),
-        (12, BINARY): b"abc",
-        (13, LIST): List(TRUE, [1, 2]),
-        (14, MAP): [b"a", 3],
-        (15, STRUCT): {(1, I32): 1},
-        (16, UUID): bytes(16),
-    }
+    numbers = {field(4, I16): None, field(10, I32): None, field(17, I32): None}
+    others = {field(12, BINARY): None, field(13, LIST): ENCODED, field(15, STRUCT): {field(1, I32): None}}
+    of_another_kind = {field(10, I64): None, field(11, BINARY): None, field(14, LIST): ListOf(I32)}
+    found = {4: -2, 10: 75, 12: b"abc", 13: b"\x21\x01\x02", 15: {1: 1}, 17: 150}
+    assert decode(data, {**numbers, **others, **of_another_kind}) == found
+    assert decode(data, {field(17, I32): None}) == {17: 150}
+
+
+def test_a_list_of_structs_is_converted_as_it_is_decoded():
+    data = b"\x15\x02\x19\x2c\x15\x04\0\x15\x06\0\0"  # 1: i32 1, 2: list of two structs
+    sums = ListOf(STRUCT, {field(1, I32): None}, lambda before, struct: before[1] + struct[1])
+    assert decode(data, {field(1, I32): None, field(2, LIST): sums}) == {1: 1, 2: [3, 4]}
+
+
+def test_a_list_of_another_kind_than_its_definition_says_is_refused():
+    assert decode_list(b"\x25\x02\xac\x02", ListOf(I32)) == [1, 150]
+    assert decode_list(b"\x06", ListOf(I32)) == []
+    with pytest.raises(pa.ArrowInvalid, match="values of another type"):
+        decode_list(b"\x26\x02\x04", ListOf(I32))
