@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError
@@ -73,7 +74,11 @@ class Schema:
 
     def find(self, name: str) -> Column | None:
         """The column of a name, ignoring case; None if there is none."""
-        return next((c for c in self.columns if c.name.lower() == name.lower()), None)
+        return self._by_name.get(name.lower())
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name.lower(): column for column in reversed(self.columns)}
 
     def spelled(self, names: Iterable[str]) -> tuple[str, ...]:
         """Column names in the spelling of this schema; a name without a column stays as it is."""
