@@ -11,7 +11,7 @@ Format: https://github.com/apache/parquet-format/blob/master/src/main/thrift/par
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,7 +33,7 @@ from cdclake.lake.storage.parquet.thrift import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _TAIL_BYTES = 1 << 16
 """So much is read at once: most footers are shorter."""
@@ -41,7 +41,7 @@ _MAX_BYTES = 64 << 20
 """Some 500,000 column chunks: it takes 10 seconds to read them."""
 _MAX_DEPTH = 64
 _KNOWN_BYTES = 1 << 14
-"""Most bytes of a footer that is kept in memory."""
+"""Most bytes of a footer, or a part of one, that is kept in memory."""
 _MAGIC, _MAGIC_OF_ENCRYPTED = b"PAR1", b"PARE"
 _LENGTH_BYTES = 4
 _END_BYTES = _LENGTH_BYTES + len(_MAGIC)
@@ -215,23 +215,26 @@ def _last_bytes(source: pa.NativeFile, size: int, length: int) -> bytes:
     return data
 
 
+Part = TypeVar("Part")
 _Facts = tuple[str, tuple[RowGroup, ...], tuple[bool, ...], tuple[bool, ...]]
 
 
 def _facts(data: bytes, file_bytes: int) -> _Facts:
     """The fields of a `Footer`, without the last."""
+    leaves: list[_Leaf] = []
 
     def converted(before: Struct, group: Struct) -> RowGroup:
-        return _row_group(group, _leaves(_list(before, 2)))
+        leaves.extend(() if leaves else _shared(_leaves, _list(before, 2)))
+        return _row_group(group, leaves)
 
     file = decode(data, {**_FILE, field(4, LIST): ListOf(STRUCT, _ROW_GROUP, converted)})
-    leaves = _leaves(_list(file, 2))
+    leaves.extend(() if leaves else _shared(_leaves, _list(file, 2)))
     groups: tuple[RowGroup, ...] = tuple(_list(file, 4))
     if sum(group.rows for group in groups) != _count(file, 3):
         raise damaged("its row groups do not have as many rows as the file")
     if sum(group.size_bytes for group in groups) > file_bytes:
         raise damaged("its row groups are longer than the file")
-    orders = _orders(file[7]) if 7 in file else ()
+    orders = _shared(_orders, file[7]) if 7 in file else ()
     has_order = tuple(number < len(orders) and orders[number] for number in range(len(leaves)))
     version = "1.0" if file.get(1) == 1 else "2.6"
     return version, groups, has_order, tuple(leaf.is_signed for leaf in leaves)
@@ -241,13 +244,21 @@ _known_facts = lru_cache(256)(_facts)
 """A change reads each of its files twice: its columns, and its rows."""
 
 
-@lru_cache(64)  # files of a table have the same
+def _shared(decoded: Callable[[bytes], tuple[Part, ...]], encoded: bytes) -> tuple[Part, ...]:
+    """What a list that the files of a table have in common says, kept in memory if it is short."""
+    return _known_part(decoded, encoded) if len(encoded) <= _KNOWN_BYTES else decoded(encoded)
+
+
+@lru_cache(64)
+def _known_part(decoded: Callable[[bytes], tuple[Part, ...]], encoded: bytes) -> tuple[Part, ...]:
+    return decoded(encoded)
+
+
 def _orders(encoded: bytes) -> tuple[bool, ...]:
     """Of each column chunk, whether its extremes follow the order of its type."""
     return tuple(1 in order for order in decode_list(encoded, _ORDERS))
 
 
-@lru_cache(64)
 def _leaves(encoded: bytes) -> tuple[_Leaf, ...]:
     """The columns without parts of a schema, in order."""
     return tuple(_without_parts(decode_list(encoded, _SCHEMA)))

@@ -49,6 +49,7 @@ _LONG_LIST = 15
 _CONTINUES = 0x80
 _LONGEST_VARINT_BITS = 70
 _MAX_BITS = {I16: 15, I32: 31, I64: 63}
+_LENGTHS = {BYTE: 1, DOUBLE: 8, UUID: 16}
 _UNWANTED = object()
 
 
@@ -178,9 +179,6 @@ def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
     if kind in _LENGTHS:
         return at + _LENGTHS[kind]
     raise damaged("it has a value of an unknown type")
-
-
-_LENGTHS = {BYTE: 1, DOUBLE: 8, UUID: 16}
 
 
 def _skip_element(data: bytes, at: int, kind: int, depth: int) -> int:

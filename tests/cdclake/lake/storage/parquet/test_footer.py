@@ -172,6 +172,16 @@ def test_metadata_of_many_row_groups_take_little_memory():
     assert peak_bytes < 2_000_000  # 2,000 column chunks, which as a tree of objects take 8 MB
 
 
+def test_a_schema_of_many_columns_does_not_stay_in_memory():
+    content = written(pa.table({f"column_{number}": [number] for number in range(3000)}))
+    tracemalloc.start()
+    columns = len(footer(content).row_groups[0].columns)
+    kept_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert columns == 3000
+    assert kept_bytes < 200_000  # all 3,000 would take 650,000
+
+
 @pytest.mark.parametrize(
     "data",
     [
