@@ -221,14 +221,17 @@ _Facts = tuple[str, tuple[RowGroup, ...], tuple[bool, ...], tuple[bool, ...]]
 
 def _facts(data: bytes, file_bytes: int) -> _Facts:
     """The fields of a `Footer`, without the last."""
-    leaves: list[_Leaf] = []
+    leaves: tuple[_Leaf, ...] | None = None
 
     def converted(before: Struct, group: Struct) -> RowGroup:
-        leaves.extend(() if leaves else _shared(_leaves, _list(before, 2)))
+        nonlocal leaves
+        if leaves is None:  # there may be none
+            leaves = _shared(_leaves, _list(before, 2))
         return _row_group(group, leaves)
 
     file = decode(data, {**_FILE, field(4, LIST): ListOf(STRUCT, _ROW_GROUP, converted)})
-    leaves.extend(() if leaves else _shared(_leaves, _list(file, 2)))
+    if leaves is None:
+        leaves = _shared(_leaves, _list(file, 2))
     groups: tuple[RowGroup, ...] = tuple(_list(file, 4))
     if sum(group.rows for group in groups) != _count(file, 3):
         raise damaged("its row groups do not have as many rows as the file")
