@@ -54,9 +54,9 @@ class OpenFindings:
             through, rows, suppressed, unknown = (
                 int(data[name]) for name in ("through", "quarantined_rows", "suppressed_rows", "unknown_keys")
             )
-            erasures = tuple(map(int, data["unfinished_erasures"]))
+            erasures = tuple(map(int, data.get("unfinished_erasures", ())))
             return cls(through, rows, tuple(map(str, data["drift"])), suppressed, unknown, erasures)
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, AttributeError):
             return None
 
     def __str__(self) -> str:

@@ -125,10 +125,11 @@ def open_findings(state: TableState, log: ChangeLog, snapshot: Snapshot) -> Open
     known = stored if stored and usable else OpenFindings(min(state.last_change, change))
     records = list(log.records(max(known.through, change - MAX_CHANGES_READ) + 1, change))
     found = known.after(records, state.settings.schema_policy)
-    if usable and not (can_empty_quarantine(records) or known.unfinished_erasures):
+    if not usable or can_empty_quarantine(records):  # among them erasures
+        found = replace(found, quarantined_rows=quarantined_rows(log, change, state.acknowledged_change))
+    elif not known.unfinished_erasures:
         return found
-    rows = quarantined_rows(log, change, state.acknowledged_change)
-    return replace(found, quarantined_rows=rows, unfinished_erasures=unfinished_erasures(log, snapshot))
+    return replace(found, unfinished_erasures=unfinished_erasures(log, snapshot))
 
 
 def unfinished_erasures(log: ChangeLog, snapshot: Snapshot) -> tuple[int, ...]:

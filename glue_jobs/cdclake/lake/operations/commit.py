@@ -56,11 +56,15 @@ def _snapshot_after(run: TableRun, before: Snapshot, facts: Snapshot, shape: Tab
 
 
 def _still_needed(run: TableRun, lake: Snapshot) -> tuple[ErasedKeys, ...]:
-    """The erased keys of which older rows may still arrive after a change."""
+    """The erased keys of which older rows may still arrive after a change, or whose erasure did not finish."""
     if not lake.erased:
         return ()
     first, keeps = run.log.retained().first, bool(run.settings.order_column) or lake.load_in_quarantine
-    return lake.erased_still_needed(first, keeps_deletes=keeps)
+    needed = lake.erased_still_needed(first, keeps_deletes=keeps)
+    if len(needed) == len(lake.erased):
+        return needed
+    unfinished = run.log.unfinished_erasures(lake)
+    return tuple(one for one in lake.erased if one in needed or one in unfinished)
 
 
 def commit(

@@ -288,7 +288,13 @@ def test_erased_keys_are_forgotten_after_the_late_window_when_no_rollback_reache
     assert is_remembered()  # a rollback can reach the load
     log = table.log
     clean_up(log, plan_clean_up(log, timedelta(0), table.next_time(), log.head()))
+    mark = table.lake / table.layout.erasure_key(3)
+    report = mark.read_bytes()
+    mark.unlink()
     table.apply_file("20240311-100000000.parquet", pa.Table.from_pylist([{"Op": "U", **row(1)}], with_op(COLUMNS)))
+    assert is_remembered()  # the erasure is not known to have finished
+    mark.write_bytes(report)
+    table.apply_file("20240312-100000000.parquet", pa.Table.from_pylist([{"Op": "U", **row(1)}], with_op(COLUMNS)))
     assert not is_remembered()
 
 
