@@ -185,7 +185,7 @@ $(VENV)/.test-ready: requirements-dev.txt $(VENV)/.demo-ready
 $(BENCH_VENV)/.ready: benchmarks/requirements.txt requirements.txt | $(VENV)/bin/python
 	@test -x $(BENCH_VENV)/bin/python || $(BIN)/python -m venv $(BENCH_VENV)
 	@echo "Setting up $(BENCH_VENV) (once; about a minute or two) ..."
-	@pinned=$$(sed -n 's/==.*//p' benchmarks/requirements.txt | paste -s -d '|') && \
+	@pinned=$$(sed -n 's/==.*//p' benchmarks/requirements.txt | paste -s -d '|' -) && \
 		grep -Ev "^($$pinned)==" requirements.txt > $(BENCH_VENV)/constraints.txt
 	@$(BENCH_VENV)/bin/python $(PIP) -r benchmarks/requirements.txt -c $(BENCH_VENV)/constraints.txt
 	@touch $@

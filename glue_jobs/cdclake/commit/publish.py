@@ -95,7 +95,7 @@ def _publish(
     fence.around_all(retirements, keep_alive)
     later_seconds = {**seconds, "publish": round(time.perf_counter() - started, 3)}
     log.mark_published(record.change, later_seconds)
-    with executor(store.calls_at_once) as pool:  # they may fail: the next run repeats them
+    with executor(store.calls_at_once) as pool:  # they may fail: the next run repeats the removals
         done = pool.submit(log.mark_newest_published, record.change), pool.submit(fence.check)
         for remove in removals:
             remove()
