@@ -103,5 +103,5 @@ def test_a_signal_that_ends_the_local_aws_ends_the_shell(tmp_path: Path) -> None
     ended = tmp_path / "ended"
     with pytest.raises(Interrupted), handling_stop_signals():
         # The signal comes when this process waits for the shell.
-        script(f"trap 'touch {ended}; exit' HUP; sleep 1; kill -TERM $PPID; for _ in $(seq 500); do sleep 0.01; done")
+        script(f"trap 'touch {ended}; exit' HUP; sleep 0.5; kill -TERM $PPID; for _ in $(seq 500); do sleep 0.01; done")
     assert ended.exists()
