@@ -13,6 +13,7 @@ from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.plan.packing import PackLimits
+from cdclake.control.plan.raw_scan import PAGE_OBJECTS
 from costs.recording import MEMORY_MB, REQUEST_SECONDS
 
 if TYPE_CHECKING:
@@ -51,8 +52,6 @@ EVENT_SECONDS = 0.5, 5.0
 """Until S3's event reaches the function of raw files, and its call the one that loads small changes. Not measured."""
 NETWORK_MB_PER_SECOND = 60.0
 """Of the latter, which reads what it rewrites, and writes it. Not measured."""
-LISTED_FILES = 1000
-"""In an answer of S3."""
 STARTS_PER_CALL = 0.1
 """How often a call of it needs a new process. Not measured: Lambda keeps one for some minutes without a call."""
 _GB = 1e9
@@ -213,7 +212,7 @@ class Costs:
     @property
     def _further_listings(self) -> int:
         """Requests of an hour that list a table's data files beyond those of the first answer, once a change."""
-        return self._freshness.changes(self._usage.bursts) * ((self._stored.files - 1) // LISTED_FILES)
+        return self._freshness.changes(self._usage.bursts) * ((self._stored.files - 1) // PAGE_OBJECTS)
 
     @property
     def _stored(self) -> Stored:

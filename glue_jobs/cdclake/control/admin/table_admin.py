@@ -20,13 +20,7 @@ from cdclake.control.plan.full_load_gate import reload_command
 from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.lost_files import PendingNote
 from cdclake.control.plan.open_findings import OpenFindings
-from cdclake.control.run.item_sync import (
-    check_not_ahead,
-    forgotten_lake,
-    lake_attributes,
-    open_findings,
-    unfinished_erasures,
-)
+from cdclake.control.run.item_sync import check_not_ahead, forgotten_lake, lake_attributes, open_findings
 from cdclake.control.run.lease import Lease, renewed_in_background
 from cdclake.errors import CdclakeError, CommitConflictError, LeaseHeldError, RefusedChangeError, RetryableError
 from cdclake.model.catalog import CatalogName
@@ -184,7 +178,7 @@ class RegisteredTable:
 
     def to_acknowledge(self) -> Acknowledgement:
         """The findings of changes, and the column changes that the last run refused to apply."""
-        return self._to_acknowledge(self.state)
+        return self._to_acknowledge(self.state, self._findings(self.state))
 
     def acknowledge(self, agreed: Acknowledgement | None = None) -> TableState:
         """Record that the operator has seen all that, and accept the column changes. Returns the table's new state.
@@ -198,25 +192,25 @@ class RegisteredTable:
         """
         with self._leased() as lease:
             state = self.states.get(self.state.path) or self.state
-            seen = self._to_acknowledge(state)
+            found = self._findings(state)
+            seen = self._to_acknowledge(state, found)
             if agreed is not None and seen != agreed:
                 raise self._changed_meanwhile()
-            change = self.log.head()
-            settings = {Attribute.ACKNOWLEDGED_CHANGE: str(change)}
+            settings = {Attribute.ACKNOWLEDGED_CHANGE: str(found.through)}
             if seen.accepts:
                 settings[Attribute.ACCEPTED_DRIFT] = seen.accepts
             left_out = LeftOut.parse(state.left_out).acknowledged().stored
-            unfinished = unfinished_erasures(
-                self.log, self.log.snapshot(change)
-            )  # only the erasures themselves end them
-            found = OpenFindings(change, unfinished_erasures=unfinished)
-            outcome = {Attribute.LAST_FINDINGS: str(found), Attribute.LAST_LEFT_OUT: left_out}
+            left = OpenFindings(found.through, unfinished_erasures=found.unfinished_erasures)  # erasures end them
+            outcome = {Attribute.LAST_FINDINGS: str(left), Attribute.LAST_LEFT_OUT: left_out}
             self.states.set_attributes(state.path, settings)
             lease.record(outcome)
         return state.with_attributes(**settings, **outcome)
 
-    def _to_acknowledge(self, state: TableState) -> Acknowledgement:
-        found = open_findings(state, self.log, self.log.snapshot(self.log.head()))
+    def _findings(self, state: TableState) -> OpenFindings:
+        return open_findings(state, self.log, self.log.snapshot(self.log.head()))
+
+    @staticmethod
+    def _to_acknowledge(state: TableState, found: OpenFindings) -> Acknowledgement:
         left_out = LeftOut.parse(state.left_out)._replace(unread=())
         return Acknowledgement(
             (*replace(found, unfinished_erasures=()).texts(state.name), *left_out.findings(state.name)),

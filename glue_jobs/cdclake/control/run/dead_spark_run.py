@@ -6,10 +6,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from cdclake.control.jobs.arguments import parse_paths
-from cdclake.control.run.trigger import TriggerOutcome, TriggerResult, trigger_tables
+from cdclake.control.run.trigger import TriggerOutcome, TriggerResult, name_of, trigger_tables
 from cdclake.model.names import Argument
 from cdclake.model.table.attributes import Attribute
-from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -49,7 +48,7 @@ def continue_after(
             if _end_lease(states, path, holders, now):
                 left.append(path)
         except Exception as error:
-            log.exception("could not end the lease", extra={"table": str(TableState({Attribute.PATH: path}).name)})
+            log.exception("could not end the lease", extra={"table": name_of(path)})
             failed[path] = TriggerResult(TriggerOutcome.FAILED, error=error)
     return {**failed, **trigger_tables(states, jobs, left, now, even_if_requested=left)}
 

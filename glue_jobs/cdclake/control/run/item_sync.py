@@ -129,12 +129,7 @@ def open_findings(state: TableState, log: ChangeLog, snapshot: Snapshot) -> Open
         found = replace(found, quarantined_rows=quarantined_rows(log, change, state.acknowledged_change))
     elif not known.unfinished_erasures:
         return found
-    return replace(found, unfinished_erasures=unfinished_erasures(log, snapshot))
-
-
-def unfinished_erasures(log: ChangeLog, snapshot: Snapshot) -> tuple[int, ...]:
-    """See `OpenFindings.unfinished_erasures`."""
-    return tuple(one.change for one in log.unfinished_erasures(snapshot))
+    return replace(found, unfinished_erasures=tuple(one.change for one in log.unfinished_erasures(snapshot)))
 
 
 def quarantined_rows(log: ChangeLog, change: int, acknowledged: int) -> int:

@@ -119,7 +119,7 @@ def trigger_tables(
             else:
                 due.append(request.state)
         except Exception as error:
-            log.exception("could not trigger a run", extra={"table": _name(path)})
+            log.exception("could not trigger a run", extra={"table": name_of(path)})
             results[path] = _failed(states, path, error, marked)
     if due:
         started = _start(states, jobs, due, marked)
@@ -144,9 +144,10 @@ def _failed(states: StateStore, path: str, error: Exception, marked: set[str]) -
         try:
             states.clear_request(path)
         except CdclakeError:
-            log.exception("could not clear the mark; it stays until it is stale", extra={"table": _name(path)})
+            log.exception("could not clear the mark; it stays until it is stale", extra={"table": name_of(path)})
     return TriggerResult(TriggerOutcome.FAILED, error=error)
 
 
-def _name(path: str) -> str:
+def name_of(path: str) -> str:
+    """The name of the table whose item has a key."""
     return str(TableState({Attribute.PATH: path}).name)
