@@ -17,11 +17,11 @@ from cdclake.adapters.aws import NO_ANSWER, Remedies, error_code, http_status, i
 from cdclake.adapters.s3_versions import (
     NULL_VERSION,
     ObjectVersions,
-    all_versions,
     batches,
-    delete_markers,
     delete_objects,
     hidden_versions,
+    identified,
+    version_pages,
     versions_of,
 )
 from cdclake.concurrency import CALLS_AT_ONCE, in_parallel
@@ -252,8 +252,9 @@ class S3Store:
     def begin_removing(self, prefix: str, is_protected: Callable[[str], bool]) -> Sequence[Callable[[], None]]:
         """Find out what to `remove`, which changes nothing. Each returned function removes some of it."""
         with self._errors(prefix):
-            pages = list(all_versions(self._client, self.bucket, prefix))
-        found = ([one for one in ids if not is_protected(one["Key"])] for ids in pages)
+            pages = list(version_pages(self._client, self.bucket, prefix))
+        entries = (chain(page.get("Versions", []), page.get("DeleteMarkers", [])) for page in pages)  # markers last
+        found = ([one for one in identified(of_page) if not is_protected(one["Key"])] for of_page in entries)
         return [partial(self._delete, ids) for ids in found if ids]
 
     def retire(self, key: str, retired_key: str) -> None:
@@ -375,17 +376,21 @@ class S3Store:
 
         Deletes markers after the data that they hide, so that no old data reappears.
         """
-        hidden = [one for one in self.old_versions(prefix) if not is_protected(one.key)]
-        self.delete_versions(hidden)
+        hidden: list[OldVersion] = []
+        markers: list[ObjectIdentifierTypeDef] = []
         with self._errors(prefix):
-            markers = [one for one in delete_markers(self._client, self.bucket, prefix) if not is_protected(one["Key"])]
+            for page in version_pages(self._client, self.bucket, prefix):
+                hidden += (one for one in hidden_versions(page) if not is_protected(one.key))
+                markers += (one for one in identified(page.get("DeleteMarkers", [])) if not is_protected(one["Key"]))
+        self.delete_versions(hidden)
         self._delete(markers)
         return len(hidden)
 
     def old_versions(self, prefix: str) -> Iterator[OldVersion]:
         """What `purge` would delete, through all pages; nothing in a store without versions."""
         with self._errors(prefix):
-            yield from hidden_versions(self._client, self.bucket, prefix)
+            for page in version_pages(self._client, self.bucket, prefix):
+                yield from hidden_versions(page)
 
     def get_version(self, version: OldVersion) -> bytes | None:
         """The content of an old version; None if it does not exist."""

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import ErrorTypeDef, ObjectIdentifierTypeDef
+    from mypy_boto3_s3.type_defs import (
+        DeleteMarkerEntryTypeDef,
+        ErrorTypeDef,
+        ListObjectVersionsOutputTypeDef,
+        ObjectIdentifierTypeDef,
+        ObjectVersionTypeDef,
+    )
 
     from cdclake.model.layout import FileKeys
 
@@ -93,26 +99,23 @@ def batches(files: Iterable[FileKeys], at_once: int) -> list[list[FileKeys]]:
     return [files[start : start + size] for files in folders for start in range(0, len(files), size)]
 
 
-def all_versions(client: S3Client, bucket: str, prefix: str) -> Iterator[list[ObjectIdentifierTypeDef]]:
-    """List all versions of objects whose keys begin with `prefix`, a page at a time, delete markers last."""
-    for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
-        entries = chain(page.get("Versions", []), page.get("DeleteMarkers", []))
-        yield [{"Key": entry["Key"], "VersionId": entry["VersionId"]} for entry in entries]
+def version_pages(client: S3Client, bucket: str, prefix: str) -> Iterator[ListObjectVersionsOutputTypeDef]:
+    """List all versions and delete markers of objects whose keys begin with `prefix`, a page at a time."""
+    return iter(client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix))
 
 
-def hidden_versions(client: S3Client, bucket: str, prefix: str) -> Iterator[OldVersion]:
-    """List all noncurrent versions with data, of objects whose keys begin with `prefix`."""
-    for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
-        for version in page.get("Versions", []):
-            if not version["IsLatest"]:
-                yield OldVersion(version["Key"], version["VersionId"], version["Size"])
+def identified(
+    entries: Iterable[ObjectVersionTypeDef | DeleteMarkerEntryTypeDef],
+) -> Iterator[ObjectIdentifierTypeDef]:
+    """What deletes versions or delete markers."""
+    return ({"Key": entry["Key"], "VersionId": entry["VersionId"]} for entry in entries)
 
 
-def delete_markers(client: S3Client, bucket: str, prefix: str) -> Iterator[ObjectIdentifierTypeDef]:
-    """List all delete markers of objects whose keys begin with `prefix`."""
-    for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
-        for marker in page.get("DeleteMarkers", []):
-            yield {"Key": marker["Key"], "VersionId": marker["VersionId"]}
+def hidden_versions(page: ListObjectVersionsOutputTypeDef) -> Iterator[OldVersion]:
+    """The noncurrent versions with data of a page."""
+    for version in page.get("Versions", []):
+        if not version["IsLatest"]:
+            yield OldVersion(version["Key"], version["VersionId"], version["Size"])
 
 
 def delete_objects(

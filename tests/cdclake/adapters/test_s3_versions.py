@@ -16,7 +16,11 @@ from tests.cdclake.adapters.conftest import SMALL_PARTS
 from tests.cdclake.adapters.faults import Faults
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mypy_boto3_s3 import S3Client
+
+    from cdclake.ports import OldVersion
 
 BUCKET = "lake-of-tests"
 KEY, RETIRED, COPY = "table/1", "retired/1", "copy/1"
@@ -432,6 +436,23 @@ def test_no_old_data_reappears_while_versions_are_purged(s3: S3Client, monkeypat
     assert store.purge("table/", lambda _: False) == 5
     assert seen == [[]] * 10
     assert all_keys(s3) == []
+
+
+def test_an_object_that_is_deleted_while_versions_are_purged_stays_deleted(
+    store: S3Store, s3: S3Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_versioning(s3, ENABLED)
+    store.put("table/1", b"first")
+    store.put("table/1", b"second")
+    purge_versions = store.delete_versions
+
+    def meanwhile(versions: Sequence[OldVersion]) -> None:
+        purge_versions(versions)
+        s3.delete_object(Bucket=BUCKET, Key="table/1")
+
+    monkeypatch.setattr(store, "delete_versions", meanwhile)
+    assert store.purge("table/", lambda _: False) == 1
+    assert visible(store) == []
 
 
 def test_retiring_a_file_asks_for_it_once(s3: S3Client, store: S3Store) -> None:
