@@ -91,12 +91,8 @@ class MemoryStore(UnversionedStore):
             ]
         return iter(sorted(entries))
 
-    def list_folders(self, prefix: str) -> Iterator[str]:
-        """All distinct `prefix` + `<segment>/` below `prefix`, by name."""
-        return (key for key in self.list_level(prefix) if key.endswith("/"))
-
     def list_level(self, prefix: str) -> Iterator[str]:
-        """The folders of `list_folders`, and objects' keys `prefix` + `<name>` without another slash, in any order."""
+        """Distinct folders `prefix` + `<name>/`, and keys `prefix` + `<name>` without another slash, in any order."""
         with self._lock:
             below = [key for key in self._objects if key.startswith(prefix)]
         return one_level(prefix, below)

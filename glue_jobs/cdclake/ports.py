@@ -40,12 +40,8 @@ class ObjectReader(Protocol):
         """All objects whose keys begin with `prefix` and sort after `start_after`, by key, through all pages."""
         ...
 
-    def list_folders(self, prefix: str) -> Iterator[str]:
-        """All distinct `prefix` + `<segment>/` below `prefix`, by name, through all pages."""
-        ...
-
     def list_level(self, prefix: str) -> Iterator[str]:
-        """The folders of `list_folders`, and objects' keys `prefix` + `<name>` without another slash, in any order."""
+        """Distinct folders `prefix` + `<name>/`, and keys `prefix` + `<name>` without another slash, in any order."""
         ...
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cdclake.adapters.filesystem import FileSystemSpec
 
 Value = TypeVar("Value")
-READS = frozenset({*SECOND_HALF, "all", "get", "list", "list_folders", "list_level", "not_retained", "open"})
+READS = frozenset({*SECOND_HALF, "all", "get", "list", "list_level", "not_retained", "open"})
 """Calls that change nothing. All others count as writes."""
 _INJECTED = "injected by a test"
 

@@ -67,12 +67,8 @@ class ListedNeighbors:
             return self._raw.list(prefix, start_after)
         return (entry for entry in self._folders[prefix] if entry.key > start_after)
 
-    def list_folders(self, prefix: str) -> Iterator[str]:
-        """All distinct `prefix` + `<segment>/` below `prefix`, by name, through all pages."""
-        return self._raw.list_folders(prefix)
-
     def list_level(self, prefix: str) -> Iterator[str]:
-        """The folders of `list_folders`, and objects' keys `prefix` + `<name>` without another slash, in any order."""
+        """Distinct folders `prefix` + `<name>/`, and keys `prefix` + `<name>` without another slash, in any order."""
         return self._raw.list_level(prefix)
 
 

@@ -269,13 +269,8 @@ class _GivesWay:
         self.give_way()
         return self.raw.list(prefix, start_after)
 
-    def list_folders(self, prefix: str) -> Iterator[str]:
-        """All distinct `prefix` + `<segment>/` below `prefix`, by name, through all pages."""
-        self.give_way()
-        return self.raw.list_folders(prefix)
-
     def list_level(self, prefix: str) -> Iterator[str]:
-        """The folders of `list_folders`, and objects' keys `prefix` + `<name>` without another slash, in any order."""
+        """Distinct folders `prefix` + `<name>/`, and keys `prefix` + `<name>` without another slash, in any order."""
         self.give_way()
         return self.raw.list_level(prefix)
 

@@ -231,10 +231,14 @@ def _transaction_file(store: ObjectReader, raw_prefix: str) -> str:
 
 def _folders(store: ObjectReader, root: str) -> Iterator[str]:
     """The folders below a prefix, then their subfolders."""
-    schemas = list(store.list_folders(root))
+    schemas = _subfolders(store, root)
     yield from schemas
     for schema in schemas:
-        yield from store.list_folders(schema)
+        yield from _subfolders(store, schema)
+
+
+def _subfolders(store: ObjectReader, folder: str) -> list[str]:
+    return sorted(entry for entry in store.list_level(folder) if entry.endswith("/"))
 
 
 def _readable_settings(settings: TableSettings, guess: CsvGuess | None) -> TableSettings:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cdclake_devkit.simulate.scheduler import Process
 
 MakeCall = "Callable[[Process, Call, Callable[[], Any]], Any]"
-_LISTS = frozenset({"list", "list_folders", "list_level", "all", "partitions", "old_versions"})
+_LISTS = frozenset({"list", "list_level", "all", "partitions", "old_versions"})
 _PREPARES = frozenset({"begin_retiring", "begin_restoring", "begin_discarding", "begin_removing"})
 _PURE = frozenset({"url", "key_fault", "database"})
 READS = frozenset(

@@ -68,12 +68,11 @@ class FolderStore(UnversionedStore):
         """All objects whose keys begin with `prefix` and sort after `start_after`, by the bytes of keys, as on S3."""
         return iter(sorted(self._entries(prefix, start_after)))
 
-    def list_folders(self, prefix: str) -> Iterator[str]:
-        """All distinct `prefix` + `<segment>/` below `prefix`, by name. Skips folders without any object, as on S3."""
-        return (key for key in self.list_level(prefix) if key.endswith("/"))
-
     def list_level(self, prefix: str) -> Iterator[str]:
-        """The folders of `list_folders`, and objects' keys `prefix` + `<name>` without another slash, in any order."""
+        """Distinct folders `prefix` + `<name>/`, and keys `prefix` + `<name>` without another slash, in any order.
+
+        Skips folders without any object, as on S3.
+        """
         return one_level(prefix, (entry.key for entry in self._entries(prefix)))
 
     def url(self, key: str) -> str:

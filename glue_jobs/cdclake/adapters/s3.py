@@ -111,12 +111,8 @@ class S3Store:
                     modified_utc = entry["LastModified"].astimezone(timezone.utc)
                     yield ListedObject(entry["Key"], entry["Size"], modified_utc, entry["ETag"].strip('"'))
 
-    def list_folders(self, prefix: str) -> Iterator[str]:
-        """All distinct `prefix` + `<segment>/` below `prefix`, by name, through all pages."""
-        return (key for key in self.list_level(prefix) if key.endswith("/"))
-
     def list_level(self, prefix: str) -> Iterator[str]:
-        """The folders of `list_folders`, and objects' keys `prefix` + `<name>` without another slash, in any order.
+        """Distinct folders `prefix` + `<name>/`, and keys `prefix` + `<name>` without another slash, in any order.
 
         It takes one request per 1,000 folders and objects.
         """

@@ -96,7 +96,8 @@ def changes_with_bad_rows(log: ChangeLog, head: int) -> list[int]:
     A crashed run may have left quarantine files too. Only the change record lists the files that count.
     """
     folder = log.layout.quarantine_folder
-    numbers = {int(name[len(folder) :].partition("-")[0]) for name in log.store.list_folders(folder)}
+    entries = (entry for entry in log.store.list_level(folder) if entry.endswith("/"))
+    numbers = {int(name[len(folder) :].partition("-")[0]) for name in entries}
     return sorted((number for number in numbers if number <= head), reverse=True)
 
 

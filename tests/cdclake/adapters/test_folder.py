@@ -110,7 +110,7 @@ def test_no_temporary_file_is_listed_or_left(root: Path) -> None:
     store.put_if_absent("b", b"2")
     store.copy("a", "c")
     assert [found.key for found in store.list("")] == ["a", "b", "c"]
-    assert list(store.list_folders("")) == []
+    assert sorted(store.list_level("")) == ["a", "b", "c"]
     assert len(list((root / TEMPORARY_FOLDER).iterdir())) == 1
 
 
@@ -216,14 +216,14 @@ def test_a_missing_folder_is_an_error_that_names_it(root: Path) -> None:
         FolderStore(root / "nowhere")
     store = FolderStore(root)
     root.rmdir()
-    for use in (lambda: list(store.list("")), lambda: list(store.list_folders("")), lambda: store.get("a")):
+    for use in (lambda: list(store.list("")), lambda: list(store.list_level("")), lambda: store.get("a")):
         with pytest.raises(ConfigurationError, match="folder does not exist"):
             use()
 
 
 @pytest.mark.parametrize(
     "use",
-    [lambda store: list(store.list("")), lambda store: list(store.list_folders("a/")), lambda store: store.get("a/b")],
+    [lambda store: list(store.list("")), lambda store: list(store.list_level("a/")), lambda store: store.get("a/b")],
 )
 def test_a_forbidden_folder_is_an_error_that_says_so(
     root: Path, monkeypatch: pytest.MonkeyPatch, use: Callable[[FolderStore], object]

@@ -45,7 +45,7 @@ def test_there_is_nothing_at_a_key_that_is_too_long(store: ObjectStore, key: str
     assert store.key_fault(key)
     assert store.get(key) is None
     assert keys(store, f"{key}/") == []
-    assert list(store.list_folders(f"{key}/")) == []
+    assert list(store.list_level(f"{key}/")) == []
 
 
 def test_an_empty_object_exists(store: ObjectStore) -> None:
@@ -98,7 +98,7 @@ def test_a_prefix_may_end_within_a_name(store: ObjectStore) -> None:
 def test_an_impossible_prefix_lists_nothing(store: ObjectStore) -> None:
     fill(store, "s/t/1")
     for prefix in ("../", "s/../", "/", "s//", "./s/"):
-        assert [*keys(store, prefix), *store.list_folders(prefix)] == [], prefix
+        assert [*keys(store, prefix), *store.list_level(prefix)] == [], prefix
 
 
 def test_list_starts_after_a_key_that_need_not_exist(store: ObjectStore) -> None:
@@ -115,24 +115,18 @@ def test_deleting_no_keys_does_nothing(store: ObjectStore) -> None:
     assert keys(store) == ["kept"]
 
 
-def test_list_folders_returns_each_folder_once_by_name(store: ObjectStore) -> None:
-    fill(store, "raw/s2/t/1", "raw/s1/t/1", "raw/s1/t/2", "raw/s1-old/t/1", "raw/file", "other/s3/t/1")
-    assert list(store.list_folders("raw/")) == ["raw/s1-old/", "raw/s1/", "raw/s2/"]
-    assert list(store.list_folders("")) == ["other/", "raw/"]
-    assert list(store.list_folders("raw/s1/t/")) == []
-
-
-def test_list_level_returns_folders_and_the_objects_beside_them(store: ObjectStore) -> None:
-    fill(store, "raw/s2/t/1", "raw/s2/1", "raw/file", "other/s3/t/1", "1")
+def test_list_level_returns_each_folder_once_and_the_objects_beside_them(store: ObjectStore) -> None:
+    fill(store, "raw/s2/t/1", "raw/s2/t/2", "raw/s2/1", "raw/s2-old/t/1", "raw/file", "other/s3/t/1", "1")
     assert sorted(store.list_level("")) == ["1", "other/", "raw/"]
-    assert sorted(store.list_level("raw/")) == ["raw/file", "raw/s2/"]
+    assert sorted(store.list_level("raw/")) == ["raw/file", "raw/s2-old/", "raw/s2/"]
     assert sorted(store.list_level("raw/s2/")) == ["raw/s2/1", "raw/s2/t/"]
+    assert list(store.list_level("raw/s3/")) == []
 
 
 def test_a_folder_is_gone_with_its_last_object(store: ObjectStore) -> None:
     fill(store, "raw/s/t/1")
     store.delete(["raw/s/t/1"])
-    assert list(store.list_folders("raw/")) == []
+    assert list(store.list_level("raw/")) == []
 
 
 PRINTABLE = ("a b", "a+b", "a%20b", "a=ö&'\"<>", "day=2024-03-05 10:15:00", "日本")
@@ -144,7 +138,7 @@ def test_keys_may_contain_any_printable_characters(store: ObjectStore) -> None:
         store.copy(f"s/{name}/{name}.parquet", f"copy/{name}")
         assert store.get(f"copy/{name}") == name.encode()
     assert sorted(keys(store, "s/")) == sorted(f"s/{name}/{name}.parquet" for name in PRINTABLE)
-    assert sorted(store.list_folders("s/")) == sorted(f"s/{name}/" for name in PRINTABLE)
+    assert sorted(store.list_level("s/")) == sorted(f"s/{name}/" for name in PRINTABLE)
 
 
 def test_put_if_absent_writes_once(store: ObjectStore) -> None:

@@ -141,7 +141,7 @@ def test_a_plain_refusal_is_no_unknown_outcome(store: S3Store, puts: Faults) -> 
     "use",
     [
         lambda store: list(store.list("")),
-        lambda store: list(store.list_folders("")),
+        lambda store: list(store.list_level("")),
         lambda store: store.get("a"),
         lambda store: store.put("a", b""),
         lambda store: store.put_if_absent("a", b""),
@@ -199,7 +199,7 @@ def test_listings_and_deletes_go_through_all_pages(s3: S3Client, monkeypatch: py
     listings, deletes = Faults(s3, "ListObjectsV2"), Faults(s3, "DeleteObjects")
     assert [found.key for found in store.list("raw/")] == names
     assert [found.key for found in store.list("raw/", start_after=names[2])] == names[3:]
-    assert list(store.list_folders("raw/")) == folders
+    assert list(store.list_level("raw/")) == folders
     assert listings.sent == 9
     store.delete([*names, "absent", "absent/too"])
     assert deletes.sent == 3

@@ -40,10 +40,8 @@ class Pages:
             if key:
                 yield ListedObject(key, 1, THEN, "")
 
-    def list_folders(self, prefix: str) -> Iterator[str]:
+    def list_level(self, prefix: str) -> Iterator[str]:
         raise NotImplementedError
-
-    list_level = list_folders
 
 
 def folders(count: int) -> list[str]:

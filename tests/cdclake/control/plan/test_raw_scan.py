@@ -75,10 +75,8 @@ class Bucket:
             yield from (ListedObject(key, 1, self.modified_utc) for key in self.keys[begin:end])
             begin, truncated = end, end < len(self.keys)
 
-    def list_folders(self, prefix: str) -> Iterator[str]:
+    def list_level(self, prefix: str) -> Iterator[str]:
         raise AssertionError(prefix)
-
-    list_level = list_folders
 
 
 def applied_up_to(relative: str, **attributes: str) -> TableState:
@@ -441,9 +439,6 @@ class BrokenFor:
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ListedObject]:
         return self._checked(prefix).list(prefix, start_after)
-
-    def list_folders(self, prefix: str) -> Iterator[str]:
-        return self._checked(prefix).list_folders(prefix)
 
     def list_level(self, prefix: str) -> Iterator[str]:
         return self._checked(prefix).list_level(prefix)
