@@ -70,9 +70,14 @@ class Condition(NamedTuple):
         return Condition(f"({self.text}) AND ({other.text})", {**self.values, **other.values})
 
 
-def is_registered() -> Condition:
-    """The table is registered."""
-    return Condition("attribute_exists(#path)", {})
+IS_REGISTERED = Condition("attribute_exists(#path)", {})
+"""The table is registered."""
+TOKEN_IS_NUMBER = Condition(
+    "attribute_not_exists(#FencingToken) OR attribute_type(#FencingToken, :N)", {":N": {"S": "N"}}
+)
+"""The fencing token can be increased."""
+NO_REQUEST = Condition("attribute_not_exists(#WorkRequestedUtc)", {})
+"""No request to process the table is recorded."""
 
 
 def lease_is_free_for(holder: str, now: datetime) -> Condition:
@@ -100,29 +105,15 @@ def lease_is_free_for(holder: str, now: datetime) -> Condition:
     )
 
 
-def token_is_number() -> Condition:
-    """The fencing token can be increased."""
-    return Condition("attribute_not_exists(#FencingToken) OR attribute_type(#FencingToken, :N)", {":N": {"S": "N"}})
-
-
-def lease_has(token: int) -> Condition:
-    """The lease was acquired with this token, and neither released nor acquired by another holder since."""
-    return Condition("attribute_exists(#LeaseHolder) AND #FencingToken = :token", {":token": {"N": str(token)}})
-
-
-def lease_is_held_by(holder: str) -> Condition:
-    """The lease belongs to this holder."""
-    return Condition("#LeaseHolder = :holder", {":holder": {"S": holder}})
+def lease_is(holder: str, token: int) -> Condition:
+    """The holder acquired the lease with this token, and it was neither released nor acquired by another one since."""
+    values: dict[str, UniversalAttributeValueTypeDef] = {":holder": {"S": holder}, ":token": {"N": str(token)}}
+    return Condition("#LeaseHolder = :holder AND #FencingToken = :token", values)
 
 
 def is_unedited(name: str, text: str) -> Condition:
     """An attribute has the value that a run read, or is absent; empty: it is absent, or empty."""
     return Condition(f"attribute_not_exists(#{name}) OR #{name} = :known{name}", {f":known{name}": {"S": text}})
-
-
-def no_request() -> Condition:
-    """No request to process the table is recorded."""
-    return Condition("attribute_not_exists(#WorkRequestedUtc)", {})
 
 
 def no_request_pending(now: datetime, stale_after_seconds: int) -> Condition:
@@ -217,7 +208,7 @@ class DynamoState:
             The state after it; None if the run no longer has the lease that it names, and nothing was written.
         """
         check_outcome(attributes)
-        conditions = (lease_has(lease[1]), lease_is_held_by(lease[0])) if lease else ()
+        conditions = (lease_is(*lease),) if lease else ()
         unedited = (is_unedited(name, text) for name, text in unless_edited.items() if name in attributes)
         outcome = self._set(path, attributes, *conditions, *unedited, remove=_REQUEST if clears_request else "")
         if outcome.applied:
@@ -251,7 +242,7 @@ class DynamoState:
                 ":one": {"N": "1"},
             },
             lease_is_free_for(holder, now),
-            token_is_number(),
+            TOKEN_IS_NUMBER,
             return_values="ALL_OLD",
         )
         before = TableState(outcome.item)
@@ -266,17 +257,16 @@ class DynamoState:
     ) -> bool:
         """Extend the lease, and give it to another holder if there is one; False if this holder no longer has it."""
         values: dict[str, UniversalAttributeValueTypeDef] = {":end": {"S": expiry_text(now, seconds)}}
-        update, conditions = "SET #LeaseExpiresUtc = :end", (lease_has(token), lease_is_held_by(holder))
+        update, is_held = "SET #LeaseExpiresUtc = :end", lease_is(holder, token)
         if to is None:
-            return self._update(path, update, values, *conditions).applied
-        outcome = self._update(path, f"{update}, #LeaseHolder = :to", {**values, ":to": {"S": to}}, *conditions)
+            return self._update(path, update, values, is_held).applied
+        outcome = self._update(path, f"{update}, #LeaseHolder = :to", {**values, ":to": {"S": to}}, is_held)
         return outcome.applied or has_lease(outcome.item, to, token)  # the first response may have been lost
 
     def raise_token(self, path: str, holder: str, token: int, raised: int) -> bool:
         """Give the lease a greater fencing token; False if this holder no longer has it."""
         greater: dict[str, UniversalAttributeValueTypeDef] = {":raised": {"N": str(raised)}}
-        conditions = (lease_has(token), lease_is_held_by(holder))
-        outcome = self._update(path, "SET #FencingToken = :raised", greater, *conditions)
+        outcome = self._update(path, "SET #FencingToken = :raised", greater, lease_is(holder, token))
         return outcome.applied or has_lease(outcome.item, holder, raised)  # the first response may have been lost
 
     def clear_request(self, path: str) -> TableState:
@@ -297,9 +287,7 @@ class DynamoState:
         One update releases the lease and checks for a pending request: either this update sees the request, or the
         requester finds the lease free.
         """
-        conditions = [lease_has(token), lease_is_held_by(holder)]
-        if not even_if_requested:
-            conditions.append(no_request())
+        conditions = [lease_is(holder, token), *([] if even_if_requested else [NO_REQUEST])]
         if attributes:
             check_outcome(attributes)
         outcome = self._set(path, attributes, *conditions, remove="#LeaseHolder, #LeaseExpiresUtc")
@@ -324,7 +312,7 @@ class DynamoState:
         Raises:
             UnknownTableError: The table is not registered.
         """
-        condition = is_registered()
+        condition = IS_REGISTERED
         for another in conditions:
             condition &= another
         request: UpdateItemInputTypeDef = {
