@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, cast
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.publish import publish
 from cdclake.control.controller import PlanInputs, execute, plan
-from cdclake.control.jobs.arguments import parse_item, parse_paths
+from cdclake.control.jobs.arguments import parse_paths
 from cdclake.control.plan.packing import PackLimits
 from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
 from cdclake.control.run.process_table import process_tables
@@ -123,10 +123,7 @@ class Hour:
         assert not pending, "every table must be up to date"
 
     def _process(self, run_id: str, arguments: Mapping[str, str]) -> None:
-        if Argument.PATHS in arguments:
-            paths = parse_paths(arguments[Argument.PATHS])
-        else:
-            paths = [parse_item(arguments[Argument.ITEM])[Attribute.PATH]]
+        paths = parse_paths(arguments[Argument.PATHS])
         begin = self._clock()
         jobs = MemoryJobs(lambda job, handed: partial(self._spark_run, job, handed, self._clock()))
         ports = self._ports(cast("JobRunner", DelayedPort(jobs, self._clock)))

@@ -19,7 +19,7 @@ from cdclake.commit.publish import KeepAlive, no_lease, publish
 from cdclake.commit.roll_forward import roll_forward
 from cdclake.commit.undo import UndoPlan, apply_undo, plan_reapply, plan_rollback
 from cdclake.control.controller import Plan, PlanInputs, execute, plan
-from cdclake.control.jobs.arguments import parse_item, parse_paths
+from cdclake.control.jobs.arguments import parse_paths
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
 from cdclake.control.run.dead_spark_run import continue_after
@@ -389,10 +389,7 @@ class FolderInstallation:
 
     def process(self, arguments: Mapping[str, str], run_id: str, through: Through = _directly) -> str:
         """Run ProcessTable; returns nothing, or its error. See `ports`."""
-        if Argument.PATHS in arguments:
-            paths = parse_paths(arguments[Argument.PATHS])
-        else:
-            paths = [parse_item(arguments[Argument.ITEM])[Attribute.PATH]]
+        paths = parse_paths(arguments[Argument.PATHS])
         report = process_tables(paths, LAKE, "", run_id, self.ports(through), {}, lambda _: None)
         return str(report.to_json()["error"] or "")
 

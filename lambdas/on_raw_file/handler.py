@@ -27,7 +27,7 @@ from cdclake import logs
 from cdclake.adapters.aws import Remedies, client, server_clock, translated_errors
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
-from cdclake.control.jobs.arguments import folder_prefix, parse_item, parse_new_table, paths_json
+from cdclake.control.jobs.arguments import folder_prefix, parse_new_table
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.run.dead_spark_run import continue_after
 from cdclake.control.run.trigger import TriggerResult, have_listed, trigger_table
@@ -35,7 +35,6 @@ from cdclake.errors import ConfigurationError, JobRunError
 from cdclake.model.metrics import Unit, namespace
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.raw.files import is_transactions_key, split_raw_key
-from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:
@@ -228,7 +227,6 @@ class FunctionForProcessTable:
         """
         if job != JOB_PROCESS_TABLE:
             return self._jobs.start(job, arguments)
-        paths = arguments.get(Argument.PATHS) or paths_json([parse_item(arguments[Argument.ITEM])[Attribute.PATH]])
         remedies = Remedies(
             missing=f"Deploy the function {self._function} in this region and account, or correct its name",
             denied=f"Grant the caller lambda:InvokeFunction on the function {self._function}",
@@ -237,7 +235,7 @@ class FunctionForProcessTable:
             answer = self._client.invoke(
                 FunctionName=self._function,
                 InvocationType="Event",
-                Payload=json.dumps({Argument.PATHS: paths}).encode(),
+                Payload=json.dumps({Argument.PATHS: arguments[Argument.PATHS]}).encode(),
             )
         return answer["ResponseMetadata"]["RequestId"]
 

@@ -15,7 +15,7 @@ import pytest
 
 from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
-from cdclake.control.jobs.arguments import item_json, parse_arguments, paths_json
+from cdclake.control.jobs.arguments import parse_arguments, paths_json
 from cdclake.control.run.process_table import WAIT_FOR_ROOM
 from cdclake.control.run.run_arguments import RunArguments
 from cdclake.model.names import (
@@ -239,7 +239,7 @@ def test_the_deployed_scripts_run_with_the_deployed_arguments(
     summary = run(script(tailored, JOB_CONTROLLER), argv(tailored, JOB_CONTROLLER), monkeypatch, capsys)
     assert [(table["table"], table["outcome"]) for table in summary["tables"]] == [("shop.orders", "registered")]
     (state,) = account.all()
-    words = argv(tailored, JOB_PROCESS_TABLE, item=item_json(state.item))
+    words = argv(tailored, JOB_PROCESS_TABLE, item=json.dumps(state.item))
     report = run(script(tailored, JOB_PROCESS_TABLE), words, monkeypatch, capsys)
     assert (report["table"], report["outcome"]) == ("shop.orders", "inactive")
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdclake.control.jobs.arguments import parse_item, parse_paths
+from cdclake.control.jobs.arguments import parse_paths
 from cdclake.control.run.trigger import trigger_tables
 from cdclake.errors import JobRunError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
-from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobRun, JobState
 from cdclake_devkit.memory import ManualClock, MemoryJobs
 from on_raw_file.handler import FAILED, Dependencies, handle
@@ -65,10 +64,7 @@ class Account:
     def start(self, job: str, arguments: Mapping[str, str]) -> JobRun | Work | list[JobState]:
         if job != JOB_PROCESS_TABLE:
             return self.world.run_job(job, arguments)
-        if Argument.PATHS in arguments:
-            paths = parse_paths(arguments[Argument.PATHS])
-        else:
-            paths = [parse_item(arguments[Argument.ITEM])[Attribute.PATH]]
+        paths = parse_paths(arguments[Argument.PATHS])
         if not self.refused.isdisjoint(paths):
             raise JobRunError("Glue has no room for another run now", remedy="Run again when a run has ended")
         self.waiting.append(paths)

@@ -18,7 +18,7 @@ from moto.glue.models import glue_backends
 from cdclake.adapters.aws import client, server_clock
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.glue import GlueJobs
-from cdclake.control.jobs.arguments import item_json, parse_item, parse_paths, paths_json
+from cdclake.control.jobs.arguments import parse_paths, paths_json
 from cdclake.errors import ConfigurationError, JobRunError, RetryableError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, Argument
 from cdclake.model.names import JOB_PROCESS_TABLE as JOB
@@ -93,12 +93,12 @@ def test_without_a_prefix_the_schemas_are_at_the_top_of_the_bucket():
     assert paths_in(record, "") == ["raw-bucket/shop/orders/"]
 
 
-def test_a_run_of_an_active_table_is_started_with_its_item(clock: ManualClock, jobs: MemoryJobs):
+def test_a_run_of_an_active_table_is_started(clock: ManualClock, jobs: MemoryJobs):
     dependencies = around(jobs, table("orders/"))
     assert outcomes(event("change_file"), dependencies, clock) == {ORDERS: "started"}
     (start,) = jobs.started
     assert start.job == JOB
-    assert parse_item(start.arguments[Argument.ITEM])[Attribute.PATH] == ORDERS
+    assert parse_paths(start.arguments[Argument.PATHS]) == [ORDERS]
 
 
 def test_a_transaction_file_triggers_every_active_table_that_reads_its_folder(clock: ManualClock, jobs: MemoryJobs):
@@ -172,7 +172,7 @@ def test_a_failed_start_is_reported_after_all_tables_were_tried_and_does_not_blo
     full = {"now": True}
 
     def room_for_items_only(job: str, arguments: Mapping[str, str]) -> list[JobState]:
-        if full["now"] and "orders" in arguments[Argument.ITEM]:
+        if full["now"] and "orders" in arguments[Argument.PATHS]:
             raise JobRunError("Glue has no room for another run now", remedy="Run again when a run has ended")
         return [JobState.ACTIVE]
 
@@ -363,7 +363,7 @@ def test_the_function_registers_a_table_and_later_starts_its_run_on_aws(deployed
     assert call("change_file") == {ORDERS: "started"}
     assert call("change_file") == {ORDERS: "collapsed"}
     (run,) = client("glue").get_job_runs(JobName=JOB)["JobRuns"]
-    assert parse_item(run["Arguments"]["--item"])[Attribute.PATH] == ORDERS
+    assert parse_paths(run["Arguments"]["--paths"]) == [ORDERS]
 
 
 def test_in_a_deployment_with_a_prefix_jobs_and_metrics_have_it(
@@ -452,13 +452,10 @@ def test_the_function_for_small_changes_is_called_as_processtable_with_the_table
     runs = FunctionForProcessTable(lambda_client, "acme-cdclake-small-changes", jobs)
     answer = {"ResponseMetadata": {"RequestId": "request-1", "HTTPStatusCode": 202}, "StatusCode": 202}
     with Stubber(lambda_client) as stub:
-        for arguments in ({Argument.PATHS: paths_json([ORDERS, ITEMS])}, {Argument.ITEM: item_json({"path": ORDERS})}):
-            paths = [ORDERS, ITEMS] if Argument.PATHS in arguments else [ORDERS]
-            called = {"FunctionName": "acme-cdclake-small-changes", "InvocationType": "Event"}
-            stub.add_response(
-                "invoke", answer, {**called, "Payload": json.dumps({"paths": paths_json(paths)}).encode()}
-            )
-            assert runs.start(JOB, arguments) == "request-1"
+        paths = paths_json([ORDERS, ITEMS])
+        called = {"FunctionName": "acme-cdclake-small-changes", "InvocationType": "Event"}
+        stub.add_response("invoke", answer, {**called, "Payload": json.dumps({"paths": paths}).encode()})
+        assert runs.start(JOB, {Argument.PATHS: paths}) == "request-1"
         stub.add_client_error("invoke", "AccessDeniedException")
         with pytest.raises(ConfigurationError, match="lambda:InvokeFunction"):
             runs.start(JOB, {Argument.PATHS: paths_json([ORDERS])})

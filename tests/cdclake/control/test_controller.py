@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake.control.controller import execute, plan
-from cdclake.control.jobs.arguments import parse_item, parse_paths
+from cdclake.control.jobs.arguments import parse_paths
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.packing import PackLimits
 from cdclake.control.plan.planned_table import Action
@@ -59,14 +59,13 @@ def test_a_table_registered_between_plan_and_execution_keeps_its_item(world: Wor
     assert world.state().item == item
 
 
-def test_one_run_is_started_for_an_active_table_with_work_and_names_its_item(world: World):
+def test_one_run_is_started_for_an_active_table_with_work_and_names_it(world: World):
     world.put(CHANGE)
-    item = world.register(PrimaryKey="id").item
+    world.register(PrimaryKey="id")
     summary = world.run_controller()
     (start,) = world.jobs.started
     assert start.job == JOB_PROCESS_TABLE
-    assert json.loads(start.arguments[Argument.ITEM])[Attribute.PATH] == {"S": ORDERS}
-    assert item.items() <= parse_item(start.arguments[Argument.ITEM]).items()
+    assert json.loads(start.arguments[Argument.PATHS]) == [ORDERS]
     assert (summary.tables[0].outcome, summary.tables[0].run_id) == ("started", start.run_id)
     assert not summary.failed
     printed = summary.to_json()
@@ -208,7 +207,7 @@ def test_a_table_that_cannot_be_planned_or_started_does_not_stop_the_others(worl
         world.register(f"{RAW}/dms/shop/{name}/")
 
     def refuse_full(job: str, arguments: Mapping[str, str]) -> None:
-        if "shop/full/" in arguments[Argument.ITEM]:
+        if "shop/full/" in arguments[Argument.PATHS]:
             raise JobRunError("Glue refused the run", remedy="Run again")
 
     world.before_start = refuse_full
@@ -243,7 +242,7 @@ def test_a_schema_with_the_name_of_a_folder_of_the_lake_is_refused(
     summary = world.execute(planned)
     assert summary.failed
     assert world.states.get(path) == before
-    assert [start.arguments[Argument.ITEM].count(schema) for start in world.jobs.started] == [0]
+    assert [start.arguments[Argument.PATHS].count(schema) for start in world.jobs.started] == [0]
 
 
 def test_a_run_refuses_a_schema_with_the_name_of_a_folder_of_the_lake(world: World):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdclake.control.jobs.arguments import parse_item, parse_paths
+from cdclake.control.jobs.arguments import parse_paths
 from cdclake.control.plan.packing import PackLimits
 from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.control.run.trigger import STALE_AFTER_SECONDS
@@ -45,9 +45,7 @@ def loaded(world: World) -> World:
 
 
 def paths_of(start: JobStart) -> list[str]:
-    if Argument.PATHS in start.arguments:
-        return list(parse_paths(start.arguments[Argument.PATHS]))
-    return [parse_item(start.arguments[Argument.ITEM])[Attribute.PATH]]
+    return parse_paths(start.arguments[Argument.PATHS])
 
 
 def process_starts(world: World) -> list[list[str]]:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cdclake.control.controller import PlanInputs, execute, plan
-from cdclake.control.jobs.arguments import parse_item, parse_paths
+from cdclake.control.jobs.arguments import parse_paths
 from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
 from cdclake.control.run.process_table import process_tables
 from cdclake.control.run.small_loads import SmallLoads
@@ -14,7 +14,6 @@ from cdclake.errors import CdclakeError, JobRunError, LeaseLostError, NoRoomErro
 from cdclake.lake.operations.job import load_planned
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
-from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobRun, JobState
 from cdclake_devkit.simulate.actors.rows import table_run
 from cdclake_devkit.simulate.scheduler import Process
@@ -193,9 +192,7 @@ def _times_delivered(world: World, chance: Random) -> int:
 
 
 def _paths(arguments: Mapping[str, str]) -> list[str]:
-    if Argument.PATHS in arguments:
-        return list(parse_paths(arguments[Argument.PATHS]))
-    return [parse_item(arguments[Argument.ITEM])[Attribute.PATH]]
+    return parse_paths(arguments[Argument.PATHS])
 
 
 def _names(arguments: Mapping[str, str]) -> list[str]:

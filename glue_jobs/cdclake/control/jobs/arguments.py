@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _DASHES = "--"
 _FOR_NEW_TABLES = attributes_that(lambda declared: declared.for_new_tables)
-_NOT_PASSED = attributes_that(lambda declared: not declared.passed)
 
 
 def parse_arguments(
@@ -78,16 +77,8 @@ def folder_prefix(text: str) -> str:
     return f"{stripped}/" if stripped else ""
 
 
-def item_json(item: Mapping[str, str]) -> str:
-    """Format an item of the state table as the argument `item`: JSON with DynamoDB's types, as in the AWS walkthrough.
-
-    Errors and findings are left out: no job reads them, and they may be too long for an argument.
-    """
-    return json.dumps({name: {"S": value} for name, value in item.items() if name not in _NOT_PASSED})
-
-
 def parse_item(text: str) -> Item:
-    """Read the argument `item`: JSON, either with DynamoDB's types (`{"path": {"S": "..."}}`) or plain strings.
+    """Read the argument `item` of the AWS walkthrough: JSON, with DynamoDB's types (`{"path": {"S": "..."}}`) or plain.
 
     Raises:
         ConfigurationError: The text is neither, or has no `path`.

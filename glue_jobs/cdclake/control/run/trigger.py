@@ -25,7 +25,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdclake.control.jobs.arguments import item_json, paths_json
+from cdclake.control.jobs.arguments import paths_json
 from cdclake.errors import CdclakeError
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute
@@ -130,10 +130,8 @@ def trigger_tables(
 def _start(
     states: StateStore, jobs: JobRunner, due: Sequence[TableState], marked: set[str]
 ) -> dict[str, TriggerResult]:
-    single = len(due) == 1
-    tables = {Argument.ITEM: item_json(due[0].item)} if single else {Argument.PATHS: paths_json([s.path for s in due])}
     try:
-        run_id = jobs.start(JOB_PROCESS_TABLE, tables)
+        run_id = jobs.start(JOB_PROCESS_TABLE, {Argument.PATHS: paths_json([state.path for state in due])})
     except Exception as error:  # noqa: BLE001 - returned to the caller for each table
         return {state.path: _failed(states, state.path, error, marked) for state in due}
     return {state.path: TriggerResult(TriggerOutcome.STARTED, run_id) for state in due}

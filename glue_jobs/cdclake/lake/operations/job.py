@@ -11,7 +11,7 @@ from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
 from cdclake.concurrency import executor
-from cdclake.control.jobs.arguments import item_json, parse_arguments, parse_item
+from cdclake.control.jobs.arguments import parse_arguments, parse_item
 from cdclake.control.jobs.entry import error_line, job_run_id
 from cdclake.control.run.bring_up_to_date import Host, bring_up_to_date
 from cdclake.control.run.run_arguments import RunArguments
@@ -136,9 +136,10 @@ def _load_by_hand(job: str, argv: Sequence[str], backend: Backend) -> dict[str, 
     arguments = parse_arguments(argv, _REQUIRED, optional, may_be_empty=[Argument.HASH_SECRET])
     bucket, raw_prefix = arguments[Argument.BUCKET], arguments[Argument.PREFIX]
     item = {
+        Attribute.PATH: f"{bucket}/{raw_prefix}",
         Attribute.PRIMARY_KEY: arguments[Argument.PRIMARY_KEY],
         Attribute.PARTITION_KEY: arguments[Argument.PARTITION_KEY],
-        **parse_item(arguments[Argument.ITEM] or item_json({Attribute.PATH: f"{bucket}/{raw_prefix}"})),
+        **(parse_item(arguments[Argument.ITEM]) if arguments[Argument.ITEM] else {}),
     }
     layout = LakeLayout.from_arguments(arguments[Argument.OUT_PATH], arguments[Argument.FOLDER])
     changes = ChangeLog(open_store(layout.bucket), layout)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from cdclake.model.names import Sentinel
 
@@ -35,7 +36,6 @@ class Declaration:
         for_new_tables: Whether it may be a default of new tables (`Argument.NEW_TABLE`).
         names_columns: Whether it names columns, which must exist.
         resettable: Whether operators may set it although jobs write it.
-        passed: Whether jobs get it in `Argument.ITEM`. Errors and findings may be too long for an argument.
         of_lake: Whether it rests on what the lake contains; if the lake is gone, it becomes empty: nothing is known.
         adopted_from: Whether it determines a table that is adopted from other jobs.
         any_type: Whether it may have another type than text, because the next run replaces it, whatever it is.
@@ -50,7 +50,6 @@ class Declaration:
     for_new_tables: bool = False
     names_columns: bool = False
     resettable: bool = False
-    passed: bool = True
     of_lake: bool = False
     adopted_from: bool = False
     any_type: bool = False
@@ -78,55 +77,14 @@ def attributes_that(applies: Callable[[Declaration], bool]) -> tuple[str, ...]:
     return tuple(name for name, declared in ATTRIBUTES.items() if applies(declared))
 
 
-def _by_operator(
-    name: str,
-    *,
-    default: str = "",
-    for_new_tables: bool = False,
-    names_columns: bool = False,
-    adopted_from: bool = False,
-    once: bool = False,
-    more: str = "",
-) -> str:
-    ATTRIBUTES[name] = Declaration(
-        name,
-        SetBy.OPERATOR,
-        default,
-        for_new_tables=for_new_tables,
-        names_columns=names_columns,
-        adopted_from=adopted_from,
-        once=once,
-        more=more,
-    )
+def _declared(set_by: SetBy, name: str, **facts: Any) -> str:  # noqa: ANN401 - as the dataclass declares them
+    ATTRIBUTES[name] = Declaration(name, set_by, **facts)
     return name
 
 
-def _by_jobs(
-    name: str,
-    *,
-    resettable: bool = False,
-    passed: bool = True,
-    of_lake: bool = False,
-    adopted_from: bool = False,
-    shown: bool = False,
-    more: str = "",
-) -> str:
-    ATTRIBUTES[name] = Declaration(
-        name,
-        SetBy.JOBS,
-        resettable=resettable,
-        passed=passed,
-        of_lake=of_lake,
-        adopted_from=adopted_from,
-        shown=shown,
-        more=more,
-    )
-    return name
-
-
-def _by_store(name: str, *, any_type: bool = False, shown: bool = False, more: str = "") -> str:
-    ATTRIBUTES[name] = Declaration(name, SetBy.STORE, any_type=any_type, shown=shown, more=more)
-    return name
+_by_operator = partial(_declared, SetBy.OPERATOR)
+_by_jobs = partial(_declared, SetBy.JOBS)
+_by_store = partial(_declared, SetBy.STORE)
 
 
 class Attribute:
@@ -300,7 +258,7 @@ class Attribute:
     )
     """`<raw bucket>/<key>` of the latest change file applied: the watermark. `<path>0.parquet`: none yet."""
 
-    LAST_FULL_LOAD_FILES = _by_jobs("LastFullLoadFiles", passed=False, of_lake=True)
+    LAST_FULL_LOAD_FILES = _by_jobs("LastFullLoadFiles", of_lake=True)
     """Hashes of the `LOAD` files of the last full load; empty if unknown."""
     LAST_RECORDED = _by_jobs("LastRecorded", of_lake=True, more="configuration.md#dates-and-watermarks-set-by-hand")
     """JSON of `LastFullLoadDate` and `LastIncrementalFile` as the jobs wrote them. Other values were set by hand."""
@@ -311,27 +269,27 @@ class Attribute:
     """Id of the run that wrote this: of a Spark job, or of ProcessTable if none was needed."""
     LAST_RUN_UTC = _by_jobs("LastRunUtc", shown=True)
     """When that run ended."""
-    LAST_ERROR = _by_jobs("LastError", shown=True, passed=False)
+    LAST_ERROR = _by_jobs("LastError", shown=True)
     """Error of the last run, with the remedy; empty after a good run."""
-    LAST_ERROR_CODE = _by_jobs("LastErrorCode", passed=False)
+    LAST_ERROR_CODE = _by_jobs("LastErrorCode")
     """Kind of that error, such as `InputError`; it determines the exit status."""
     LAST_DEATHS = _by_jobs("LastDeaths", more="operations.md#a-raw-file-that-ends-the-run")
     """How many Spark runs died at this table since a good run, as text. Until then the table has Spark runs of its own,
     which read each raw file alone first; empty if none."""
-    LAST_SPARK_RUN = _by_jobs("LastSparkRun", passed=False, more="operations.md#a-raw-file-that-ends-the-run")
+    LAST_SPARK_RUN = _by_jobs("LastSparkRun", more="operations.md#a-raw-file-that-ends-the-run")
     """JSON of the Spark run that was started for the table and has not recorded its end; empty if there is none."""
-    LAST_FINDINGS = _by_jobs("LastFindings", passed=False, of_lake=True, more="schema-changes.md#acknowledge")
+    LAST_FINDINGS = _by_jobs("LastFindings", of_lake=True, more="schema-changes.md#acknowledge")
     """What changes left out or found, and no operator has acknowledged, as JSON; absent until a run wrote it."""
-    LAST_DRIFT = _by_jobs("LastDrift", shown=True, passed=False, of_lake=True)
+    LAST_DRIFT = _by_jobs("LastDrift", shown=True, of_lake=True)
     """Column changes for which the last run refused to apply anything; empty if none."""
     LAST_OFF_BY_ROLLBACK = _by_jobs("LastOffByRollback", shown=True)
     """`true`: a rollback turned the table off, and nobody has turned it on since, or left it off on purpose with
     `cdclake tables pause` or `cdclake rollback --leave-off`."""
     LAST_CHANGE_ID = _by_jobs("LastChangeId", shown=True)
     """Number of the lake table's newest change."""
-    LAST_LINEAGE_CHANGE = _by_jobs("LastLineageChange", passed=False, of_lake=True, more="monitoring.md#lineage")
+    LAST_LINEAGE_CHANGE = _by_jobs("LastLineageChange", of_lake=True, more="monitoring.md#lineage")
     """Number of the newest change whose lineage was logged and sent."""
-    LAST_DELAYS = _by_jobs("LastDelays", passed=False, of_lake=True, more="monitoring.md#freshness")
+    LAST_DELAYS = _by_jobs("LastDelays", of_lake=True, more="monitoring.md#freshness")
     """Changes of the day up to the newest with new change files, as JSON: number, when it became visible (seconds since
     1970), and delay in seconds. Of more than 100, every second, fourth, eighth, ..."""
     LAST_RETIRED_SINCE_UTC = _by_jobs("LastRetiredSinceUtc", of_lake=True, more="undo.md#what-is-kept-and-for-how-long")
@@ -343,7 +301,7 @@ class Attribute:
     LAST_PENDING = _by_jobs("LastPending", of_lake=True, more="operations.md#raw-files-that-vanish")
     """Change files listed and not yet applied, as JSON: number, last one, names (compressed); empty if none. `cdclake
     tables unfreeze` clears it."""
-    LAST_LEFT_OUT = _by_jobs("LastLeftOut", passed=False, of_lake=True, more="operations.md#files-that-are-left-out")
+    LAST_LEFT_OUT = _by_jobs("LastLeftOut", of_lake=True, more="operations.md#files-that-are-left-out")
     """JSON of what the last run left out: whether there were unread files, and change files that came too late or were
     overwritten. Empty if nothing."""
     LAST_KEYS = _by_jobs("LastKeys", of_lake=True)
@@ -358,7 +316,7 @@ class Attribute:
 
     LAST_CATALOG_TABLE = _by_jobs("LastCatalogTable", shown=True)
     """`<database>.<table>` that shows the lake table in the Glue Data Catalog; absent if none."""
-    LAST_CATALOG_ERROR = _by_jobs("LastCatalogError", shown=True, passed=False, more="athena.md")
+    LAST_CATALOG_ERROR = _by_jobs("LastCatalogError", shown=True, more="athena.md")
     """Why the catalog could not be updated, with the remedy; empty if it is up to date."""
 
     LEASE_HOLDER = _by_store("LeaseHolder", shown=True, any_type=True, more="architecture.md#one-writer")

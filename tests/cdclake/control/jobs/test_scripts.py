@@ -14,7 +14,7 @@ import pytest
 
 from cdclake.adapters.aws import client
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
-from cdclake.control.jobs.arguments import parse_item
+from cdclake.control.jobs.arguments import parse_paths
 from cdclake.control.jobs.entry import JobExit
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, STATE_TABLE
 from cdclake.model.table.attributes import Attribute
@@ -102,7 +102,7 @@ ITEM = json.dumps({"path": ORDERS})
 def test_the_controller_starts_the_run_of_a_table_that_it_registered(orders: Registered, run: Script):
     run("controller.py", bucket=RAW, prefix="dms/", tables=" shop.orders, ")
     (started,) = client("glue").get_job_runs(JobName=JOB_PROCESS_TABLE)["JobRuns"]
-    assert parse_item(started["Arguments"]["--item"])[Attribute.PATH] == ORDERS
+    assert parse_paths(started["Arguments"]["--paths"]) == [ORDERS]
 
 
 def test_the_controller_reports_an_empty_raw_location_on_one_line(states: DynamoState, run: Script):

@@ -131,7 +131,7 @@ def test_the_controller_starts_one_run_for_a_pack_and_reports_its_id_for_each_ta
     summary = start(world)
     packed, single = world.jobs.started
     assert json.loads(packed.arguments[Argument.PATHS]) == paths[:4]
-    assert json.loads(single.arguments[Argument.ITEM])["path"] == {"S": paths[4]}
+    assert json.loads(single.arguments[Argument.PATHS]) == paths[4:]
     assert [(one.outcome, one.run_id) for one in summary.tables] == [
         *[("started", packed.run_id)] * 4,
         ("started", single.run_id),

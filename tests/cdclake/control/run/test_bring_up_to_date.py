@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdclake.control.jobs.arguments import parse_item
+from cdclake.control.jobs.arguments import parse_paths
 from cdclake.control.run.bring_up_to_date import Host
 from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.errors import (
@@ -208,7 +208,7 @@ def test_a_table_that_always_has_more_work_is_handed_over_to_a_new_run(world: Wo
     assert (len(report.rounds), report.outcome) == (2, "handed on")
     last = world.jobs.started[-1]
     assert (last.job, last.run_id) == (JOB_PROCESS_TABLE, report.follow_up)
-    assert parse_item(last.arguments[Argument.ITEM])[Attribute.PATH] == ORDERS
+    assert parse_paths(last.arguments[Argument.PATHS]) == [ORDERS]
     assert world.is_free()
 
 

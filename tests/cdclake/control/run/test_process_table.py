@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdclake.control.jobs.arguments import parse_item
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.run.lease import LEASE_SECONDS
 from cdclake.control.run.process_table import PAUSE_SECONDS, WAIT_FOR_ROOM
@@ -54,8 +53,7 @@ def run_it(world: World, *paths: str) -> None:
 
     def start(job: str, arguments: Mapping[str, str]) -> None:
         if job == JOB_PROCESS_TABLE:
-            one = arguments.get(Argument.ITEM)
-            todo.append([parse_item(one)["path"]] if one else json.loads(arguments[Argument.PATHS]))
+            todo.append(json.loads(arguments[Argument.PATHS]))
         given(job, arguments)
 
     todo, given = [list(paths or PATHS)], world.before_start
@@ -137,7 +135,7 @@ def test_a_run_of_loadincremental_leaves_a_full_load_to_one_of_loadinitial(world
     world.put(LOAD, path=B)
     world.run_spark()
     assert world.jobs.started[-1].job == JOB_PROCESS_TABLE
-    assert parse_item(world.jobs.started[-1].arguments[Argument.ITEM])["path"] == B
+    assert json.loads(world.jobs.started[-1].arguments[Argument.PATHS]) == [B]
     assert [item(world, path)[Attribute.LAST_CHANGE_ID] for path in PATHS] == ["2", "1", "2"]
     assert nothing_is_left(world)
     run_it(world, B)
@@ -498,8 +496,7 @@ def test_a_table_that_killed_a_run_shares_none_of_the_controllers_runs(world: Wo
     world.states.record_run(B, {Attribute.LAST_DEATHS: "1"})
     world.run_controller()
     processed = [start.arguments for start in world.jobs.started if start.job == JOB_PROCESS_TABLE]
-    assert [json.loads(one[Argument.PATHS]) for one in processed if Argument.PATHS in one] == [[A, C]]
-    assert [parse_item(one[Argument.ITEM])["path"] for one in processed if Argument.ITEM in one] == [B]
+    assert sorted(json.loads(one[Argument.PATHS]) for one in processed) == [[A, C], [B]]
 
 
 def test_tables_at_which_processtable_died_share_no_run_any_more(world: World):
@@ -510,7 +507,7 @@ def test_tables_at_which_processtable_died_share_no_run_any_more(world: World):
     world.raw.after_listing = lambda: None
     world.clock.advance(LEASE_SECONDS + 1)
     world.run_controller()
-    assert [parse_item(start.arguments[Argument.ITEM])["path"] for start in world.jobs.started] == list(PATHS)
+    assert [json.loads(start.arguments[Argument.PATHS]) for start in world.jobs.started] == [[path] for path in PATHS]
 
 
 def test_a_start_without_room_waits_and_keeps_its_leases(world: World):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from cdclake.control.jobs.arguments import item_json, parse_arguments, paths_json, to_argv
+from cdclake.control.jobs.arguments import parse_arguments, paths_json, to_argv
 from cdclake.control.run.run_arguments import RunArguments
 from cdclake.errors import ConfigurationError
 from tests.cdclake.control.world import ORDERS
@@ -17,13 +19,15 @@ def parse(**arguments: str):
 
 
 def test_a_single_table_is_passed_as_its_item():
-    arguments = parse(item=item_json({"path": ORDERS}))
+    arguments = parse(item=json.dumps({"path": ORDERS}))
     assert (arguments.paths, arguments.out_bucket, arguments.out_prefix) == ([ORDERS], "lake", "")
     assert arguments.timeout_seconds == 8 * 3600
 
 
 def test_several_tables_are_passed_as_paths_and_each_counts_once():
-    arguments = parse(paths=paths_json([ORDERS, ITEMS, ORDERS]), item=item_json({"path": "else"}), timeout_minutes="90")
+    arguments = parse(
+        paths=paths_json([ORDERS, ITEMS, ORDERS]), item=json.dumps({"path": "else"}), timeout_minutes="90"
+    )
     assert arguments.paths == [ORDERS, ITEMS]
     assert arguments.timeout_seconds == 90 * 60
 
@@ -42,7 +46,7 @@ def test_arguments_without_a_table_are_refused():
 @pytest.mark.parametrize("minutes", ["0", "-5", "soon"])
 def test_an_invalid_number_of_minutes_is_refused(minutes: str):
     with pytest.raises(ConfigurationError, match="--timeout_minutes is"):
-        parse(item=item_json({"path": ORDERS}), timeout_minutes=minutes)
+        parse(item=json.dumps({"path": ORDERS}), timeout_minutes=minutes)
 
 
 def test_formatted_arguments_are_read_back_whatever_their_values():
@@ -50,8 +54,8 @@ def test_formatted_arguments_are_read_back_whatever_their_values():
     assert parse_arguments(to_argv(arguments), list(arguments)) == arguments
 
 
-def test_without_a_database_there_is_no_catalog_and_without_a_url_no_lineage_is_sent():
-    item = item_json({"path": ORDERS})
+def test_the_url_of_lineage_is_empty_unless_it_is_passed():
+    item = json.dumps({"path": ORDERS})
     assert parse(item=item).lineage_url == parse(item=item, lineage_url="").lineage_url == ""
     assert parse(item=item, lineage_url="http://marquez:5000/").lineage_url == "http://marquez:5000/"
     assert parse(item=item).catalog_database == parse(item=item, catalog_database="").catalog_database == ""
@@ -67,7 +71,7 @@ def test_what_is_passed_on_is_read_as_it_was():
         "lineage_url": "http://m",
         "hash_secret": "acme/hashes",
     }
-    arguments = parse(item=item_json({"path": ORDERS}), **given)
+    arguments = parse(item=json.dumps({"path": ORDERS}), **given)
     handed = {"paths": paths_json([ORDERS]), "lease_holder": "run-1"}
     assert RunArguments.parse(to_argv({**arguments.passed_on(), **handed})) == arguments._replace(lease_holder="run-1")
     assert set(given) < set(arguments.passed_on())

@@ -20,7 +20,7 @@ from cdclake import logs
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
-from cdclake.control.jobs.arguments import item_json, parse_arguments, paths_json
+from cdclake.control.jobs.arguments import parse_arguments, paths_json
 from cdclake.control.run.planned_round import DueLoad, PlannedRound
 from cdclake.errors import BadRowError, ConfigurationError, DiskFullError, JobRunError
 from cdclake.lake.operations.job import is_spark_alive, load_planned, relative_file, run_spark_job
@@ -112,7 +112,7 @@ def test_both_jobs_work_by_hand_with_the_walkthroughs_arguments(buckets: Any) ->
 
 @pytest.mark.aws
 def test_the_items_settings_override_single_arguments(buckets: Any) -> None:
-    item = item_json({"path": ORDERS, "PrimaryKey": "code"})
+    item = json.dumps({"path": ORDERS, "PrimaryKey": "code"})
     run_spark_job(JOB_LOAD_INITIAL, command_line(primaryKey="id", item=item), InProcessBackend)
     assert (lake().snapshot(1).primary_key, lake().snapshot(1).partition_key) == (("code",), ("day",))
 
