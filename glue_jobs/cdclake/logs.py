@@ -68,17 +68,18 @@ class BoundLogger(_Adapter):
         return msg, {**kwargs, "extra": {**(self.extra or {}), **kwargs.get("extra", {})}}
 
 
-def configure(level: str = "INFO", stream: TextIO | None = None, **fields: object) -> None:
+def configure(stream: TextIO | None = None, **fields: object) -> None:
     """Send all logs of the process to one stream as JSON, replacing existing handlers.
 
+    The minimum level is INFO; for `CHATTY` libraries it is WARNING.
+
     Args:
-        level: Minimum level; for `CHATTY` libraries it is WARNING.
         stream: Where to write; None: stderr.
         fields: Fields of every line.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter(**fields))
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.WARNING)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cdclake.adapters.aws import client, server_clock
-from cdclake.adapters.catalog import open_catalog
+from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.cloudwatch import cloudwatch_metrics
 from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.glue import GlueJobs
-from cdclake.adapters.lineage import open_lineage
+from cdclake.adapters.lineage import HttpLineage
 from cdclake.adapters.stores import open_store
 from cdclake.ports import Ports
 
@@ -34,6 +34,6 @@ def open_ports(arguments: RunArguments, open_metrics: Callable[[str, str], Metri
         clock=server_clock,
         metrics=open_metrics(arguments.table_metrics, arguments.name_prefix),
         statistics=DmsStatistics(lambda: client("dms")),
-        catalog=open_catalog(arguments.catalog_database),
-        lineage=open_lineage(arguments.lineage_url),
+        catalog=GlueCatalog(client("glue"), arguments.catalog_database) if arguments.catalog_database else None,
+        lineage=HttpLineage(arguments.lineage_url) if arguments.lineage_url else None,
     )

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from cdclake.adapters.aws import client
-from cdclake.adapters.catalog import open_catalog
+from cdclake.adapters.catalog import GlueCatalog
 from cdclake.adapters.dynamodb import DynamoState
 from cdclake.adapters.filesystem import FileSystemSpec, lake_filesystem
 from cdclake.adapters.stores import open_store
@@ -101,7 +101,7 @@ def _connect(connector: AwsConnector) -> Ports:
         lake_fs=lake_filesystem(LAKE),
         states=DynamoState(client("dynamodb"), STATE_TABLE),
         around_jobs=lambda jobs: jobs,
-        catalog=open_catalog(DATABASE),
+        catalog=GlueCatalog(client("glue"), DATABASE),
     )
 
 

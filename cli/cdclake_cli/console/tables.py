@@ -9,11 +9,13 @@ from flask import Blueprint, abort, redirect, render_template, request, url_for
 
 from cdclake.commit.report import newest_changes
 from cdclake.commit.undo import next_to_reapply
-from cdclake.control.admin.change_settings import set_active
+from cdclake.control.admin.change_settings import change_settings
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.plan.fates import Fate
 from cdclake.control.raw_fates import raw_fates, rows_read
 from cdclake.errors import CdclakeError, UnknownTableError
+from cdclake.model.names import Sentinel
+from cdclake.model.table.attributes import Attribute
 from cdclake_cli.console import charts
 from cdclake_cli.console.addresses import table_of
 from cdclake_cli.console.context import current_console
@@ -113,13 +115,13 @@ def files(name: str) -> str:
 @pages.post("/tables/<table:name>/active")
 def activate(name: str) -> Response:
     """Turn a table on or off: `active` is `true` or `false`. Redirects to the list if `back` is `list`."""
-    active = request.form.get("active")
-    if active not in ("true", "false"):
+    active = request.form.get("active", "")
+    if active not in (Sentinel.ACTIVE, Sentinel.INACTIVE):
         abort(400, "'active' must be true or false.")
     lake = current_console().lake
     states = lake.plan_inputs.states
     table = table_of(name)
-    set_active(states, lake.installation.find_table(states, table), active=active == "true")
+    change_settings(states, lake.installation.find_table(states, table), {Attribute.ACTIVE_FLAG: active})
     if request.form.get("back") == "list":
         return redirect(url_for("tables.index", _anchor=str(table)), 303)
     return redirect(url_for("tables.table", name=table), 303)

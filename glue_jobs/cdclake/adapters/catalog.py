@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from cdclake.adapters.aws import Remedies, client, error_code, translated_errors
+from cdclake.adapters.aws import Remedies, error_code, translated_errors
 from cdclake.adapters.presto_view import as_view, read_query
 from cdclake.errors import RetryableError
 from cdclake.model.catalog import CatalogPartition, CatalogTable, Statistics
@@ -51,11 +51,6 @@ _PRESERVED = frozenset({"Description", "Owner", "Retention", "LastAccessTime", "
 _MISSING = "EntityNotFoundException"
 _CHANGED_MEANWHILE = "ConcurrentModificationException"
 _UPDATE_TRIES = 4
-
-
-def open_catalog(database: str) -> GlueCatalog | None:
-    """The catalog database in this account and region; None if the name is empty."""
-    return GlueCatalog(client("glue"), database) if database else None
 
 
 class GlueCatalog:

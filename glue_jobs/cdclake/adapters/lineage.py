@@ -19,21 +19,13 @@ _TAKEN = range(200, 300)
 _logger = logs.bind(__name__)
 
 
-def open_lineage(url: str) -> HttpLineage | None:
-    """A sink for an endpoint; None without one.
-
-    Args:
-        url: The job argument `lineage_url`, such as `http://marquez.internal:5000/api/v1/lineage`; empty for none.
-    """
-    return HttpLineage(url) if url else None
-
-
 class HttpLineage:
     """A `LineageSink` that posts each event as JSON: https://openlineage.io/apidocs/openapi.
 
     It asks an endpoint that failed no more in this process: a run of many tables waits for it once.
 
     Args:
+        url: The job argument `lineage_url`, such as `http://marquez.internal:5000/api/v1/lineage`.
         seconds: How long to wait for a connection, and for an answer.
     """
 

@@ -126,11 +126,6 @@ class LakeLayout:
         return cls(bucket, f"{parent}/" if parent else "", TableName(schema, folder.strip("/")))
 
     @property
-    def out_path(self) -> str:
-        """Inverse of `from_arguments`."""
-        return f"s3://{self.bucket}/{self.prefix}{self.name.schema}/"
-
-    @property
     def table_prefix(self) -> str:
         """Folder of the data files; readers see only this one."""
         return f"{self.prefix}{self.name.schema}/{self.name.table}/"

@@ -11,7 +11,7 @@ import pytest
 from botocore.config import Config
 
 from cdclake.adapters import aws as aws_clients
-from cdclake.adapters.catalog import GlueCatalog, open_catalog
+from cdclake.adapters.catalog import GlueCatalog
 from cdclake.errors import ConfigurationError, RetryableError
 from cdclake.model.catalog import CatalogTable, Statistics
 from cdclake.model.schema import Column
@@ -252,10 +252,3 @@ def test_a_table_that_others_never_stop_changing_is_retryable(client: GlueClient
         updates.respond(400, b'{"__type": "ConcurrentModificationException", "message": "concurrent modifications"}')
     with pytest.raises(RetryableError, match="ConcurrentModificationException"):
         catalog.update_table("t", TABLE)
-
-
-def test_no_database_is_no_catalog(aws: None):
-    assert open_catalog("") is None
-    opened = open_catalog("lake")
-    assert opened
-    assert opened.database == "lake"

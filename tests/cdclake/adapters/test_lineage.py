@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdclake.adapters.lineage import HttpLineage, open_lineage
+from cdclake.adapters.lineage import HttpLineage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,11 +49,6 @@ def test_each_event_is_posted_as_json() -> None:
     with endpoint(201) as (url, received):
         assert HttpLineage(url).send(EVENTS)
     assert received == [("/api/v1/lineage", "application/json", event) for event in EVENTS]
-
-
-def test_without_a_url_nothing_is_sent() -> None:
-    assert open_lineage("") is None
-    assert isinstance(open_lineage("http://marquez:5000/"), HttpLineage)
 
 
 @pytest.mark.parametrize("status", [302, 400, 404, 503])

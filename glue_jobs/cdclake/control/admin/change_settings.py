@@ -20,16 +20,14 @@ if TYPE_CHECKING:
 _OFF = {Attribute.ACTIVE_FLAG: Sentinel.INACTIVE}
 
 
-def change_settings(
-    states: StateStore, before: TableState, attributes: Mapping[str, str], lake: Snapshot | None = None
-) -> TableState:
+def change_settings(states: StateStore, before: TableState, attributes: Mapping[str, str]) -> TableState:
     """Change settings of a registered table. Returns its new state; see `checked_settings`.
 
     Raises:
         ConfigurationError: The new settings are invalid; nothing was changed.
         UnknownTableError: The table is no longer in the state table.
     """
-    after = checked_settings(before, attributes, lake)
+    after = checked_settings(before, attributes)
     if Attribute.ACTIVE_FLAG in attributes and Attribute.LAST_OFF_BY_ROLLBACK in before.item:
         attributes = {**attributes, Attribute.LAST_OFF_BY_ROLLBACK: ""}  # turned on, or left off on purpose
     states.set_attributes(before.path, attributes)
@@ -60,12 +58,6 @@ def checked_settings(before: TableState, attributes: Mapping[str, str], lake: Sn
 def starts_reload(attributes: Mapping[str, str]) -> bool:
     """Whether changed settings let the table be loaded again."""
     return attributes.get(Attribute.LAST_FULL_LOAD_DATE) == Sentinel.NEVER_LOADED
-
-
-def set_active(states: StateStore, before: TableState, *, active: bool) -> TableState:
-    """Turn a table on or off; see `change_settings`."""
-    flag = Sentinel.ACTIVE if active else Sentinel.INACTIVE
-    return change_settings(states, before, {Attribute.ACTIVE_FLAG: flag})
 
 
 def _refuse_invalid(state: TableState, changed: Mapping[str, str]) -> None:
