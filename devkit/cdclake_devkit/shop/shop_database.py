@@ -23,12 +23,12 @@ from cdclake_devkit.shop.postgresql import PrivatePostgresql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from contextlib import AbstractContextManager
     from pathlib import Path
+
+    from typing_extensions import Self
 
     from cdclake_cli.sources.positions import Position
     from cdclake_devkit.replicate.source import LoggedSource
-    from cdclake_devkit.shop.private_server import PrivateServer
 
 DATABASE = "shop"
 """Name of the database, and of the tables' schema."""
@@ -47,16 +47,20 @@ class ShopDatabase(ABC):
     """
 
     engine: ClassVar[str]
-    server: ClassVar[type[PrivateServer]]
-    user: str
-    password: str
-    socket: str
-    port: int
+    server: ClassVar[type[PrivateMariadb | PrivatePostgresql]]
+    _options: mysql.ConnectionOptions | postgres.ConnectionOptions
+
+    def __init__(self, server: PrivateMariadb | PrivatePostgresql) -> None:
+        self._options = server.connection_options
+        self.user, self.password = str(self._options.user), str(self._options.password)
+        self.socket, self.port = self._options.socket, int(self._options.port or 0)
 
     @classmethod
-    @abstractmethod
-    def started(cls) -> AbstractContextManager[ShopDatabase]:
+    @contextmanager
+    def started(cls) -> Iterator[Self]:
         """Start a server for the duration of the `with` block."""
+        with cls.server() as server:
+            yield cls(server)
 
     @property
     @abstractmethod
@@ -84,18 +88,7 @@ class MariadbShop(ShopDatabase):
 
     engine = "mysql"
     server = PrivateMariadb
-
-    def __init__(self, server: PrivateMariadb) -> None:
-        self._options = server.connection_options
-        self.user, self.password = str(self._options.user), str(self._options.password)
-        self.socket, self.port = self._options.socket, int(self._options.port or 0)
-
-    @classmethod
-    @contextmanager
-    def started(cls) -> Iterator[MariadbShop]:
-        """Start a server for the duration of the `with` block."""
-        with PrivateMariadb() as server:
-            yield cls(server)
+    _options: mysql.ConnectionOptions
 
     @property
     def source(self) -> BinlogSource:
@@ -124,19 +117,11 @@ class PostgresqlShop(ShopDatabase):
 
     engine = "postgres"
     server = PrivatePostgresql
+    _options: postgres.ConnectionOptions
 
     def __init__(self, server: PrivatePostgresql) -> None:
-        self._options = server.connection_options
+        super().__init__(server)
         self._program = server.psql
-        self.user, self.password = str(self._options.user), str(self._options.password)
-        self.socket, self.port = self._options.socket, int(self._options.port or 0)
-
-    @classmethod
-    @contextmanager
-    def started(cls) -> Iterator[PostgresqlShop]:
-        """Start a server for the duration of the `with` block."""
-        with PrivatePostgresql() as server:
-            yield cls(server)
 
     @property
     def source(self) -> WalSource:
