@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 ONLY_HERE, ONLY_THERE, DIFFERENT = "only here", "only there", "different"
 REPEATED_HERE, REPEATED_THERE = "repeated here", "repeated there"
-KINDS = (ONLY_HERE, ONLY_THERE, DIFFERENT, REPEATED_HERE, REPEATED_THERE)
 """Kinds of difference; *here* is the lake table."""
 SAMPLES = 5
 """Number of examples of each kind."""
@@ -68,11 +67,6 @@ class Found:
             of_kind = differences.filter(pc.equal(differences["kind"], kind)) if wanted > 0 else differences.slice(0, 0)
             self.samples += map(_sample, of_kind.slice(0, max(wanted, 0)).to_pylist())
         self.kinds += counted
-
-    @property
-    def differing_rows(self) -> int:
-        """Number of rows that differ in any way."""
-        return self.kinds.total()
 
 
 def schema_of_differences(compared: pa.Schema, key: Sequence[str]) -> pa.Schema:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from cdclake_devkit.feed.options import FeedOptions
 
 _SAMPLE_ROWS = 1_000
+_LOAD_PARTS = 3
+"""Number of partitions or segments of a parallel load."""
 
 
 class Feed:
@@ -165,7 +167,7 @@ class Feed:
         folder = table_folder(settings, options.table)
         ends = self._load_ends()
         gap = len(ends) // 2 if Fault.VANISHED_LOAD in options.faults else 0
-        parts = 1 if settings.parallel_load is ParallelLoad.NONE else options.load_parts
+        parts = 1 if settings.parallel_load is ParallelLoad.NONE else _LOAD_PARTS
         for i, (first, end) in enumerate(zip([0, *ends], ends, strict=False), 1):
             key = folder + full_load_path(settings, 1 + (i - 1) // parts, 1 + (i - 1) % parts)
             if i == gap:

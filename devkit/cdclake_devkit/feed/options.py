@@ -92,7 +92,6 @@ class FeedOptions:
         start_utc: Time at which the full load is written.
         rows: Number of rows in the full load.
         load_files: Number of full-load files; 0 to derive it from the number of rows.
-        load_parts: Number of partitions or segments of a parallel load.
         changes: Number of change rows at the source, including those that the DMS settings exclude.
         change_files: Number of change files, without repeated ones.
         shares: Shares of the kinds of change rows.
@@ -120,7 +119,6 @@ class FeedOptions:
     start_utc: datetime = datetime(2024, 3, 5, tzinfo=timezone.utc)
     rows: int = 10_000
     load_files: int = 0
-    load_parts: int = 3
     changes: int = 2_000
     change_files: int = 10
     shares: OperationShares = field(default_factory=OperationShares)
@@ -173,7 +171,7 @@ class FeedOptions:
         for name in ("rows", "changes", "change_files", "load_files", "schema_changes", "late_files", "hot_keys"):
             _require(getattr(self, name) >= 0, f"{name} is {getattr(self, name)}", "Set it to 0 or more")
         _require(self.rows + self.changes < MAX_ROWS, "The feed has too many rows", f"Ask for fewer than {MAX_ROWS}")
-        for name in ("rounds", "transaction_rows", "load_parts"):
+        for name in ("rounds", "transaction_rows"):
             _require(getattr(self, name) > 0, f"{name} is {getattr(self, name)}", "Set it to 1 or more")
         message = "Changes need at least one change file"
         _require(not self.changes or self.change_files > 0, message, "Ask for change files, or for no changes")

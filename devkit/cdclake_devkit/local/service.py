@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cdclake.errors import ConfigurationError
 from cdclake.signals import handle_stop_signals, stop_signals
-from cdclake_devkit.local.deploy import DEFAULT_DEPLOYMENT, LocalDeployment, deploy
+from cdclake_devkit.local.deploy import DEFAULT_DEPLOYMENT, deploy
 from cdclake_devkit.local.environment import shell_environment
 from cdclake_devkit.local.server import EmbeddedAws
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def serve(port: int = 0, data_dir: Path | None = None, deployment: LocalDeployment = DEFAULT_DEPLOYMENT) -> None:
+def serve(port: int = 0, data_dir: Path | None = None) -> None:
     """Run the embedded AWS with cdclake until SIGINT, SIGTERM or SIGHUP. Must be called from the main thread.
 
     When ready, it prints one line of JSON: `endpoint`, `raw_bucket`, `lake_bucket`, `state_table`. All other output
@@ -32,7 +32,6 @@ def serve(port: int = 0, data_dir: Path | None = None, deployment: LocalDeployme
     Args:
         port: Loopback port; 0 for any free one.
         data_dir: Folder for logs; None for a temporary one, which is deleted at the end.
-        deployment: Names of the deployed resources.
 
     Raises:
         ConfigurationError: The port is in use, or the jobs' scripts are missing.
@@ -40,12 +39,12 @@ def serve(port: int = 0, data_dir: Path | None = None, deployment: LocalDeployme
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("cdclake_devkit").setLevel(logging.INFO)
     with stop_signals() as wait, EmbeddedAws(port, data_dir) as aws:
-        deploy(aws, deployment)
+        deploy(aws)
         ready = {
             "endpoint": aws.endpoint,
-            "raw_bucket": deployment.raw_bucket,
-            "lake_bucket": deployment.lake_bucket,
-            "state_table": deployment.state_table,
+            "raw_bucket": DEFAULT_DEPLOYMENT.raw_bucket,
+            "lake_bucket": DEFAULT_DEPLOYMENT.lake_bucket,
+            "state_table": DEFAULT_DEPLOYMENT.state_table,
         }
         sys.stdout.write(json.dumps(ready) + "\n")
         sys.stdout.flush()
@@ -54,13 +53,12 @@ def serve(port: int = 0, data_dir: Path | None = None, deployment: LocalDeployme
         logger.info("Stopping")
 
 
-def run(command: Sequence[str], data_dir: Path | None = None, deployment: LocalDeployment = DEFAULT_DEPLOYMENT) -> int:
+def run(command: Sequence[str], data_dir: Path | None = None) -> int:
     """Run a command whose AWS clients use the embedded AWS with cdclake. Must be called from the main thread.
 
     Args:
         command: Program and arguments, with the standard input and output of this process.
         data_dir: Folder for logs; None for a temporary one, which is deleted at the end.
-        deployment: Names of the deployed resources.
 
     Returns:
         As `run_in_terminal`.
@@ -69,7 +67,7 @@ def run(command: Sequence[str], data_dir: Path | None = None, deployment: LocalD
         ConfigurationError: The program or the jobs' scripts are missing.
     """
     with EmbeddedAws(0, data_dir) as aws:
-        deploy(aws, deployment)
+        deploy(aws)
         return run_in_terminal(command, shell_environment(os.environ, aws.endpoint, aws.region))
 
 

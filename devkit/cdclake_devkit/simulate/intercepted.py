@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore
     from cdclake_devkit.simulate.scheduler import Process
 
-MakeCall = "Callable[[Process, Call, Callable[[], Any]], Any]"
 _LISTS = frozenset({"list", "list_level", "all", "partitions", "old_versions"})
 _PREPARES = frozenset({"begin_retiring", "begin_restoring", "begin_discarding", "begin_removing"})
 _PURE = frozenset({"url", "key_fault", "database"})
