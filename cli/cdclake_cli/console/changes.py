@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flask import Blueprint, render_template
 
-from cdclake.commit.describe import clock_text, effect_text, raw_file_texts
+from cdclake.commit.describe import clock_text, effect_text, file_sections
 from cdclake.commit.quarantine import changes_with_bad_rows, read_bad_rows
 from cdclake.errors import UnknownTableError
 from cdclake_cli.console.addresses import table_of
@@ -48,18 +48,7 @@ def change(name: str, number: int) -> str:
         cost=cost_text(record.place, sum(seconds.values())),
         shares=shares(seconds),
         max_listed=current_console().max_files_listed,
-        files=[
-            (what, paths)
-            for what, paths in (
-                ("Raw files read", raw_file_texts(record)),
-                ("Columns changed at the source", tuple(f"{one}, first in {one.file}" for one in record.drift)),
-                ("Columns missing in some change files", record.missing_columns),
-                ("Data files added", tuple(file.path for file in record.added)),
-                ("Data files retired", record.retired),
-                ("Data files restored", record.restored),
-            )
-            if paths
-        ],
+        files=file_sections(record),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperGroup
 
-from cdclake.commit.describe import clock_text, effect_text, entry_fields, raw_file_texts, state_text
+from cdclake.commit.describe import clock_text, effect_text, entry_fields, file_sections, state_text
 from cdclake.errors import ConfigurationError
 from cdclake.model.table.name import TableName
 from cdclake.model.times import display_utc, duration_text, iso_utc
@@ -143,17 +143,9 @@ def _show_record(log: ChangeLog, record: ChangeRecord, out: Output, *, retained:
     )
     if seconds:
         out.records("Seconds", _COUNTS, list(_pairs(seconds.items())))
-    for header, names in (
-        ("Raw files read", raw_file_texts(record)),
-        ("Columns changed at the source", tuple(f"{one}, first in {one.file}" for one in record.drift)),
-        ("Columns missing in some change files", record.missing_columns),
-        ("Quarantined rows", tuple(f"s3://{log.layout.bucket}/{key}" for key in record.quarantine)),
-        ("Data files added", tuple(file.path for file in record.added)),
-        ("Data files retired", record.retired),
-        ("Data files restored", record.restored),
-    ):
-        if names:
-            out.records("", (OutputColumn("name", f"{header} ({len(names):,})"),), [{"name": name} for name in names])
+    quarantine = [f"s3://{log.layout.bucket}/{key}" for key in record.quarantine]
+    for header, names in file_sections(record, quarantine):
+        out.records("", (OutputColumn("name", f"{header} ({len(names):,})"),), [{"name": name} for name in names])
 
 
 def _facts(

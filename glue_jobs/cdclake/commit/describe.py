@@ -53,9 +53,24 @@ def change_fields(record: ChangeRecord) -> dict[str, object]:
     }
 
 
-def raw_file_texts(record: ChangeRecord) -> tuple[str, ...]:
-    """The raw files that a change read, with their rows; none for a direct change, whose rows were in none."""
-    return () if record.kind is ChangeKind.DIRECT else tuple(map(str, record.raw_files))
+def file_sections(record: ChangeRecord, quarantine: Sequence[str] = ()) -> list[tuple[str, Sequence[str]]]:
+    """The lists of a change's files and columns, each with its header; without the empty ones.
+
+    A direct change read no raw files: its rows were in none.
+
+    Args:
+        quarantine: Addresses of the files with its quarantined rows, to list them too.
+    """
+    sections = (
+        ("Raw files read", () if record.kind is ChangeKind.DIRECT else tuple(map(str, record.raw_files))),
+        ("Columns changed at the source", tuple(f"{one}, first in {one.file}" for one in record.drift)),
+        ("Columns missing in some change files", record.missing_columns),
+        ("Quarantined rows", quarantine),
+        ("Data files added", tuple(file.path for file in record.added)),
+        ("Data files retired", record.retired),
+        ("Data files restored", record.restored),
+    )
+    return [(header, names) for header, names in sections if names]
 
 
 def entry_fields(entry: LogEntry) -> dict[str, object]:
