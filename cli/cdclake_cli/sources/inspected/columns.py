@@ -20,6 +20,7 @@ import re
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal
+from functools import partial
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
@@ -154,7 +155,7 @@ def _exact_values(kind: str) -> Callable[[Any], Any]:
     decimal = decimal_parts(kind)
     if decimal:
         return _short_decimal if decimal[0] <= _EXACT_DIGITS else _decimal
-    return _integer if kind in INTEGER_TYPES else _EXACT[kind]
+    return partial(_only, int) if kind in INTEGER_TYPES else _EXACT[kind]
 
 
 def _only(kind: type, value: Any) -> Any:  # noqa: ANN401 - of this type
@@ -162,10 +163,6 @@ def _only(kind: type, value: Any) -> Any:  # noqa: ANN401 - of this type
         message = f"{type(value).__name__} instead of {kind.__name__}"
         raise TypeError(message)
     return value
-
-
-def _integer(value: object) -> Any:  # noqa: ANN401 - an integer
-    return _only(int, value)
 
 
 def _decimal(value: object) -> Any:  # noqa: ANN401 - a decimal
@@ -186,19 +183,11 @@ def _float(value: object) -> Any:  # noqa: ANN401 - a float
     return number
 
 
-def _double(value: object) -> Any:  # noqa: ANN401 - a float
-    return _only(float, value)
-
-
 def _boolean(value: object) -> bool:
     if value not in (0, 1) or not isinstance(value, int):
         message = "neither 0 nor 1"
         raise ValueError(message)
     return bool(value)
-
-
-def _text(value: object) -> Any:  # noqa: ANN401 - a text
-    return _only(str, value)
 
 
 def _bytes(value: Any) -> bytes:  # noqa: ANN401 - whatever the driver returns
@@ -227,8 +216,8 @@ def _timestamp(value: object) -> datetime:
 _EXACT: dict[str, Callable[[Any], Any]] = {
     "boolean": _boolean,
     "float": _float,
-    "double": _double,
-    "string": _text,
+    "double": partial(_only, float),
+    "string": partial(_only, str),
     "binary": _bytes,
     "date": _date,
     "timestamp": _timestamp,
