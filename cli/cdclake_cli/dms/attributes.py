@@ -22,7 +22,6 @@ _CSV = (
     ("csv_row_delimiter", Attribute.CSV_ROW_DELIMITER),
     ("csv_null_value", Attribute.CSV_NULL_VALUE),
 )
-_ESCAPES = (("\t", "\\t"), ("\r", "\\r"), ("\n", "\\n"))
 
 
 def attributes_for(
@@ -55,7 +54,7 @@ def attributes_for(
     for field, attribute in _CSV:
         value = getattr(settings, field)
         if value != getattr(standard, field):
-            item[attribute] = _escaped(value)
+            item[attribute] = escaped(value)
     if not settings.rfc4180:
         item[Attribute.RFC4180] = "false"
     if settings.unsent_text is not None:
@@ -81,7 +80,6 @@ def _csv_type(field: pa.Field) -> str:
     return "string" if kind == "binary" else kind  # bytes are hexadecimal digits in CSV
 
 
-def _escaped(text: str) -> str:
-    for character, escape in _ESCAPES:
-        text = text.replace(character, escape)
-    return text
+def escaped(text: str) -> str:
+    """A text with escape sequences for tabs and line breaks, as in DMS settings."""
+    return text.replace("\t", "\\t").replace("\r", "\\r").replace("\n", "\\n")

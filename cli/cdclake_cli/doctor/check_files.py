@@ -16,9 +16,10 @@ from cdclake.model.raw.files import INVALID_TIME_REMEDY, RawFiles
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.times import display_utc
+from cdclake_cli.dms.attributes import escaped
 from cdclake_cli.doctor.evidence import schemas_root
 from cdclake_cli.doctor.findings import Code, Finding, counted
-from cdclake_cli.doctor.fixes import escaped, s3_settings, tables_set, task_settings
+from cdclake_cli.doctor.fixes import s3_settings, tables_set, task_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -39,8 +39,3 @@ def before_image_rule(table: TableName) -> str:
 def tables_set(table: TableName, *arguments: str) -> str:
     """The command that changes settings of the table."""
     return " ".join(["cdclake tables set", table.typed, *map(shell_word, arguments)])
-
-
-def escaped(text: str) -> str:
-    """A text with escape sequences for tabs and line breaks, as in DMS settings."""
-    return text.replace("\t", "\\t").replace("\r", "\\r").replace("\n", "\\n")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from cdclake.model.raw.files import RawKind, read_time
 from cdclake.model.schema import DELETE, INSERT, OP_COLUMN, UPDATE
+from cdclake_cli.dms.attributes import escaped
 from cdclake_cli.dms.files import BEFORE_PREFIX
 from cdclake_cli.dms.names import date_folder
 from cdclake_cli.dms.settings import DateDelimiter, DateSequence, DmsSettings, Encoding
 from cdclake_cli.doctor.clocks import name_offsets, seconds_between_files, usual_offset
-from cdclake_cli.doctor.fixes import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,9 +11,8 @@ from cdclake.lake.storage.types import from_arrow, to_arrow
 from cdclake.model.names import Sentinel
 from cdclake.model.schema import INTEGER_TYPES, OP_COLUMN, Column, Schema
 from cdclake.model.table.attributes import Attribute
-from cdclake_cli.dms.attributes import attributes_for
+from cdclake_cli.dms.attributes import attributes_for, escaped
 from cdclake_cli.doctor.findings import Code, Severity, counted
-from cdclake_cli.doctor.fixes import escaped
 from cdclake_cli.doctor.infer import timestamp_column
 from cdclake_cli.doctor.types.check_types import key_text
 from cdclake_cli.doctor.types.keys import likeliest

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cdclake.model.table.attributes import Attribute
+from cdclake_cli.dms.attributes import escaped
 from cdclake_cli.doctor.findings import Code, Finding, agreeing, counted
-from cdclake_cli.doctor.fixes import escaped, tables_set
+from cdclake_cli.doctor.fixes import tables_set
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
