@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.errors import CdclakeError, IntegrityError
+from cdclake.errors import IntegrityError
 from cdclake.model.layout import LakeLayout
 from cdclake.model.table.name import TableName
 from cdclake_cli.printing.change_columns import STEP_COLUMNS, step_record
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
-from cdclake_devkit.verbs.embedded import hourly_run, kept_on_failure, with_log
+from cdclake_devkit.verbs.embedded import hourly_run, kept_on_failure, log_named_on_failure
 from cdclake_devkit.verbs.query import Answer, ask
 
 if TYPE_CHECKING:
@@ -63,11 +63,8 @@ def demo(
     from cdclake_devkit.local import EmbeddedAws  # slow to import, and --help does not need it
 
     with kept_on_failure("cdclake-demo-") as data_dir, EmbeddedAws(0, data_dir) as aws:
-        try:
-            with progress("Deploying cdclake in an embedded AWS") as bar:
-                report, answer = _run(aws, orders, bar)
-        except CdclakeError as error:
-            raise with_log(error, aws) from error
+        with log_named_on_failure(aws), progress("Deploying cdclake in an embedded AWS") as bar:
+            report, answer = _run(aws, orders, bar)
         show(report, answer, output)
         if not report.equal:
             raise _difference(report, aws)

@@ -11,13 +11,12 @@ from urllib.parse import urlsplit
 
 import typer
 
-from cdclake.errors import ConfigurationError
+from cdclake.errors import CdclakeError, ConfigurationError
 from cdclake_cli.loopback import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cdclake.errors import CdclakeError
     from cdclake_cli.target import Target
     from cdclake_devkit.local import EmbeddedAws, LocalDeployment
 
@@ -76,8 +75,16 @@ def hourly_run(aws: EmbeddedAws, deployment: LocalDeployment) -> Callable[[], No
     return run_hourly
 
 
-def with_log(error: CdclakeError, aws: EmbeddedAws) -> CdclakeError:
-    """Print the last log lines of the failed job; return the error with the log's location as remedy."""
+@contextmanager
+def log_named_on_failure(aws: EmbeddedAws) -> Iterator[None]:
+    """If the block raises an error, print the last log lines of the failed job, and name its log as the remedy."""
+    try:
+        yield
+    except CdclakeError as error:
+        raise _with_log(error, aws) from error
+
+
+def _with_log(error: CdclakeError, aws: EmbeddedAws) -> CdclakeError:
     from cdclake_devkit.shop.job_logs import failed_runs
 
     runs = failed_runs(aws)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdclake.errors import CdclakeError, IntegrityError
+from cdclake.errors import IntegrityError
 from cdclake_cli.printing.output import OutputColumn, OutputFormat, OutputOption, output_for, progress
 from cdclake_cli.sources.options import PASSWORD_VARIABLE, Engine
-from cdclake_devkit.verbs.embedded import hourly_run, kept_on_failure, with_log
+from cdclake_devkit.verbs.embedded import hourly_run, kept_on_failure, log_named_on_failure
 
 if TYPE_CHECKING:
     from cdclake_cli.printing.output import ProgressBar
@@ -70,11 +70,8 @@ def _run_with(shop: type[ShopDatabase], orders: int, output: OutputFormat) -> No
         typer.echo(f"Skipped: there is no {product} server on this machine. {shop.server.how_to_install}.", err=True)
         return
     with kept_on_failure("cdclake-sample-") as data_dir, EmbeddedAws(0, data_dir) as aws, shop.started() as database:
-        try:
-            with progress(f"Deploying cdclake in an embedded AWS, for {product}") as bar:
-                report = _run(aws, database, orders, bar)
-        except CdclakeError as error:
-            raise with_log(error, aws) from error
+        with log_named_on_failure(aws), progress(f"Deploying cdclake in an embedded AWS, for {product}") as bar:
+            report = _run(aws, database, orders, bar)
         show(report, output, product)
         if not report.equal:
             raise _difference(report, aws)
