@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import io
-import logging
 import threading
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import moto.s3.models
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
-from cdclake_cli.loopback import HOST, listen
+from cdclake_cli.loopback import HOST, QuietLog, listen, serving
 from cdclake_devkit.patching import replaced
 from cdclake_devkit.quick_moto import quick_moto
 from cdclake_devkit.strict_aws import strict
@@ -24,23 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-logger = logging.getLogger(__name__)
 
-_SHUTDOWN_POLL_SECONDS = 0.05
-
-
-class QuietRequestHandler(MotoRequestHandler):
+class QuietRequestHandler(QuietLog, MotoRequestHandler):
     """Logs no requests, and sends responses without delay."""
 
     # A response is two writes, headers and body. With Nagle's algorithm, the second waits for an acknowledgment.
     disable_nagle_algorithm = True
-
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Log nothing."""
-
-    def log(self, type: str, message: str, *args: Any) -> None:  # noqa: ANN401  the base class's names
-        """Log errors to this module's logger."""
-        logger.log(logging.ERROR if type == "error" else logging.DEBUG, message, *args)
 
 
 class RequestGuard:
@@ -110,23 +98,10 @@ def http_server(port: int, middleware: Callable[[WSGIApplication], WSGIApplicati
         strict(),
     ):
         app = middleware(RequestGuard(DomainDispatcherApplication(create_backend_app)))
-        server = make_server(
-            HOST,
-            listening.getsockname()[1],
-            app,
-            threaded=True,
-            request_handler=QuietRequestHandler,
-            fd=listening.fileno(),
-        )
-        thread = threading.Thread(
-            target=server.serve_forever, args=(_SHUTDOWN_POLL_SECONDS,), name="embedded-aws", daemon=True
-        )
-        thread.start()
-        try:
-            yield f"http://{HOST}:{server.port}"
-        finally:
-            server.shutdown()
-            thread.join()
+        port = listening.getsockname()[1]
+        server = make_server(HOST, port, app, threaded=True, request_handler=QuietRequestHandler, fd=listening.fileno())
+        with serving(server, "embedded-aws"):
+            yield f"http://{HOST}:{port}"
 
 
 def _locked_etag() -> property:
