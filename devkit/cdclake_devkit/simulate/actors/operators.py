@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from cdclake.adapters.filesystem import FileSystemSpec
     from cdclake.commit.log import ChangeLog
     from cdclake.model.layout import LakeLayout
+    from cdclake.model.table.state import TableState
     from cdclake.ports import ObjectStore
     from cdclake_devkit.simulate.case import Step
     from cdclake_devkit.simulate.scheduler import Process
+    from cdclake_devkit.simulate.source import SourceTable
     from cdclake_devkit.simulate.world import World
 
 _AGAIN_AFTER = (100.0, 250.0, 250.0)
@@ -45,18 +47,7 @@ def operate_again(world: World, at: float) -> None:
         process = world.process(f"rest.{table.name}.again")
 
         def work() -> None:
-            state = world.state(table)
-            log = world.log(table, world.store(process, LAKE))
-            states = world.port(process, "states", world.states)
-            lake = RegisteredTable(
-                states,
-                state,
-                log,
-                process.name,
-                world.time,
-                lease_wait_seconds=_PATIENCE_SECONDS,
-                sleep=world.scheduler.sleep,
-            )
+            lake = _opened(world, process, table, world.state(table), _PATIENCE_SECONDS)
             if world.foreign:
                 world.note(process, f"repair: {lake.repair().to_json()}")
             for erased_path, key in sorted(world.to_erase):
@@ -67,6 +58,18 @@ def operate_again(world: World, at: float) -> None:
 
     for number in range(len(world.tables)):
         again(number)
+
+
+def _opened(world: World, process: Process, table: SourceTable, state: TableState, wait: int) -> RegisteredTable:
+    return RegisteredTable(
+        world.port(process, "states", world.states),
+        state,
+        world.log(table, world.store(process, LAKE)),
+        process.name,
+        world.time,
+        lease_wait_seconds=wait,
+        sleep=world.scheduler.sleep,
+    )
 
 
 def operate(world: World, step: Step, name: str, after: float = 0.0, attempt: int = 0) -> None:
@@ -96,15 +99,7 @@ def _do(world: World, process: Process, step: Step) -> str:
     table, chance = world.tables[step.table], Random(step.seed)
     states, path = world.port(process, "states", world.states), world.path(table)
     state = states.get(path)
-    lake = RegisteredTable(
-        states,
-        state,
-        world.log(table, world.store(process, LAKE)),
-        process.name,
-        world.time,
-        lease_wait_seconds=chance.choice((0, 0, 60)),
-        sleep=world.scheduler.sleep,
-    )
+    lake = _opened(world, process, table, state, chance.choice((0, 0, 60)))
     if step.kind == ADOPT:
         found = adopt_files(world, process, lake, table)
         activate(world, step.table, f"{process.name}.later")
