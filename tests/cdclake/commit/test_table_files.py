@@ -83,7 +83,10 @@ def test_an_overwritten_file_is_named_and_not_repaired(lake: LakeBuilder) -> Non
 
 @pytest.mark.parametrize(
     "name",
-    ["_SUCCESS", "_temporary/0/part-0.parquet", ".hidden", "day=1_$folder$", "day=1/_metadata", ".spark-staging/a/b"],
+    [
+        *("_SUCCESS", "_temporary/0/part-0.parquet", ".hidden", ".part-1.crc"),
+        *("day=1_$folder$", "day=1/_metadata", ".spark-staging/a/b"),
+    ],
 )
 def test_files_that_readers_ignore_are_not_foreign(lake: LakeBuilder, name: str) -> None:
     lake.change()

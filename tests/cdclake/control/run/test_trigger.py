@@ -31,33 +31,6 @@ def change_file(number: int) -> str:
     return f"20240305-{number:09d}.parquet"
 
 
-def process_starts(world: World) -> int:
-    return sum(1 for start in world.jobs.started if start.job == JOB_PROCESS_TABLE)
-
-
-def test_a_thousand_events_before_the_run_begins_start_one_run(world: World):
-    world.register()
-    assert [trigger(world) for _ in range(1000)] == [TriggerOutcome.STARTED] + [TriggerOutcome.COLLAPSED] * 999
-    assert process_starts(world) == 1
-
-
-def test_a_thousand_events_while_the_run_works_start_none_and_all_files_are_applied(world: World):
-    world.add_table(change_file(0))
-    trigger(world)
-    numbers = iter(range(1, 1001))
-
-    def events() -> None:
-        for number in numbers:
-            world.put(change_file(number))
-            assert trigger(world) in (TriggerOutcome.BUSY, TriggerOutcome.COLLAPSED)
-
-    world.after_job = events
-    report = world.process()
-    assert process_starts(world) == 1
-    assert len(report.rounds) == 2
-    assert world.state().item[Attribute.LAST_INCREMENTAL_FILE] == ORDERS + change_file(1000)
-
-
 @pytest.mark.parametrize(("mark_is_first", "outcome"), [(False, TriggerOutcome.STARTED), (True, TriggerOutcome.BUSY)])
 def test_either_the_trigger_starts_a_run_or_the_holder_of_the_lease_finds_its_mark(
     world: World, mark_is_first: bool, outcome: TriggerOutcome

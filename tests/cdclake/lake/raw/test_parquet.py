@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from cdclake.errors import ConfigurationError, SchemaMismatchError, UnreadableFileError
+from cdclake.errors import ConfigurationError, SchemaMismatchError
 from cdclake.lake.limits import EngineLimits
 from cdclake.lake.raw import parquet
 from cdclake.lake.storage.shape import ENCODED_TEXT
@@ -224,16 +224,6 @@ def test_a_nested_column_that_the_lake_does_not_store_is_refused(table: Table, n
     with pytest.raises(SchemaMismatchError, match=f"Column {name}") as caught:
         table.read_file(CHANGE, pa.table({"value": [1], name: pa.array([["U"]])}))
     assert caught.value.details["file"] == CHANGE
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"PAR1", b"PAR1" + bytes(99) + b"PAR1", b"id,name\n"], ids=["empty", "cut", "footer", "csv"]
-)
-def test_a_damaged_parquet_file_is_refused_and_named(table: Table, content: bytes) -> None:
-    with pytest.raises(UnreadableFileError) as caught:
-        table.read_file(CHANGE, content)
-    assert caught.value.details["file"] == CHANGE
-    assert "IgnoreFiles" in caught.value.remedy
 
 
 INTEGERS, TIMES = pa.array([1709633700]), pa.array([time(1, 2, 3)], pa.time64("us"))

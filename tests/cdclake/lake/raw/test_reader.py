@@ -24,13 +24,25 @@ def table(tmp_path: Path) -> Table:
     return Table(tmp_path, PERSONS, {"PrimaryKey": "id"})
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1 and then nothing of the sort", ABORTS_PYARROW.read_bytes()])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"PAR1 and then nothing of the sort",
+        b"PAR1" + bytes(99) + b"PAR1",
+        b"id,name\n",
+        ABORTS_PYARROW.read_bytes(),
+    ],
+    ids=["empty", "cut", "footer", "csv", "aborts pyarrow"],
+)
 def test_a_damaged_parquet_file_is_named_and_nothing_is_applied(table: Table, content: bytes) -> None:
     table.load([ANN])
     table.write_changes("20240305-091500000.parquet", [("D", ANN)])
     before = table.files()
-    with pytest.raises(UnreadableFileError, match=CHANGE):
+    with pytest.raises(UnreadableFileError, match=CHANGE) as caught:
         table.apply_file(CHANGE, content)
+    assert caught.value.details["file"] == CHANGE
+    assert "IgnoreFiles" in caught.value.remedy
     assert table.files() == before
     assert table.log.head() == 1
 
