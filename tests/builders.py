@@ -42,6 +42,7 @@ from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
 from cdclake.ports import JobRun, JobState, Ports
 from cdclake_devkit.memory import MemoryJobs, MemoryMetrics, MemoryState, Work
+from tests.dying_store import DiedError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -270,10 +271,6 @@ def ended(error: str = "") -> JobRun:
     return JobRun("", state, state.value, error)
 
 
-class Killed(BaseException):
-    """Ends the run of a Spark job as a signal ends its process: no code of the product sees it."""
-
-
 class _DeadlyFiles:
     """A raw bucket, as an object store or as a file system, in which some files kill whoever reads them.
 
@@ -294,7 +291,7 @@ class _DeadlyFiles:
     def _killing(self, read: Callable[..., Any]) -> Callable[..., Any]:
         def read_or_die(key: str, *args: Any, **more: Any) -> Any:
             if key in self._deadly:
-                raise Killed
+                raise DiedError
             return read(key, *args, **more)
 
         return read_or_die
@@ -400,7 +397,7 @@ class FolderInstallation:
         host = Host(job, arguments[Argument.LEASE_HOLDER])
         try:
             report = self.bring_up_to_date(parse_paths(arguments[Argument.PATHS]), run_id, host, through)
-        except Killed:
+        except DiedError:
             return ended("The process was ended by signal 6")
         return ended(str(report.to_json()["error"]))
 

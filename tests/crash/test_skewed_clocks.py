@@ -29,6 +29,7 @@ from tests.crash.runner import SPARK_RUN, Runner
 from tests.crash.sandbox import Sandbox, View
 from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.crash.test_pauses import OTHERS, PAUSED, check_readers, complete_erasure, do
+from tests.dying_store import PausingStore
 from tests.tiers import TIER, Tier
 
 if TYPE_CHECKING:
@@ -174,18 +175,6 @@ def date_headers_show(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(QuietRequestHandler, "date_time_string", shown)
 
 
-class PausedBeforeCommit:
-    """A lake whose run pauses once, right before it commits its first change."""
-
-    def __init__(self, lake: ObjectStore, work: Callable[[], object]) -> None:
-        self._lake, self._work = lake, [work]
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "put_if_absent" and self._work:
-            self._work.pop()()
-        return getattr(self._lake, name)
-
-
 class Machines:
     """Makes runs on machines whose clocks are off, and which take the time from AWS.
 
@@ -235,7 +224,7 @@ def test_machines_take_the_time_from_aws_respect_live_leases_and_say_that_their_
             refused.append(machines.run(-skew, Runner.bring_up_to_date))
             refused.append(machines.run(skew, Runner.rollback))
 
-        error = machines.run(skew, scenario.run, lambda lake: PausedBeforeCommit(lake, work))
+        error = machines.run(skew, scenario.run, lambda lake: PausingStore(lake, 1, work, ("put_if_absent",)))
         assert len(refused) == 2
         assert isinstance(refused[1], LeaseHeldError) == (not lease_expires)
         assert (error is None) == (not lease_expires)

@@ -38,6 +38,7 @@ from cdclake_devkit.local.environment import child_environment
 from cdclake_devkit.local.web import http_server
 from small_changes import handler as module
 from small_changes.handler import LIMITS, TIME_TO_COMMIT_MS, process
+from tests.dying_store import DiedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,10 +58,6 @@ REQUESTS = 31
 """Requests of boto3 for one change."""
 
 pytestmark = [pytest.mark.aws, pytest.mark.usefixtures("own_logging")]
-
-
-class DiedError(BaseException):
-    """The process is dead: no code of the product sees it."""
 
 
 @dataclass

@@ -28,9 +28,8 @@ from cdclake.model.names import Sentinel
 from cdclake.model.snapshot import DataFile
 from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.memory import ManualClock
-from tests.builders import Killed
 from tests.cdclake.control.world import ORDERS, World
-from tests.dying_store import SECOND_HALF
+from tests.dying_store import SECOND_HALF, Death, DiedError
 from tests.examples import examples
 from tests.models.calls import Setting
 from tests.models.model import Model
@@ -47,13 +46,6 @@ YEARS = timedelta(days=3650)
 TASKS = ("run", "run", "run", "clean-up", "rollback to 1", "rollback to 2", "rollback to 3")
 MAX_CALLS = 30
 """More than any task makes."""
-
-
-class Death(NamedTuple):
-    """Where a task dies: number of the call that changes something, from 1, and whether that call still does."""
-
-    call: int
-    carried_out: bool
 
 
 class Pause(NamedTuple):
@@ -75,7 +67,7 @@ class Recorder:
         """Make a call. Its label is empty if it changes nothing that the model has."""
         fault = self._fault
         if self.hit and isinstance(fault, Death):
-            raise Killed
+            raise DiedError
         named = label()
         if not named:
             return act()
@@ -94,7 +86,7 @@ class Recorder:
 
     def _die(self) -> None:
         self.hit = True
-        raise Killed
+        raise DiedError
 
     def through(self, port: Any, names: Callable[..., str]) -> Recorded:
         return Recorded(self, port, names)
@@ -181,7 +173,7 @@ class Table:
                 world.process(run_id=run_id)
             else:
                 self._by_hand(task, run_id)
-        except Killed:
+        except DiedError:
             pass
         except CdclakeError:  # the model says what it did before
             pass

@@ -42,7 +42,8 @@ from cdclake.model.times import parse_iso_utc
 from cdclake.ports import Ports
 from cdclake.raw_listing import list_raw_files
 from cdclake_devkit.memory import ManualClock, MemoryJobs, MemoryMetrics, MemoryState, MemoryStore, Work
-from tests.builders import SCHEMA, Killed, change_record, ended
+from tests.builders import SCHEMA, change_record, ended
+from tests.dying_store import DiedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -114,7 +115,7 @@ class World:
 
     Attributes:
         failures: Error messages of loads, by job name.
-        broken: Exceptions that a load raises for a table, by path; `Killed` ends the run.
+        broken: Exceptions that a load raises for a table, by path; `DiedError` ends the run.
         killed: How such a run ends.
         deadly_file: The raw file at which a run that reads each alone is then.
         instead: Called instead of the work of a Spark run; returns None to let the run do it.
@@ -279,7 +280,7 @@ class World:
         host = Host(job, arguments[Argument.LEASE_HOLDER])
         try:
             report = self.process_all(*parse_paths(arguments[Argument.PATHS]), run_id=run_id, host=host)
-        except Killed:
+        except DiedError:
             return self.killed
         return ended(str(report.to_json()["error"]))
 

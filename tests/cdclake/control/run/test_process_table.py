@@ -16,9 +16,9 @@ from cdclake.model.change.record import ChangeKind
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE, Argument
 from cdclake.model.table.attributes import Attribute
 from cdclake.ports import JobRun, JobState
-from tests.builders import Killed
 from tests.cdclake.control.run.three_tables import CHANGE, LOAD, PATHS, A, B, C, add_tables, ends, item
 from tests.cdclake.control.world import RAW, World, raising
+from tests.dying_store import DiedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -145,7 +145,7 @@ def test_a_run_of_loadincremental_leaves_a_full_load_to_one_of_loadinitial(world
 
 def killing(world: World, *paths: str) -> None:
     """A Spark run dies at each of these tables, at the LOAD file."""
-    world.broken, world.deadly_file = dict.fromkeys(paths, Killed()), LOAD
+    world.broken, world.deadly_file = dict.fromkeys(paths, DiedError()), LOAD
 
 
 def test_a_table_that_kills_the_spark_run_gets_one_of_its_own_and_then_fails_alone(world: World):
@@ -501,8 +501,8 @@ def test_a_table_that_killed_a_run_shares_none_of_the_controllers_runs(world: Wo
 
 def test_tables_at_which_processtable_died_share_no_run_any_more(world: World):
     """One of them may have too many raw files for it. It must not keep the others from being loaded for ever."""
-    world.raw.after_listing = raising(Killed())
-    with pytest.raises(Killed):
+    world.raw.after_listing = raising(DiedError())
+    with pytest.raises(DiedError):
         world.run_process_table(*PATHS)
     world.raw.after_listing = lambda: None
     world.clock.advance(LEASE_SECONDS + 1)

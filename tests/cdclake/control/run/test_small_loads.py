@@ -12,9 +12,9 @@ from cdclake.control.run.small_loads import MOST_RAW_BYTES, SmallLoads, why_spar
 from cdclake.errors import DiskFullError, NeedsSparkError, NoRoomError, RetryableError, TooLargeError
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL, JOB_PROCESS_TABLE
 from cdclake.model.table.attributes import Attribute
-from tests.builders import Killed
 from tests.cdclake.control.run.three_tables import CHANGE, LOAD, PATHS, A, B, C
 from tests.cdclake.control.world import LAKE, LAKE_PREFIX, World
+from tests.dying_store import DiedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,9 +124,9 @@ def test_an_error_of_the_table_stays_with_it(world: World) -> None:
 
 
 def test_after_a_death_the_function_takes_over_at_once_and_after_a_second_one_spark_loads(world: World) -> None:
-    world.broken[A] = Killed()
+    world.broken[A] = DiedError()
     for deaths in ("", "1"):
-        with pytest.raises(Killed):
+        with pytest.raises(DiedError):
             call(world, A)
         assert world.state(A).item.get(Attribute.LAST_DEATHS, "") == deaths
     call(world, A)
@@ -136,8 +136,8 @@ def test_after_a_death_the_function_takes_over_at_once_and_after_a_second_one_sp
 
 
 def test_after_one_death_the_function_loads_all_that_is_due(world: World) -> None:
-    world.broken[A] = Killed()
-    with pytest.raises(Killed):
+    world.broken[A] = DiedError()
+    with pytest.raises(DiedError):
         call(world, A, C)
     del world.broken[A]
 
@@ -155,8 +155,8 @@ def test_after_one_death_the_function_loads_all_that_is_due(world: World) -> Non
 def test_a_death_is_not_counted_for_tables_that_wait_for_spark(world: World) -> None:
     for path in (A, B):
         world.raw.put(path.partition("/")[2] + LATER, bytes(MOST_RAW_BYTES))
-    world.broken[C] = Killed()
-    with pytest.raises(Killed):
+    world.broken[C] = DiedError()
+    with pytest.raises(DiedError):
         call(world, *PATHS)
     del world.broken[C]
     call(world, *PATHS)
