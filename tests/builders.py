@@ -12,6 +12,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Callable, cast
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.adapters.stores import open_store
 from cdclake.commit.log import ChangeLog
@@ -263,6 +266,13 @@ def eventually(condition: Callable[[], object], within_seconds: float = 30) -> b
             return False
         time.sleep(0.01)
     return True
+
+
+def parquet_bytes(table: pa.Table, **options: Any) -> bytes:
+    """A Parquet file with these rows; the options are those of `pyarrow.parquet.write_table`."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, **options)
+    return bytes(sink.getvalue())
 
 
 def ended(error: str = "") -> JobRun:

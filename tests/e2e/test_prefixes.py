@@ -14,6 +14,7 @@ from cdclake.model.names import JOB_CONTROLLER, STATE_TABLE, Sentinel
 from cdclake.model.table.attributes import Attribute
 from cdclake_devkit.local import EmbeddedAws, deploy
 from cdclake_devkit.local.deploy import LocalDeployment
+from tests.builders import parquet_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,12 +24,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.aws, pytest.mark.long]
 DEPLOYMENT = LocalDeployment(raw_prefix="dms/erp/", lake_prefix="tables/")
 PATH = f"{DEPLOYMENT.raw_bucket}/dms/erp/shop/orders/"
 WAIT_SECONDS = 240
-
-
-def in_parquet(**columns: list[object]) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(pa.table(columns), sink)
-    return sink.getvalue()
 
 
 @pytest.mark.thorough
@@ -47,10 +42,12 @@ def test_a_table_is_loaded_and_changed(tmp_path: Path) -> None:
             assert state is not None
             return dict(state.item)
 
-        registered = deliver("LOAD00000001.parquet", in_parquet(id=[1, 2], name=["a", "b"]))
+        full_load = pa.table({"id": [1, 2], "name": ["a", "b"]})
+        registered = deliver("LOAD00000001.parquet", parquet_bytes(full_load))
         assert registered[Attribute.ACTIVE_FLAG] == Sentinel.INACTIVE
         states.set_attributes(PATH, {Attribute.PRIMARY_KEY: "id", Attribute.ACTIVE_FLAG: Sentinel.ACTIVE})
-        changed = deliver("20240305-101500123.parquet", in_parquet(Op=["U", "D"], id=[1, 2], name=["c", "b"]))
+        changes = pa.table({"Op": ["U", "D"], "id": [1, 2], "name": ["c", "b"]})
+        changed = deliver("20240305-101500123.parquet", parquet_bytes(changes))
         assert (changed[Attribute.LAST_RUN_STATE], changed[Attribute.LAST_ERROR]) == ("SUCCEEDED", "")
         listed = s3.list_objects_v2(Bucket=DEPLOYMENT.lake_bucket, Prefix="tables/shop/orders/")["Contents"]
         contents = (s3.get_object(Bucket=DEPLOYMENT.lake_bucket, Key=one["Key"])["Body"].read() for one in listed)

@@ -24,6 +24,7 @@ from cdclake_devkit.local import EmbeddedAws, deploy
 from cdclake_devkit.local.deploy import LocalDeployment, place_of
 from cdclake_devkit.local.roles import ON_RAW_FILE, SMALL_CHANGES, policies
 from tests import ROOT
+from tests.builders import parquet_bytes
 from tests.infra.calls import Recorder, unused
 from tests.infra.reasons import REASONS
 
@@ -64,10 +65,8 @@ class Account:
 
     def put(self, name: str, columns: dict[str, list[Any]], table: str = "orders") -> None:
         """Write a raw file, and wait for all that its event starts."""
-        content = io.BytesIO()
-        pq.write_table(pa.table(columns), content)
         key = f"shop/{table}/{name}.parquet"
-        self.aws.client("s3").put_object(Bucket=DEPLOYMENT.raw_bucket, Key=key, Body=content.getvalue())
+        self.aws.client("s3").put_object(Bucket=DEPLOYMENT.raw_bucket, Key=key, Body=parquet_bytes(pa.table(columns)))
         self.aws.wait_until_idle(WAIT_SECONDS)
 
     def runs(self, job: str) -> list[str]:

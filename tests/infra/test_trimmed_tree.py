@@ -40,6 +40,7 @@ from cdclake_devkit.local.web import http_server
 from cdclake_infra.library import build_small_changes
 from cdclake_infra.trim import SERVICES
 from cdclake_infra.wheels import SMALL_CHANGES, of_this_machine
+from tests.builders import parquet_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -84,9 +85,7 @@ print(json.dumps({"report": report, "files": files, "mapped": sorted(mapped), "b
 
 
 def parquet(columns: list[str], rows: list[list[Any]]) -> bytes:
-    content = io.BytesIO()
-    pq.write_table(pa.table({name: [row[at] for row in rows] for at, name in enumerate(columns)}), content)
-    return content.getvalue()
+    return parquet_bytes(pa.table({name: [row[at] for row in rows] for at, name in enumerate(columns)}))
 
 
 def csv_gz(rows: list[list[Any]]) -> bytes:

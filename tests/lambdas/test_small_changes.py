@@ -38,6 +38,7 @@ from cdclake_devkit.local.environment import child_environment
 from cdclake_devkit.local.web import http_server
 from small_changes import handler as module
 from small_changes.handler import LIMITS, TIME_TO_COMMIT_MS, process
+from tests.builders import parquet_bytes
 from tests.dying_store import DiedError
 
 if TYPE_CHECKING:
@@ -118,9 +119,7 @@ class Account:
         self.run_spark(JOB_LOAD_INITIAL)
 
     def put(self, name: str, columns: dict[str, list[Any]]) -> None:
-        content = io.BytesIO()
-        pq.write_table(pa.table(columns), content)
-        self.s3.put_object(Bucket=RAW, Key=f"shop/orders/{name}", Body=content.getvalue())
+        self.s3.put_object(Bucket=RAW, Key=f"shop/orders/{name}", Body=parquet_bytes(pa.table(columns)))
 
     def change(self) -> None:
         """DMS writes a change file."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import io
 import os
 from datetime import datetime, timezone
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from cdclake.adapters import filesystem
@@ -43,6 +41,7 @@ from cdclake.model.table.name import TableName
 from cdclake.model.table.settings import TableSettings
 from cdclake_cli.doctor.row_statistics import RowStatistics
 from cdclake_cli.doctor.sampling import FileFacts, read_sample
+from tests.builders import parquet_bytes
 from tests.cdclake.adapters.fake_s3 import HALF_BODY, RESET, FakeS3, serve
 from tests.cdclake_devkit.strict_aws.conftest import retry_at_once
 
@@ -56,12 +55,6 @@ PARQUET, CSV = "20240305-101500123.parquet", "20240305-111500123.csv"
 SHAPE = TableShape(Schema((Column("id", "bigint"), Column("name", "string"))), ("id",), ())
 SETTINGS = TableSettings.from_item({"PrimaryKey": "id", "Schema": "id bigint, name string"})
 RETRYABLE = [(500, "InternalError"), (503, "SlowDown"), (503, "ServiceUnavailable"), (429, "SlowDown"), (RESET, "")]
-
-
-def in_parquet(table: pa.Table) -> bytes:
-    target = io.BytesIO()
-    pq.write_table(table, target, compression="none")
-    return target.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +80,10 @@ def content() -> dict[str, bytes]:
     tombstones = pa.table({"_leading_key": [1], "_key": [1], "_cdc_position": ["p"]})
     stored = rows.append_column("Op", pa.repeat("I", 20_000)).append_column("_cdc_position", pa.repeat("", 20_000))
     return {
-        f"{BUCKET}/{PREFIX}{PARQUET}": in_parquet(rows),
+        f"{BUCKET}/{PREFIX}{PARQUET}": parquet_bytes(rows, compression="none"),
         f"{BUCKET}/{PREFIX}{CSV}": b"U,1,a\n" * 60_000,
-        f"{BUCKET}/data.parquet": in_parquet(stored),
-        f"{BUCKET}/deletes.parquet": in_parquet(tombstones),
+        f"{BUCKET}/data.parquet": parquet_bytes(stored, compression="none"),
+        f"{BUCKET}/deletes.parquet": parquet_bytes(tombstones, compression="none"),
     }
 
 
@@ -314,15 +307,12 @@ def large_file_with_short_columns() -> bytes:
     """A Parquet file of which neither operations nor positions nor the filter fill a range as long as an error."""
     rows = {"id": range(100), "name": [os.urandom(1000).hex() for _ in range(100)]}
     table = pa.table({**rows, "Op": pa.repeat("I", 100), "_cdc_position": pa.repeat("", 100)})
-    target = io.BytesIO()
-    pq.write_table(table, target, row_group_size=50, compression="none", bloom_filter_options={"name": {"ndv": 8}})
-    return target.getvalue()
+    return parquet_bytes(table, row_group_size=50, compression="none", bloom_filter_options={"name": {"ndv": 8}})
 
 
 def remembered_deletes() -> bytes:
-    keys, target = [f"{number:01000}" for number in range(100)], io.BytesIO()
-    pq.write_table(pa.table({LEADING_KEY: keys, KEY: keys, "_cdc_position": [""] * 100}), target, compression="none")
-    return target.getvalue()
+    keys = [f"{number:01000}" for number in range(100)]
+    return parquet_bytes(pa.table({LEADING_KEY: keys, KEY: keys, "_cdc_position": [""] * 100}), compression="none")
 
 
 def doctor_sample() -> FileFacts:

@@ -1,11 +1,9 @@
 """`cdclake adopt` shows the files, asks, and adopts. Uses an embedded AWS, because Arrow reads the files itself."""
 
 import shlex
-from io import BytesIO
 
 import boto3
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
@@ -17,7 +15,7 @@ from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.name import TableName
 from cdclake_cli.target import Target
 from tests import ROOT
-from tests.builders import LakeBuilder
+from tests.builders import LakeBuilder, parquet_bytes
 from tests.cdclake.lake.over_time import versioned_bucket
 from tests.cdclake_cli.test_docs import commands
 
@@ -29,9 +27,7 @@ PART = "shop/orders/part-00000-9f1c.c000.snappy.parquet"
 
 
 def parquet(*ids):
-    sink = BytesIO()
-    pq.write_table(pa.table({"id": pa.array(ids, pa.int64()), "Op": ["I"] * len(ids)}), sink, store_schema=False)
-    return sink.getvalue()
+    return parquet_bytes(pa.table({"id": pa.array(ids, pa.int64()), "Op": ["I"] * len(ids)}), store_schema=False)
 
 
 class Lake:

@@ -1,12 +1,10 @@
 """Equal tables have the same checksum in any order, and every difference is found."""
 
-import io
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from hashlib import sha256
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from cdclake.errors import IntegrityError
@@ -14,6 +12,7 @@ from cdclake.model.layout import LakeLayout
 from cdclake.model.table.name import TableName
 from cdclake_devkit.memory import MemoryStore
 from cdclake_devkit.shop.checksum import checksum, compare_checksums, read_lake
+from tests.builders import parquet_bytes
 
 COLUMNS = pa.schema(
     [
@@ -44,12 +43,6 @@ def with_row(number, **values):
     rows = [dict(row) for row in ROWS]
     rows[number].update(values)
     return pa.Table.from_pylist(rows, COLUMNS)
-
-
-def parquet_bytes(table):
-    sink = io.BytesIO()
-    pq.write_table(table, sink)
-    return sink.getvalue()
 
 
 def test_order_of_rows_and_added_columns_do_not_matter():

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from cdclake.errors import BadRowError, SchemaMismatchError, UnreadableFileError
+from tests.builders import parquet_bytes
 from tests.cdclake.lake.table import Table
 
 if TYPE_CHECKING:
@@ -36,9 +35,7 @@ def texts(*values: bytes | None) -> pa.Array:
 
 
 def parquet(**columns: pa.Array) -> bytes:
-    target = io.BytesIO()
-    pq.write_table(pa.table(columns), target)
-    return target.getvalue()
+    return parquet_bytes(pa.table(columns))
 
 
 def read(root: Path, content: bytes, name: str = CHANGE, **item: str) -> ReadBatch:
@@ -120,10 +117,8 @@ def test_a_time_in_csv_that_no_reader_has_makes_the_row_bad(tmp_path: Path, text
 
 def test_int96_timestamps_of_any_year_are_right(tmp_path: Path) -> None:
     times = [datetime(9999, 12, 31, 23, 59, 59, 999_999), datetime(1, 1, 1), datetime(1600, 2, 29)]  # noqa: DTZ001
-    target = io.BytesIO()
     table = pa.table({"at": pa.array(times, pa.timestamp("us"))})
-    pq.write_table(table, target, use_deprecated_int96_timestamps=True)
-    batch = read(tmp_path, target.getvalue(), LOAD)
+    batch = read(tmp_path, parquet_bytes(table, use_deprecated_int96_timestamps=True), LOAD)
     assert batch.rows["at"].to_pylist() == [time.replace(tzinfo=timezone.utc) for time in times]
 
 
@@ -173,9 +168,7 @@ def test_a_dictionary_entry_that_is_not_utf_8_makes_its_rows_bad(tmp_path: Path)
 
 def renamed(names: list[str]) -> bytes:
     """A Parquet file with these column names, which may repeat."""
-    target = io.BytesIO()
-    pq.write_table(pa.Table.from_arrays([pa.array(["I"])] * len(names), names=names), target)
-    return target.getvalue()
+    return parquet_bytes(pa.Table.from_arrays([pa.array(["I"])] * len(names), names=names))
 
 
 @pytest.mark.parametrize(
@@ -202,10 +195,9 @@ def test_a_column_name_that_cannot_be_kept_apart_is_refused(
 
 
 def test_a_column_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
-    target = io.BytesIO()
-    pq.write_table(pa.table({"abcd": [1]}), target, store_schema=False)
+    content = parquet_bytes(pa.table({"abcd": [1]}), store_schema=False)
     with pytest.raises(SchemaMismatchError, match="name of a column of a raw file is not UTF-8") as caught:
-        read(tmp_path, target.getvalue().replace(b"abcd", b"ab\xff\xfe"))
+        read(tmp_path, content.replace(b"abcd", b"ab\xff\xfe"))
     assert caught.value.details["file"] == CHANGE
 
 

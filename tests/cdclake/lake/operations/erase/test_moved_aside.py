@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +12,7 @@ from cdclake.adapters.folder import TEMPORARY_FOLDER
 from cdclake.commit.table_files import compare, repair
 from cdclake.errors import LakeFilesError
 from cdclake.lake.operations.erase.erase import preview
+from tests.builders import parquet_bytes
 from tests.cdclake.lake.operations.erase.erasable_table import (
     COLUMNS,
     SECRET_ID,
@@ -92,10 +93,9 @@ def test_moved_files_that_cannot_be_searched_are_named(table: ErasableTable) -> 
     assert sorted(keys) in map(sorted, table.erase(KEY).not_searched.values())
 
 
-def parquet_bytes(**options: Any) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"id": [SECRET_ID], "name": [SECRET_NAME]}), sink, **{"compression": "none", **options})
-    return bytes(sink.getvalue())
+SECRETS = pa.table({"id": [SECRET_ID], "name": [SECRET_NAME]})
+UNCOMPRESSED = parquet_bytes(SECRETS, compression="none", store_schema=False)
+COMPRESSED = parquet_bytes(SECRETS, compression="zstd")
 
 
 def replaced_in_footer(content: bytes, old: bytes, new: bytes) -> bytes:
@@ -106,9 +106,9 @@ def replaced_in_footer(content: bytes, old: bytes, new: bytes) -> bytes:
 
 DAMAGED = {
     "it ends the process": ABORTS_PYARROW.read_bytes(),
-    "a name is no text": replaced_in_footer(parquet_bytes(store_schema=False), b"name", b"n\xffme"),
-    "a page is damaged": parquet_bytes(compression="zstd").replace(b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xff", 1),
-    "no end": parquet_bytes()[:-100],
+    "a name is no text": replaced_in_footer(UNCOMPRESSED, b"name", b"n\xffme"),
+    "a page is damaged": COMPRESSED.replace(b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xff", 1),
+    "no end": UNCOMPRESSED[:-100],
     "empty": b"",
 }
 
