@@ -59,12 +59,6 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         yield ErasableTable(tmp_path, COLUMNS, bucket="lake")
 
 
-@pytest.fixture
-def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ErasableTable:
-    disable_compression(monkeypatch)
-    return ErasableTable(tmp_path, COLUMNS)
-
-
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
     """A filled table, which tests copy, and its rows as of each change."""

@@ -32,7 +32,6 @@ from tests.cdclake.lake.operations.erase.erasable_table import (
     SECRET_ID,
     SECRET_NAME,
     ErasableTable,
-    disable_compression,
     objects_containing,
     row,
     secret,
@@ -44,18 +43,10 @@ from tests.cdclake.lake.table import RAW_PREFIX
 from tests.dying_store import Death, DiedError, DyingStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from cdclake.ports import ObjectStore
 
 KEY = str(SECRET_ID)
 SCHEMA = "id bigint, city string, name string, amount decimal(10,2)"
-
-
-@pytest.fixture
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ErasableTable:
-    disable_compression(monkeypatch)
-    return ErasableTable(tmp_path, COLUMNS)
 
 
 def raw_names(table: ErasableTable) -> list[str]:

@@ -14,11 +14,9 @@ from cdclake.errors import LakeFilesError
 from cdclake.lake.operations.erase.erase import preview
 from tests.builders import parquet_bytes
 from tests.cdclake.lake.operations.erase.erasable_table import (
-    COLUMNS,
     SECRET_ID,
     SECRET_NAME,
     ErasableTable,
-    disable_compression,
     objects_containing,
     row,
     secret,
@@ -27,17 +25,14 @@ from tests.cdclake.lake.raw.mutated_files import ABORTS_PYARROW
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 KEY = str(SECRET_ID)
 
 
 @pytest.fixture
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ErasableTable:
-    disable_compression(monkeypatch)
-    table = ErasableTable(tmp_path, COLUMNS)
-    table.load([row(1), secret()])
-    return table
+def table(in_folder: ErasableTable) -> ErasableTable:
+    in_folder.load([row(1), secret()])
+    return in_folder
 
 
 def test_temporary_files_of_killed_processes_are_removed_at_once(table: ErasableTable) -> None:

@@ -36,12 +36,6 @@ SEQUENCE = pa.field("AR_H_CHANGE_SEQ", pa.string())
 ORDER = pa.field("version", pa.int64())
 
 
-@pytest.fixture
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ErasableTable:
-    disable_compression(monkeypatch)
-    return ErasableTable(tmp_path, COLUMNS)
-
-
 def put_changes(
     table: ErasableTable, time: str, *rows: tuple[str, dict[str, Any]], added: pa.Field | None = None
 ) -> dict[str, Any]:
