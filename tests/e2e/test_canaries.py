@@ -442,7 +442,7 @@ def test_the_text_of_an_unexpected_error_is_neither_logged_nor_stored(
 
     installation = Installation(tmp_path, Case.csv(line("U")))
     monkeypatch.setattr("cdclake.lake.raw.reader.convert", fail)
-    monkeypatch.setattr("cdclake.lake.raw.read_ahead.convert_together", fail)
+    monkeypatch.setattr("cdclake.lake.raw.read_ahead.convert", fail)
     with logged() as stream:
         installation.run()
         texts = [*texts_of(installation), ("log", stream.getvalue())]

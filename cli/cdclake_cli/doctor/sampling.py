@@ -190,7 +190,7 @@ def _read_rows(
         for raw in read_raw(fs, part, readable, table):
             if rows >= MAX_ROWS_PER_FILE:
                 return False
-            statistics.add(facts.file, raw, normalize(raw, facts.file, shape, readable))
+            statistics.add(facts.file, raw, normalize([raw], [facts.file], shape, readable))
             rows += raw.columns.num_rows
     return True
 

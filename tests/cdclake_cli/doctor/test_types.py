@@ -102,7 +102,7 @@ def bad_values(root: Path, settings: dict[str, str]) -> int:
         for part in inspection.parts:
             for raw in read_raw(fs, part, table.settings):
                 shape = TableShape(inspection.schema, table.settings.primary_key, ())
-                bad += len(normalize(raw, file, shape, table.settings).bad_rows)
+                bad += len(normalize([raw], [file], shape, table.settings).bad_rows)
     return bad
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdclake.errors import InputError, OrderingError, SchemaMismatchError
+from cdclake.errors import OrderingError, SchemaMismatchError
 from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN, check_added_columns
 from cdclake.lake.raw.cast import as_text, cast_column
 from cdclake.lake.raw.formats import format_of
@@ -49,32 +49,6 @@ _TEXT = pa.string()
 
 
 def normalize(
-    raw: RawRows,
-    file: RawFile,
-    shape: TableShape,
-    settings: TableSettings,
-    later_columns: frozenset[str] = frozenset(),
-    *,
-    numbered: bool = True,
-    encoded: bool = False,
-) -> ReadBatch:
-    """Convert rows of a raw file to rows in flight.
-
-    A value that does not parse or fit, an unknown operation or a null key make a row bad. Bad rows are left out.
-
-    Args:
-        later_columns: See `Slice.later_columns`.
-        numbered: Whether the position of a full-load row contains file and row, until the row is written with the
-            empty position.
-        encoded: See `Slice.encoded`.
-
-    Raises:
-        SchemaMismatchError: The file lacks a key column or the ordering column, or has before images of inserts.
-    """
-    return _converted(_Rows(raw, [file], shape, settings, encoded=encoded), later_columns, numbered=numbered)
-
-
-def normalize_together(
     raws: Sequence[RawRows],
     files: Sequence[RawFile],
     shape: TableShape,
@@ -83,28 +57,29 @@ def normalize_together(
     *,
     numbered: bool = True,
     encoded: bool = False,
-) -> ReadBatch | None:
-    """Convert rows of several raw files at once: each conversion takes time, however few the rows.
+) -> ReadBatch:
+    """Convert rows of raw files to rows in flight. Each conversion takes time, however few the rows.
+
+    A value that does not parse or fit, an unknown operation or a null key make a row bad. Bad rows are left out.
 
     Args:
-        raws: Rows without bad ones, all with the same columns.
-        files: The file of each; all of the same kind and format, and not direct.
+        raws: Rows; if they are of several files, all with the same columns and without bad ones.
+        files: The file of each. Several are of the same kind and format, and not direct; errors and bad rows name the
+            first of them.
+        later_columns: See `Slice.later_columns`.
+        numbered: Whether the position of a full-load row contains file and row, until the row is written with the
+            empty position.
+        encoded: See `Slice.encoded`.
 
-    Returns:
-        None if a row is bad, or a file: converting the rows of each file by themselves tells which.
+    Raises:
+        SchemaMismatchError: A file lacks a key column or the ordering column, or has before images of inserts.
     """
-    columns = pa.concat_batches([raw.columns for raw in raws])
-    raw = RawRows(columns, np.concatenate([each.numbers for each in raws]))
-    counts = [each.columns.num_rows for each in raws]
-    try:
-        rows = _Rows(raw, files, shape, settings, counts, encoded=encoded)
-        batch = _converted(rows, later_columns, numbered=numbered)
-    except InputError:  # names the first file; converting its rows by themselves raises the error of the right one
-        return None
-    return None if batch.bad_rows else batch
-
-
-def _converted(rows: _Rows, later_columns: frozenset[str], *, numbered: bool) -> ReadBatch:
+    raw, counts = raws[0], list[int]()
+    if len(raws) > 1:
+        columns = pa.concat_batches([each.columns for each in raws])
+        raw = RawRows(columns, np.concatenate([each.numbers for each in raws]))
+        counts = [each.columns.num_rows for each in raws]
+    rows = _Rows(raw, files, shape, settings, counts, encoded=encoded)
     rows.read_columns()
     rows.read_operations()
     rows.refuse_source_columns()
@@ -121,7 +96,7 @@ class _Rows:
     """A batch in conversion: columns by name, and the fault of each bad row.
 
     Args:
-        counts: Number of rows of each file, if there are several. Errors and bad rows name the first file.
+        counts: Number of rows of each file, if there are several.
     """
 
     def __init__(
@@ -130,9 +105,9 @@ class _Rows:
         files: Sequence[RawFile],
         shape: TableShape,
         settings: TableSettings,
-        counts: Sequence[int] = (),
+        counts: Sequence[int],
         *,
-        encoded: bool = False,
+        encoded: bool,
     ) -> None:
         self._raw, self._shape, self._settings = raw, shape, settings
         self._files, self._file, self._counts = files, files[0], counts

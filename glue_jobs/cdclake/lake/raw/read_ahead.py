@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from cdclake.adapters.filesystem import FetchedFile, calls_at_once
 from cdclake.concurrency import executor
 from cdclake.errors import CdclakeError
-from cdclake.lake.raw.reader import (
-    convert_together,
-    is_convertible_with,
-    joined,
-    read_errors_reported,
-    read_raw,
-)
+from cdclake.lake.raw.reader import convert, is_convertible_with, joined, read_errors_reported, read_raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -64,7 +58,7 @@ def read_all(
     rows = _read_raw_all(fs, parts, settings, table, shape.limits)
     for group in _groups(rows, shape.limits.together_bytes):
         by_file = _rows_by_file(group)
-        for converted in convert_together(group, shape, settings):
+        for converted in convert(group, shape, settings):
             batch = replace(converted, by_file=by_file)
             by_file = {}
             yield suppression.kept(batch, group[0][0], shape.schema) if suppression else batch

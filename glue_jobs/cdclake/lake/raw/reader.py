@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from cdclake.lake.limits import DEFAULT_LIMITS
 from cdclake.lake.memory_errors import does_not_fit, memory_errors_reported, too_large
 from cdclake.lake.raw.added_columns import SEQUENCE_COLUMN
 from cdclake.lake.raw.formats import format_of
-from cdclake.lake.raw.normalize import normalize, normalize_together, order_type
+from cdclake.lake.raw.normalize import normalize, order_type
 from cdclake.lake.raw.ordering import order_kind
 from cdclake.lake.raw.policy.treat import treated, treated_columns
 from cdclake.lake.raw.rows import REWRITE_OR_IGNORE
@@ -158,43 +158,35 @@ def read(
         InputError: The file is missing.
     """
     for raw in read_raw(fs, part, settings, table, shape.limits):
-        yield convert(raw, part, shape, settings)
+        yield from convert([(part, raw)], shape, settings)
 
 
-def convert(raw: RawRows, part: Slice, shape: TableShape, settings: TableSettings) -> ReadBatch:
-    """Convert rows of a slice.
-
-    Raises:
-        SchemaMismatchError: The file lacks a key column or the ordering column.
-        TooLargeError: The rows need more memory than there is.
-    """
-    file = part.file
-    with memory_errors_reported(file.relative, part.row_groups):
-        numbered = not part.unnumbered
-        batch = normalize(raw, file, shape, settings, part.later_columns, numbered=numbered, encoded=part.encoded)
-    return _as_full_load(batch) if part.only_rows is not None and file.kind is RawKind.FULL_LOAD else batch
-
-
-def convert_together(
-    rows: Sequence[tuple[Slice, RawRows]], shape: TableShape, settings: TableSettings
-) -> Iterator[ReadBatch]:
+def convert(rows: Sequence[tuple[Slice, RawRows]], shape: TableShape, settings: TableSettings) -> Iterator[ReadBatch]:
     """Convert rows of slices of which each can be converted with the next, see `is_convertible_with`.
+
+    All are converted at once, or those of each slice by themselves if a row is bad, or a file: that tells which.
 
     Raises:
         SchemaMismatchError: A file lacks a key column or the ordering column.
+        TooLargeError: The rows of a slice need more memory than there is.
     """
+    together = None
     if len(rows) > 1:
-        part, files, raws = rows[0][0], [part.file for part, _ in rows], [raw for _, raw in rows]
-        numbered = not part.unnumbered
-        with memory_errors_reported(files[0].relative):
-            batch = normalize_together(
-                raws, files, shape, settings, part.later_columns, numbered=numbered, encoded=part.encoded
-            )
-        if batch:
-            yield batch
-            return
-    for part, raw in rows:
-        yield convert(raw, part, shape, settings)
+        with suppress(InputError):  # it names the first file
+            together = _converted(rows, shape, settings)
+    if together and not together.bad_rows:
+        yield together
+        return
+    for one in rows:
+        yield _converted([one], shape, settings)
+
+
+def _converted(rows: Sequence[tuple[Slice, RawRows]], shape: TableShape, settings: TableSettings) -> ReadBatch:
+    part, files, raws = rows[0][0], [part.file for part, _ in rows], [raw for _, raw in rows]
+    numbered = not part.unnumbered
+    with memory_errors_reported(part.file.relative, part.row_groups):
+        batch = normalize(raws, files, shape, settings, part.later_columns, numbered=numbered, encoded=part.encoded)
+    return _as_full_load(batch) if part.only_rows is not None and part.file.kind is RawKind.FULL_LOAD else batch
 
 
 def is_convertible_with(one: tuple[Slice, RawRows], other: tuple[Slice, RawRows]) -> bool:
