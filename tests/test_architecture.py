@@ -250,7 +250,7 @@ def test_parquet_files_are_read_only_where_reads_are_repeated():
 def test_parquet_files_are_opened_only_with_a_footer_that_was_checked():
     calls = re.compile(r"(?<!class )\bParquetFile\(")
     opening = {module_name(path) for path in PRODUCT if calls.search(path.read_text("utf-8"))}
-    with_footer = {"cdclake.lake.raw.parquet", "cdclake.lake.storage.reader", "cdclake.lake.storage.parquet.decoding"}
+    with_footer = {"cdclake.lake.storage.reader", "cdclake.lake.storage.parquet.decoding"}
     assert opening == with_footer
 
 

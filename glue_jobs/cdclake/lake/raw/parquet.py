@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdclake.adapters.filesystem import ParquetFile, is_on_disk, open_input
+from cdclake.adapters.filesystem import is_on_disk, open_input
 from cdclake.lake.limits import DEFAULT_LIMITS
 from cdclake.lake.raw.rows import RawRows, Slice
 from cdclake.lake.storage.keys import comparable, key_range, key_range_of_columns
 from cdclake.lake.storage.parquet.decoding import decoded, plan_step
 from cdclake.lake.storage.parquet.footer import footer_of, from_plain
-from cdclake.lake.storage.reader import repeating_texts
+from cdclake.lake.storage.reader import parquet_file, repeating_texts
 from cdclake.lake.storage.wide_rows import decoded_bytes
 
 if TYPE_CHECKING:
@@ -65,40 +65,13 @@ def schema_and_footer(source: pa.NativeFile) -> tuple[pa.Schema, footer.Footer]:
         As `footer_of`.
     """
     file = footer_of(source)
-    schema = open_parquet(source, file.arrow).schema_arrow
+    schema = parquet_file(source, file).schema_arrow
     for kind in filter(pa.types.is_timestamp, schema.types):
         try:
             kind.tz  # noqa: B018 - Arrow decodes it only now
         except UnicodeDecodeError:
             raise pa.ArrowInvalid("a column has a time zone that is no text") from None
     return schema, file
-
-
-def open_parquet(
-    source: pa.NativeFile,
-    metadata: pq.FileMetaData,
-    *,
-    pre_buffer: bool = False,
-    buffer_size: int = 0,
-    encoded: Sequence[str] = (),
-) -> ParquetFile:
-    """Prepare to read an open raw file.
-
-    Args:
-        metadata: The file's footer, from `footer_of`.
-        pre_buffer: Whether to request adjacent column chunks together, and keep them in memory.
-        buffer_size: Bytes of a column chunk to request at once; 0 for the whole chunk.
-        encoded: Text columns to read as dictionaries.
-    """
-    # INT96 timestamps would be read as nanoseconds, which silently overflow before 1677 and after 2262.
-    return ParquetFile(
-        source,
-        metadata=metadata,
-        read_dictionary=list(encoded),
-        pre_buffer=pre_buffer,
-        buffer_size=buffer_size,
-        coerce_int96_timestamp_unit="us",
-    )
 
 
 def _key_range(
@@ -143,7 +116,7 @@ def batches(
     """
     with open_input(fs, key) as source:
         file = footer_of(source)
-        parquet = open_parquet(source, file.arrow, pre_buffer=True)
+        parquet = parquet_file(source, file, pre_buffer=True)
         schema = parquet.schema_arrow
         texts = repeating_texts(schema, file) if encoded else []
         for number, run in enumerate(_runs(file.row_groups, row_groups, limits)):
@@ -151,8 +124,8 @@ def batches(
             dictionaries = {*texts, *step.dictionaries}
             if number or run.is_large or dictionaries:  # what is in memory of the run before is freed
                 buffer_size = _buffer_bytes(fs, file.arrow.num_columns) if run.is_large else 0
-                parquet = open_parquet(
-                    source, file.arrow, pre_buffer=not run.is_large, buffer_size=buffer_size, encoded=[*dictionaries]
+                parquet = parquet_file(
+                    source, file, [*dictionaries], pre_buffer=not run.is_large, buffer_size=buffer_size
                 )
             end = first_row + run.rows
             small = parquet.iter_batches(step.rows, row_groups=run.row_groups, use_threads=False)
@@ -177,7 +150,7 @@ def without_rows(fs: FileSystem, key: str, excluded: Container[int]) -> bytes:
     with open_input(fs, key) as source:
         file = footer_of(source)
         codec = file.row_groups[0].columns[0].codec
-        rows = open_parquet(source, file.arrow).read(use_threads=False)
+        rows = parquet_file(source, file).read(use_threads=False)
     rest = pa.array(number not in excluded for number in range(rows.num_rows))
     sink = pa.BufferOutputStream()
     pq.write_table(

@@ -206,20 +206,23 @@ def parquet_file(
     encoded: Sequence[str] = (),
     *,
     pre_buffer: bool = False,
+    buffer_size: int = 0,
 ) -> ParquetFile:
-    """Prepare to read an open data file, whose footer is checked first: pyarrow may abort at a damaged one.
+    """Prepare to read an open file, whose footer is checked first: pyarrow may abort at a damaged one.
 
     Args:
         footer: The footer, if already read.
         encoded: Text columns to read as dictionaries.
         pre_buffer: Whether to request adjacent column chunks together, and keep a row group's in memory.
+        buffer_size: Bytes of a column chunk to request at once; 0 for the whole chunk.
     """
     return ParquetFile(
         source,
         metadata=(footer or footer_of(source)).arrow,
         read_dictionary=list(encoded),
         pre_buffer=pre_buffer,
-        # Spark's older timestamps (INT96) would be read as nanoseconds, which silently overflow after 2262.
+        buffer_size=buffer_size,
+        # INT96 timestamps would be read as nanoseconds, which silently overflow before 1677 and after 2262.
         coerce_int96_timestamp_unit="us",
     )
 
