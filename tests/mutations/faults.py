@@ -134,9 +134,9 @@ _MERGE = (
     Fault(
         "key-that-two-tasks-load-stays-twice",
         "merge",
-        "lake/merge/full_load.py",
-        "before[1] < after[0]  #",
-        "before[1] <= after[0]  #",
+        "lake/storage/key_ranges.py",
+        "files[i].key_min <= files[furthest].key_max",
+        "files[i].key_min < files[furthest].key_max",
         ("tests/cdclake/lake/merge/test_full_load.py",),
     ),
     Fault(

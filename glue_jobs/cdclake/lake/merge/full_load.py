@@ -83,20 +83,6 @@ def sorted_groups(
     return list(groups.values()) if all(map(fits, groups.values())) else None
 
 
-def key_ranges_are_disjoint(files_by_task: Sequence[Sequence[DataFile]]) -> bool:
-    """Whether no two tasks wrote overlapping key ranges, so that none wrote a key of another."""
-    ranges = [_key_range(files) for files in files_by_task if files]
-    known = [(low, high) for low, high in ranges if low is not None and high is not None]
-    known.sort()
-    return (
-        len(known) == len(ranges)
-        and all(
-            before[1] < after[0]  # type: ignore[operator]  # one kind in a table
-            for before, after in zip(known, known[1:])
-        )
-    )
-
-
 @dataclass(frozen=True)
 class LoadResult:
     """What a task read and wrote.
@@ -204,9 +190,3 @@ def _task_count(total_bytes: int, target_file_bytes: int, parallelism: int, min_
 
 def _bytes(slices: Sequence[Slice]) -> int:
     return sum(part.size_bytes for part in slices)
-
-
-def _key_range(files: Sequence[DataFile]) -> tuple[KeyValue, KeyValue]:
-    if any(file.key_min is None or file.key_max is None for file in files):
-        return None, None
-    return min(file.key_min for file in files), max(file.key_max for file in files)  # type: ignore[type-var]

@@ -9,7 +9,7 @@ from functools import partial, reduce
 from operator import add
 from typing import TYPE_CHECKING
 
-from cdclake.lake.merge.full_load import key_ranges_are_disjoint, load_slices, sorted_groups
+from cdclake.lake.merge.full_load import load_slices, sorted_groups
 from cdclake.lake.merge.read_changes import ReadStats
 from cdclake.lake.merge.repeated_keys import any_repeats
 from cdclake.lake.merge.resolve import Counts
@@ -18,6 +18,7 @@ from cdclake.lake.merge.tasks.write_file import WriteResult
 from cdclake.lake.operations.request import Result
 from cdclake.lake.operations.timing import timed
 from cdclake.lake.storage.bloom import filtered_column
+from cdclake.lake.storage.key_ranges import overlapping_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,8 @@ def load_without_shuffle(backend: Backend, request: Request) -> Result | None:
         if buckets:
             is_proven = is_proven and not any_repeats(tasks.flat_map(_hashes), buckets)
         elif has_key:
-            is_proven = is_proven and key_ranges_are_disjoint([one.written for one in loaded])
+            written = [file for one in loaded for file in one.written]
+            is_proven = is_proven and (len(loaded) == 1 or not overlapping_files(written))
         tasks.discard()
     if not is_proven:  # a key repeats, or the footers mislead; the clean-up deletes what was staged
         return None

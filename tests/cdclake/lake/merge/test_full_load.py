@@ -14,11 +14,10 @@ import pytest
 from cdclake.adapters.filesystem import lake_filesystem
 from cdclake.errors import BadRowError
 from cdclake.lake.limits import DEFAULT_LIMITS
-from cdclake.lake.merge.full_load import key_ranges_are_disjoint, sorted_groups
+from cdclake.lake.merge.full_load import sorted_groups
 from cdclake.lake.raw.reader import inspect_raw_file
 from cdclake.lake.raw.rows import Slice
 from cdclake.model.raw.files import ListedObject, parse_raw_file
-from cdclake.model.snapshot import DataFile
 from cdclake.model.table.settings import TableSettings
 from cdclake_devkit.oracle import merge
 from tests.cdclake.lake.table import Table, by_key
@@ -89,16 +88,6 @@ def test_a_table_without_a_key_is_loaded_in_file_order() -> None:
     slices = [part(None, None, 16 * MIB) for _ in range(4)]
     assert grouped(slices, by_key=False) == [[(None, None)]] * 4
     assert grouped([], by_key=False) == []
-
-
-def test_written_files_prove_that_key_ranges_are_disjoint() -> None:
-    def file(low: KeyValue, high: KeyValue) -> DataFile:
-        return DataFile("a", 1, 1, (), low, high)
-
-    assert key_ranges_are_disjoint([[file(5, 9)], [file(0, 2), file(1, 4)], []])
-    assert not key_ranges_are_disjoint([[file(5, 9)], [file(0, 5)]])
-    assert not key_ranges_are_disjoint([[file(5, 9)], [file(None, None)]])
-    assert key_ranges_are_disjoint([])
 
 
 def test_the_footers_of_raw_files_contain_the_key_ranges(tmp_path: Path) -> None:
