@@ -167,7 +167,7 @@ _MERGE = (
         "old-version-stays-open",
         "merge",
         "lake/scd2/versions.py",
-        "changed = exists & (has_other_values | _flags(_differ(rows, before)))",
+        "changed = exists & (has_other_values | as_flags(_differ(rows, before)))",
         "changed = exists & has_other_values",
         ("tests/cdclake/lake/scd2/test_history.py",),
     ),

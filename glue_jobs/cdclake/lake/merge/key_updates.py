@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from cdclake.errors import UnsettledKeyError
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, matches
+from cdclake.lake.storage.shape import as_flags, equals_before, with_column
 from cdclake.lake.storage.wide_rows import take
 from cdclake.model.position import ARRIVED, DEPARTED, DISPLACED, FULL_LOAD_POSITION, SENT, file_and_row
 from cdclake.model.position import COLUMN as POSITION
@@ -153,9 +154,9 @@ def settle_key_updates(
     rows, live = before.rows, _without_column_marks(live)
     arrived, departed = (has_mark(rows[POSITION], mark) for mark in (ARRIVED, DEPARTED))
     is_key_update = arrived | departed
-    if not (is_key_update.any() or _has_marks(live) or _has_marks(tombstones)):
+    if not (is_key_update.any() or any(is_part_of_key_update(known).any() for known in (live, tombstones))):
         return before
-    known, buried = _flags(before.is_known), _flags(before.has_tombstone)
+    known, buried = as_flags(before.is_known), as_flags(before.has_tombstone)
     again = is_delivered_again(rows) | is_key_update & _has_same_sequence(rows, existing_rows)
     again |= _repeats_displacement(rows, live, tombstones)
     remembered = is_key_update & _has_same_sequence(rows, tombstones)
@@ -173,9 +174,9 @@ def settle_key_updates(
     if not len(fresh):
         return SettledRows(rows, _array(known), _array(buried), moves)
     part = take(rows, pa.array(fresh))
-    is_delete = _flags(pc.equal(part[OP_COLUMN], DELETE))
+    is_delete = as_flags(pc.equal(part[OP_COLUMN], DELETE))
     spans = KeySpans.of(part[KEY].combine_chunks())
-    had_row = _flags(matches(part[KEY], live[KEY]))
+    had_row = as_flags(matches(part[KEY], live[KEY]))
     settled = settle(spans, arrived[fresh], is_delete, had_row)
     if settled.ambiguous:
         raise _ambiguous(part[POSITION][settled.ambiguous[0]].as_py())
@@ -195,7 +196,7 @@ def settle_key_updates(
     )
     sources = np.arange(rows.num_rows)
     sources[fresh] = fresh[settled.sources]
-    arrived_in_lake = _flags(matches(part[KEY], live[KEY].filter(pa.array(has_mark(live[POSITION], ARRIVED)))))
+    arrived_in_lake = as_flags(matches(part[KEY], live[KEY].filter(pa.array(has_mark(live[POSITION], ARRIVED)))))
     after_arrival = np.zeros(rows.num_rows, dtype=bool)
     after_arrival[fresh] = is_delete & spans.before(arrived_in_lake, arrived[fresh])
     displacing = part.take(pa.array(settled.displacing, pa.int64())).select([LEADING_KEY, KEY, POSITION])
@@ -207,21 +208,12 @@ def settle_key_updates(
 def _without_column_marks(live: pa.Table) -> pa.Table:
     """Rows of the lake whose positions do not show which columns were sent, so that they end with the other marks."""
     positions = pc.utf8_rtrim(live[POSITION], SENT + UNSENT_MARK)
-    return live.set_column(live.schema.get_field_index(POSITION), POSITION, positions)
-
-
-def _has_marks(rows: pa.Table) -> bool:
-    return bool((has_mark(rows[POSITION], ARRIVED) | has_mark(rows[POSITION], DEPARTED)).any())
+    return with_column(live, POSITION, positions)
 
 
 def has_mark(positions: pa.ChunkedArray, mark: str) -> Flags:
     """Whether each position ends with a mark."""
-    return _flags(pc.ends_with(positions, mark))
-
-
-def _flags(values: pa.ChunkedArray) -> Flags:
-    flags: Flags = values.to_numpy(zero_copy_only=False)
-    return flags
+    return as_flags(pc.ends_with(positions, mark))
 
 
 def _array(flags: Flags) -> pa.ChunkedArray:
@@ -234,7 +226,7 @@ def is_delivered_again(rows: pa.Table) -> Flags:
     Args:
         rows: Rows in order of key and position.
     """
-    is_candidate = is_part_of_key_update(rows) | _flags(pc.equal(rows[OP_COLUMN], DELETE))
+    is_candidate = is_part_of_key_update(rows) | as_flags(pc.equal(rows[OP_COLUMN], DELETE))
     return has_sequence_of_row_before(rows) & is_candidate if is_candidate.any() else is_candidate
 
 
@@ -251,23 +243,15 @@ def has_sequence_of_row_before(rows: pa.Table) -> Flags:
     Args:
         rows: Rows in order of key and position.
     """
-    result = np.zeros(rows.num_rows, dtype=bool)
-    if not rows.num_rows:
-        return result
-    same = np.ones(rows.num_rows - 1, dtype=bool)
     marks = pc.struct_field(pc.extract_regex(rows[POSITION], _MARK), "mark")
-    for values in (rows[KEY], sequences(rows[POSITION]), marks):
-        array = values.combine_chunks()
-        same &= _flags(pc.fill_null(pc.equal(array[:-1], array[1:]), False))
-    result[1:] = same
-    return result
+    return equals_before(rows[KEY], sequences(rows[POSITION]), marks)
 
 
 def _repeats_displacement(rows: pa.Table, live: pa.Table, tombstones: pa.Table) -> Flags:
     """Whether each row is a delete that is the last change of the lake's row: it concerned an older row of the key."""
     displaced = tombstones.filter(pa.array(has_mark(tombstones[POSITION], DISPLACED)))
     stayed = live.filter(matches(live[KEY], displaced[KEY].combine_chunks()))
-    return _flags(pc.equal(rows[OP_COLUMN], DELETE)) & _has_same_sequence(rows, stayed)
+    return as_flags(pc.equal(rows[OP_COLUMN], DELETE)) & _has_same_sequence(rows, stayed)
 
 
 def sequences(positions: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -277,7 +261,7 @@ def sequences(positions: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _has_same_sequence(rows: pa.Table, known: pa.Table) -> Flags:
     """Whether a known row has the same key and sequence as each row."""
-    return _flags(matches(_key_and_sequence(rows), _key_and_sequence(known).combine_chunks().drop_null()))
+    return as_flags(matches(_key_and_sequence(rows), _key_and_sequence(known).combine_chunks().drop_null()))
 
 
 def _key_and_sequence(rows: pa.Table) -> pa.ChunkedArray:
@@ -299,7 +283,7 @@ class KeySpans:
     @classmethod
     def of(cls, keys: pa.Array) -> KeySpans:
         """The spans of at least one key."""
-        is_first = np.concatenate([[True], _flags(pc.not_equal(keys[:-1], keys[1:]))])
+        is_first = np.concatenate([[True], as_flags(pc.not_equal(keys[:-1], keys[1:]))])
         firsts = np.flatnonzero(is_first)
         number = np.cumsum(is_first) - 1
         return cls(firsts[number], np.append(firsts[1:], len(keys))[number])
@@ -376,7 +360,7 @@ def _restate(rows: pa.Table, sources: NDArray[np.int64], after_arrival: Flags) -
     positions = _with_mark(rows, after_arrival, ARRIVED)[POSITION]
     if (sources != np.arange(rows.num_rows)).any():
         rows = take(rows, pa.array(sources))
-    return rows.set_column(rows.schema.get_field_index(POSITION), POSITION, positions)
+    return with_column(rows, POSITION, positions)
 
 
 def _with_mark(rows: pa.Table, where: Flags, mark: str) -> pa.Table:
@@ -385,7 +369,7 @@ def _with_mark(rows: pa.Table, where: Flags, mark: str) -> pa.Table:
         return rows
     marked = pc.binary_join_element_wise(rows[POSITION], mark, "")
     positions = pc.if_else(pa.array(where), marked, rows[POSITION])
-    return rows.set_column(rows.schema.get_field_index(POSITION), POSITION, positions)
+    return with_column(rows, POSITION, positions)
 
 
 def _check_late_rows(rows: pa.Table, is_late: Flags, live: pa.Table, tombstones: pa.Table) -> None:
@@ -444,18 +428,18 @@ def _may_have_moved_already(rows: pa.Table, i: int, live: pa.Table, shape: Table
 def _may_have_joined(rows: pa.Table, live: pa.Table, overlap_end: str) -> Flags:
     """Whether the lake's row of each key arrived there by a change that the full load may contain, as the row's may."""
     arrived = live.filter(pa.array(has_mark(live[POSITION], ARRIVED)))
-    return _flags(matches(rows[KEY], arrived[KEY])) & ~_is_after_load(rows, overlap_end)
+    return as_flags(matches(rows[KEY], arrived[KEY])) & ~_is_after_load(rows, overlap_end)
 
 
 def _may_be_loaded(rows: pa.Table, live: pa.Table, overlap_end: str) -> Flags:
     """Whether the key of each row has a row of the full load, which may contain the change."""
     loaded = live.filter(pc.equal(live[POSITION], FULL_LOAD_POSITION))
-    return _flags(matches(rows[KEY], loaded[KEY])) & ~_is_after_load(rows, overlap_end)
+    return as_flags(matches(rows[KEY], loaded[KEY])) & ~_is_after_load(rows, overlap_end)
 
 
 def _is_after_load(rows: pa.Table, overlap_end: str) -> Flags:
     """Whether each row's sequence shows that the full load does not contain it."""
-    return _flags(pc.fill_null(pc.greater(sequences(rows[POSITION]), overlap_end), False))
+    return as_flags(pc.fill_null(pc.greater(sequences(rows[POSITION]), overlap_end), False))
 
 
 def _same_values(known: dict[str, Any], sent: dict[str, Any], names: Sequence[str], shape: TableShape) -> bool:

@@ -17,7 +17,7 @@ from cdclake.lake.raw.rows import BadRow, BadRowKind
 from cdclake.lake.storage.key_ranges import split_unsorted
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, matches
 from cdclake.lake.storage.reader import read_batches
-from cdclake.lake.storage.shape import TableShape, conform, is_deleted, with_constant
+from cdclake.lake.storage.shape import TableShape, conform, is_deleted, with_column, with_constant
 from cdclake.lake.storage.wanted_keys import WantedKeys
 from cdclake.lake.storage.writer import DataFileWriter, Encodings
 from cdclake.model.position import COLUMN as POSITION
@@ -174,7 +174,7 @@ def _find(keys: WantedKeys | None, rows: pa.Table, partition: Partition) -> pa.A
 def _mark_deleted(rows: pa.Table, marked: pa.Array) -> pa.Table:
     """Set the operation of some rows of a data file to `D`."""
     operations = pc.if_else(marked, DELETE, rows[OP_COLUMN].cast(pa.string()))
-    return rows.set_column(rows.schema.get_field_index(OP_COLUMN), OP_COLUMN, operations)
+    return with_column(rows, OP_COLUMN, operations)
 
 
 def _without_duplicates(

@@ -18,7 +18,7 @@ from cdclake.lake.merge.positioned_deletes import check_positioned_deletes
 from cdclake.lake.merge.unknown_keys import UnknownKeys, unknown_keys
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, comparable, matches
 from cdclake.lake.storage.partitions import NO_ROWS, PartitionedRows, by_partition, partition_ids
-from cdclake.lake.storage.shape import with_constant
+from cdclake.lake.storage.shape import with_column, with_constant
 from cdclake.lake.storage.tombstones import file_orders
 from cdclake.lake.storage.wide_rows import take, where
 from cdclake.model.direct import FOLDER as DIRECT_FOLDER
@@ -155,8 +155,8 @@ def resolve(
     in_place = pc.fill_null(same_partition, False)
     return ResolvedBatch(
         counts,
-        removals=_by_file(_removed_rows(existing_rows, stored, deleted, shape)),
-        replacements=_by_file(where(stored.append_column(FILE_INDEX, before[FILE_INDEX]), in_place)),
+        removals=by_file(_removed_rows(existing_rows, stored, deleted, shape)),
+        replacements=by_file(where(stored.append_column(FILE_INDEX, before[FILE_INDEX]), in_place)),
         inserts=by_partition(where(stored, pc.invert(in_place)), shape.partition_key),
         tombstones=_to_remember(deleted, settled.displacements),
         moves=settled.moves,
@@ -187,7 +187,7 @@ def _with_unsent_marks(rows: pa.Table, shape: TableShape) -> pa.Table:
         flags = pc.if_else(is_older, pc.utf8_rpad(flags, i + 1, "0"), flags)
     marks = pc.replace_substring(pc.replace_substring(flags, "0", SENT_MARK), "1", UNSENT_MARK)
     positions = pc.binary_join_element_wise(rows[POSITION], marks, "")
-    return rows.set_column(rows.schema.get_field_index(POSITION), POSITION, positions)
+    return with_column(rows, POSITION, positions)
 
 
 def _older_than_columns(rows: pa.Table, shape: TableShape) -> Iterator[tuple[int, pa.ChunkedArray]]:
@@ -399,8 +399,8 @@ def resolve_difference(rows: pa.Table, existing_rows: pa.Table, shape: TableShap
         removals = removals.append_column(KEPT_AS_DELETED, pa.repeat(False, removed.num_rows))
     return ResolvedBatch(
         counts,
-        removals=_by_file(removals),
-        replacements=_by_file(where(stored.append_column(FILE_INDEX, file_index), in_place)),
+        removals=by_file(removals),
+        replacements=by_file(where(stored.append_column(FILE_INDEX, file_index), in_place)),
         inserts=by_partition(where(stored, pc.invert(in_place)), shape.partition_key),
     )
 
@@ -484,7 +484,7 @@ def _last_of_each_key(rows: pa.Table, existing_rows: pa.Table, shape: TableShape
         values = pc.if_else(is_delete, pa.scalar(None, rows[column.name].type), rows[column.name])
         picked = take(pa.table({KEY: values}), pa.array(sent_at, mask=~was_sent))[KEY]
         completed = pc.if_else(pa.array(was_sent), picked, before[column.name])
-        winners = winners.set_column(winners.schema.get_field_index(column.name), column.name, completed)
+        winners = with_column(winners, column.name, completed)
     return winners
 
 
@@ -506,9 +506,10 @@ def _flag_matrix(texts: pa.ChunkedArray, columns: int, flag: str) -> np.ndarray[
     return flags.reshape(len(texts), columns)
 
 
-def _by_file(rows: pa.Table) -> dict[int, pa.Table]:
-    indices = pc.unique(rows[FILE_INDEX]).to_pylist()
-    return {i: where(rows, pc.equal(rows[FILE_INDEX], i)).drop_columns([FILE_INDEX]) for i in indices}
+def by_file(rows: pa.Table, column: str = FILE_INDEX) -> dict[int, pa.Table]:
+    """Rows by the index of a data file in this column, without the column."""
+    indices = pc.unique(rows[column]).to_pylist()
+    return {i: where(rows, pc.equal(rows[column], i)).drop_columns([column]) for i in indices}
 
 
 def _count(mask: pa.ChunkedArray) -> int:

@@ -18,7 +18,7 @@ from cdclake.lake.raw.formats import format_of
 from cdclake.lake.raw.ordering import order_values, unsortable_text
 from cdclake.lake.raw.rows import WITHOUT_CONTENT, BadRow, BadRowKind, RawRows, ReadBatch
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSEEN, UNSENT, comparable, row_keys
-from cdclake.lake.storage.shape import ENCODED_TEXT
+from cdclake.lake.storage.shape import ENCODED_TEXT, with_column
 from cdclake.lake.storage.types import from_arrow, to_arrow
 from cdclake.model.direct import ORDERING
 from cdclake.model.partition_folder import HIVE_NULL_PARTITION
@@ -413,7 +413,7 @@ class _Rows:
         rows = pa.concat_tables([rows, derived]).combine_chunks() if derived.num_rows else rows
         if derived.num_rows and self._settings.unique_checks == IMMEDIATE:  # two rows never have one key
             unmarked = pc.utf8_rtrim(rows[POSITION], ARRIVED + DEPARTED)
-            rows = rows.set_column(rows.schema.get_field_index(POSITION), POSITION, unmarked)
+            rows = with_column(rows, POSITION, unmarked)
         if self._shape.primary_key:
             leading_key, key = row_keys([rows[column.name].combine_chunks() for column in self._key_columns()])
             rows = rows.append_column(LEADING_KEY, leading_key).append_column(KEY, key)

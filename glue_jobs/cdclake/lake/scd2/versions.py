@@ -23,10 +23,10 @@ from cdclake.lake.merge.key_updates import (
     sequences,
     settle,
 )
-from cdclake.lake.merge.resolve import equal_values, in_order, is_last_of_key, unsent_matrix
+from cdclake.lake.merge.resolve import by_file, equal_values, in_order, is_last_of_key, unsent_matrix
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, row_keys
 from cdclake.lake.storage.partitions import NO_ROWS, PartitionedRows, by_partition
-from cdclake.lake.storage.shape import with_constant
+from cdclake.lake.storage.shape import as_flags, equals_before, with_column, with_constant
 from cdclake.lake.storage.types import TIMESTAMP
 from cdclake.lake.storage.wide_rows import take
 from cdclake.model.iceberg.field_ids import NO_FIELD_IDS
@@ -244,16 +244,16 @@ def merge_versions(
     """
     _require_one_open(existing)
     rows, disproved = _in_order(pa.concat_tables([existing, new]), table, loads)
-    rows = _settle_key_updates(rows, table, _flags(rows[FILE_INDEX].is_valid()))
+    rows = _settle_key_updates(rows, table, as_flags(rows[FILE_INDEX].is_valid()))
     before = rows.select([OPERATION, VALID_TO, VALIDITY_FLAG])
-    exists = _flags(rows[FILE_INDEX].is_valid())
+    exists = as_flags(rows[FILE_INDEX].is_valid())
     keys = rows[KEY].combine_chunks()
-    last = _flags(is_last_of_key(keys))
+    last = as_flags(is_last_of_key(keys))
     first = np.concatenate([[True], last[:-1]]) if len(last) else last
     if table.partial:
         rows = _complete(rows, table, first)
     rows, has_other_values = _derive_from_neighbors(rows, table, first, last, exists)
-    changed = exists & (has_other_values | _flags(_differ(rows, before)))
+    changed = exists & (has_other_values | as_flags(_differ(rows, before)))
     shape = file_shape(table)
     removed = pa.concat_tables([rows.filter(pa.array(changed)), disproved.select(rows.column_names)])
     removed = _with_version_keys(removed, shape)
@@ -261,8 +261,8 @@ def merge_versions(
     is_open = pc.equal(written[VALIDITY_FLAG], 1)
     in_place = pc.fill_null(pc.greater_equal(written[FILE_INDEX], open_files), False)
     return VersionChanges(
-        removals=_by_file(removed.select([LEADING_KEY, KEY, FILE_INDEX])),
-        replacements=_by_file(written.filter(in_place)),
+        removals=by_file(removed.select([LEADING_KEY, KEY, FILE_INDEX]), FILE_INDEX),
+        replacements=by_file(written.filter(in_place), FILE_INDEX),
         opened=_by_month(written.filter(is_open)),
         closed=_by_month(written.filter(pc.invert(pc.or_(is_open, in_place)))),
     )
@@ -277,11 +277,8 @@ def _in_order(rows: pa.Table, table: TableShape, loads: Sequence[int]) -> tuple[
     rows = rows.append_column(_LOAD, pa.array(_count_loads(rows[CHANGE_ID], loads)))
     columns = (LEADING_KEY, KEY, _LOAD, POSITION)
     rows = take(rows, pc.sort_indices(rows, [(name, "ascending") for name in (*columns, FILE_INDEX)]))  # nulls last
-    repeats = pa.array(np.ones(max(0, rows.num_rows - 1), dtype=bool))
-    for name in columns:
-        values = rows[name].combine_chunks()
-        repeats = pc.and_(repeats, pc.equal(values.slice(0, len(repeats)), values.slice(1)))  # none is null
-    rows, disproved = _one_of_each_position(rows, _flags(repeats)) if repeats.true_count else (rows, rows.slice(0, 0))
+    repeats = equals_before(*(rows[name] for name in columns))
+    rows, disproved = _one_of_each_position(rows, repeats) if repeats.any() else (rows, rows.slice(0, 0))
     return _without_repeats(rows, table).drop_columns([_LOAD]).combine_chunks(), disproved
 
 
@@ -302,7 +299,7 @@ def _without_repeats(rows: pa.Table, table: TableShape) -> pa.Table:
     is_repeat = np.zeros(rows.num_rows, dtype=bool)
     is_repeat[candidates] = is_key_update | _are_same(rows, candidates - 1, candidates, table)
     starts, indices = np.flatnonzero(~is_repeat), np.arange(rows.num_rows)
-    exists = _flags(rows[FILE_INDEX].is_valid())
+    exists = as_flags(rows[FILE_INDEX].is_valid())
     kept = np.minimum.reduceat(np.where(exists, indices, indices + rows.num_rows), starts) % rows.num_rows
     kept_of_row = np.repeat(kept, np.diff(np.append(starts, rows.num_rows)))
     return rows.filter(pa.array(exists | (kept_of_row == indices)))
@@ -317,15 +314,15 @@ def _are_same(
     older of two rows of the key, the existing version is of the other row, see `_settle_key_updates`.
     """
     first, second = (take(rows, pa.array(indices)) for indices in (left, right))
-    first_deleted, second_deleted = (_flags(pc.equal(one[OPERATION], DELETED)) for one in (first, second))
+    first_deleted, second_deleted = (as_flags(pc.equal(one[OPERATION], DELETED)) for one in (first, second))
     same = ~(first_deleted | second_deleted)
     is_unsent = np.zeros((len(left), len(table.schema)), dtype=bool)
     if table.partial:
         unsent = [unsent_matrix(one, len(table.schema)) for one in (first, second)]
-        filled = [_flags(one[FILE_INDEX].is_valid())[:, np.newaxis] for one in (first, second)]
+        filled = [as_flags(one[FILE_INDEX].is_valid())[:, np.newaxis] for one in (first, second)]
         is_unsent = (unsent[0] | unsent[1]) & (unsent[0] | filled[0]) & (unsent[1] | filled[1])
     for i, name in enumerate(table.schema.names):
-        same &= _flags(equal_values(first[name], second[name])) | is_unsent[:, i]
+        same &= as_flags(equal_values(first[name], second[name])) | is_unsent[:, i]
     return same | (second_deleted & (first_deleted | _have_displaced(rows, left)))
 
 
@@ -333,8 +330,8 @@ def _have_displaced(rows: pa.Table, indices: NDArray[np.int64]) -> NDArray[np.bo
     """Whether each of some existing versions follows a row that arrived at its key, in place of the delete there."""
     before = take(rows, pa.array(np.maximum(indices - 1, 0))).select([KEY, POSITION])
     found = take(rows, pa.array(indices))
-    same_key = _flags(pc.equal(before[KEY], found[KEY])) & (indices > 0)
-    return _flags(found[FILE_INDEX].is_valid()) & same_key & has_mark(before[POSITION], ARRIVED)
+    same_key = as_flags(pc.equal(before[KEY], found[KEY])) & (indices > 0)
+    return as_flags(found[FILE_INDEX].is_valid()) & same_key & has_mark(before[POSITION], ARRIVED)
 
 
 def _one_of_each_position(rows: pa.Table, repeats: NDArray[np.bool_]) -> tuple[pa.Table, pa.Table]:
@@ -345,16 +342,16 @@ def _one_of_each_position(rows: pa.Table, repeats: NDArray[np.bool_]) -> tuple[p
 
     Args:
         rows: Versions in order, existing ones first.
-        repeats: Whether each but the first has the position of the one before.
+        repeats: Whether each has the position of the one before.
 
     Returns:
         The versions, and existing ones that new ones disprove.
     """
-    starts, ends = np.concatenate([[True], ~repeats]), np.concatenate([~repeats, [True]])
+    starts, ends = ~repeats, np.append(~repeats[1:], True)
     group = np.cumsum(starts) - 1
     first, last = np.flatnonzero(starts)[group], np.flatnonzero(ends)[group]
-    exists, is_delete = _flags(rows[FILE_INDEX].is_valid()), _flags(pc.equal(rows[OPERATION], DELETED))
-    is_loaded = _flags(pc.equal(rows[POSITION], FULL_LOAD_POSITION))
+    exists, is_delete = as_flags(rows[FILE_INDEX].is_valid()), as_flags(pc.equal(rows[OPERATION], DELETED))
+    is_loaded = as_flags(pc.equal(rows[POSITION], FULL_LOAD_POSITION))
     is_disproved = starts & exists & is_delete & is_loaded & ~is_delete[last]
     is_known = (exists & ~is_disproved)[first]
     return rows.filter(pa.array(np.where(is_known, starts, ends))), rows.filter(pa.array(is_disproved))
@@ -364,14 +361,14 @@ def _complete(rows: pa.Table, table: TableShape, first: NDArray[np.bool_]) -> pa
     """Fill values that a change did not send from the version before, unless that is a delete; drop `UNSENT`."""
     indices = np.arange(rows.num_rows)
     starts = np.maximum.accumulate(np.where(first, indices, 0)) if len(indices) else indices
-    is_delete = _flags(pc.equal(rows[OPERATION], DELETED))
+    is_delete = as_flags(pc.equal(rows[OPERATION], DELETED))
     unsent = unsent_matrix(rows, len(table.schema)) & ~is_delete[:, np.newaxis]
     for i, column in enumerate(table.schema):
         if unsent[:, i].any():
             sent_at = np.maximum.accumulate(np.where(unsent[:, i], 0, indices))
             has_none = unsent[:, i] & ((sent_at < starts) | unsent[sent_at, i] | is_delete[sent_at])
             values = rows[column.name].combine_chunks().take(pa.array(sent_at, mask=has_none))
-            rows = _with_column(rows, column.name, values)
+            rows = with_column(rows, column.name, values)
     return rows.drop_columns([UNSENT])
 
 
@@ -386,11 +383,11 @@ def _settle_key_updates(rows: pa.Table, table: TableShape, exists: NDArray[np.bo
     if not arrived.any():
         return rows
     spans = KeySpans.of(rows[KEY].combine_chunks())
-    is_delete = _flags(pc.equal(rows[OPERATION], DELETED))
+    is_delete = as_flags(pc.equal(rows[OPERATION], DELETED))
     sources = settle(spans, arrived, is_delete, np.zeros(rows.num_rows, dtype=bool)).sources
     restated = pa.array(np.where(exists, np.arange(rows.num_rows), sources))
     for name in (*table.schema.names, OPERATION, *([UNSENT] if table.partial else [])):
-        rows = _with_column(rows, name, take(rows.select([name]), restated)[name])
+        rows = with_column(rows, name, take(rows.select([name]), restated)[name])
     return rows
 
 
@@ -427,7 +424,7 @@ def _derive_from_neighbors(
         The versions, and whether each existing one gets other source values.
     """
     indices = np.arange(rows.num_rows)
-    is_delete = _flags(pc.equal(rows[OPERATION], DELETED))
+    is_delete = as_flags(pc.equal(rows[OPERATION], DELETED))
     after_delete = np.concatenate([[False], is_delete[:-1]]) if len(is_delete) else is_delete
     operation = pc.if_else(pa.array(first | after_delete), INSERTED, UPDATED)
     operation = pc.if_else(pa.array(is_delete), DELETED, operation)
@@ -435,12 +432,12 @@ def _derive_from_neighbors(
     valid_to = rows[VALID_FROM].combine_chunks().take(pa.array(indices + 1, mask=last))
     flag = pa.array(last).cast(pa.int32())
     for name, values in ((OPERATION, operation), (VALID_TO, valid_to), (VALIDITY_FLAG, flag)):
-        rows = _with_column(rows, name, values)
+        rows = with_column(rows, name, values)
     # A delete has the values of the row that it removes: the values of the last version before it that is not a delete.
     sources = np.maximum.accumulate(np.where(is_delete & ~first, 0, indices)) if len(indices) else indices
     if (sources != indices).any():
         for name in table.schema.names:
-            rows = _with_column(rows, name, take(rows.select([name]), pa.array(sources))[name])
+            rows = with_column(rows, name, take(rows.select([name]), pa.array(sources))[name])
     return rows, is_delete & exists & ~exists[sources]
 
 
@@ -459,22 +456,8 @@ def _with_version_keys(rows: pa.Table, shape: TableShape) -> pa.Table:
     valid_from = rows[VALID_FROM]
     rows = rows.append_column(YEAR, pc.utf8_lpad(pc.year(valid_from).cast(pa.string()), 4, "0"))
     rows = rows.append_column(MONTH, pc.utf8_lpad(pc.month(valid_from).cast(pa.string()), 2, "0"))
-    return _with_column(rows, KEY, keys)
-
-
-def _with_column(rows: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
-    return rows.set_column(rows.schema.get_field_index(name), name, values)
-
-
-def _by_file(rows: pa.Table) -> dict[int, pa.Table]:
-    indices = pc.unique(rows[FILE_INDEX]).to_pylist()
-    return {i: rows.filter(pc.equal(rows[FILE_INDEX], i)).drop_columns([FILE_INDEX]) for i in indices}
+    return with_column(rows, KEY, keys)
 
 
 def _by_month(rows: pa.Table) -> PartitionedRows:
     return by_partition(rows.drop_columns([FILE_INDEX]), (YEAR, MONTH))
-
-
-def _flags(values: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
-    flags: NDArray[np.bool_] = values.to_numpy(zero_copy_only=False)
-    return flags

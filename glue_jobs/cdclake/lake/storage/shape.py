@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,6 +30,8 @@ from cdclake.model.schema import DELETE, OP_COLUMN, Column, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from cdclake.lake.storage.partitions import Partition
     from cdclake.model.snapshot import KeyValue
@@ -185,6 +188,27 @@ def conform(rows: pa.Table, schema: pa.Schema, *, keep_encoded: bool = False) ->
             values = rows.column(i)
             columns[column.name] = values if values.type == column.type else values.cast(column.type)
     return pa.table(columns)
+
+
+def with_column(rows: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Replace the values of a column."""
+    return rows.set_column(rows.schema.get_field_index(name), name, values)
+
+
+def as_flags(values: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Booleans, none of them null, for numpy."""
+    flags: NDArray[np.bool_] = values.to_numpy(zero_copy_only=False)
+    return flags
+
+
+def equals_before(*columns: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Whether each row has the values of the row before it in all of these columns; null equals nothing."""
+    equal = np.ones(len(columns[0]), dtype=bool)
+    equal[:1] = False
+    for column in columns:
+        values = column.combine_chunks()
+        equal[1:] &= as_flags(pc.fill_null(pc.equal(values[:-1], values[1:]), False))
+    return equal
 
 
 def with_constant(rows: pa.Table, name: str, value: str) -> pa.Table:
