@@ -53,7 +53,7 @@ from cdclake.lake.operations.write_rows import Output, history_context, write, w
 from cdclake.lake.scd2.closed_files import plan_closed
 from cdclake.lake.scd2.join_versions import merge_into_history
 from cdclake.lake.scd2.tasks import NO_VERSIONS
-from cdclake.lake.spark.backend import balanced_groups, run_on, sum_of, total
+from cdclake.lake.spark.backend import balanced_groups, run_on, sum_of
 from cdclake.lake.spark.in_process import InProcessBackend
 from cdclake.lake.storage.tombstones import NO_TOMBSTONES, plan_tombstones
 from cdclake.model.table.settings import IMMEDIATE
@@ -403,4 +403,4 @@ def _check_key_moves(resolutions: Partitions[Resolution], summary: Resolution) -
     """
     if summary.moves.has_exceptions:
         moves: Partitions[KeyMoves] = resolutions.map(attrgetter("moves"))
-        total(moves, KeyMoves()).check()
+        sum_of(moves.collect(), KeyMoves()).check()

@@ -190,15 +190,6 @@ def _release_memory(used_bytes: int) -> None:
         pa.default_memory_pool().release_unused()
 
 
-def total(values: Partitions[Item], zero: Item) -> Item:
-    """The sum of values of any type with +; each task sums its own."""
-    return sum_of(values.map_partitions(partial(_sums, zero=zero)).collect(), zero)
-
-
-def _sums(values: Iterable[Item], zero: Item) -> Iterator[Item]:
-    yield sum_of(values, zero)
-
-
 def sum_of(values: Iterable[Item], zero: Item) -> Item:
     """The sum of values of any type with +."""
     total: Any = zero
