@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Callable
 
-from cdclake.commit.describe import action_text, change_fields, state_text, undo_facts, undone_records
+from cdclake.commit.describe import action_text, change_fields, state_text, undo_facts
 from cdclake.commit.undo import next_to_reapply
 from cdclake.model.change.record import ChangeKind
 from cdclake_cli.confirm import author, warn_of_catalog_error
@@ -52,7 +52,7 @@ def undo_step(
 
 def _show_plan(lake_table: RegisteredTable, plan: UndoPlan, out: Output) -> None:
     name = lake_table.state.name
-    listed = undone_records(lake_table.log, plan, _MOST_LISTED)
+    listed = lake_table.log.records_of(plan.undone[-_MOST_LISTED:])
     if listed:
         purpose = "reapply" if plan.kind is ChangeKind.REAPPLY else "undo"
         out.records(f"Changes of {name} to {purpose}", LIST_COLUMNS[:-2], [change_fields(record) for record in listed])

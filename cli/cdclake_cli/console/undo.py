@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 
-from cdclake.commit.describe import action_text, undo_facts, undone_records
+from cdclake.commit.describe import action_text, undo_facts
 from cdclake.errors import CommitConflictError
 from cdclake_cli.console.addresses import table_of
 from cdclake_cli.console.context import current_console
@@ -88,7 +88,7 @@ def _show(lake_table: RegisteredTable, plan: UndoPlan) -> str:
         plan=plan,
         title=action_text(state.name, plan),
         facts=undo_facts(plan, active=state.active),
-        listed=undone_records(lake_table.log, plan, MAX_LISTED),
+        listed=lake_table.log.records_of(plan.undone[-MAX_LISTED:]),
         leased=state.leased(current_console().clock()),
         command=f"cdclake {kind} {state.name.typed}" + (f" --to {to}" if to is not None else ""),
         max_reason_length=MAX_REASON_LENGTH,

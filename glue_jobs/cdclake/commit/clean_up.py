@@ -21,7 +21,7 @@ from cdclake.model.layout import LakeLayout, change_of, is_in_iceberg
 from cdclake.model.retained import Retained, can_be_thinned, changes_to_keep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from cdclake.commit.log import ChangeLog
     from cdclake.model.raw.files import ListedObject
@@ -132,7 +132,7 @@ def plan_clean_up(
     marked = log.retained()  # once, before the time of the mark: another clean-up may move it meanwhile
     cleaned = log.cleaned()
     newer = log.records(min(cleaned.through, marked.through) + 1, head)
-    records = {record.change: record for record in (*_records(log, marked.kept), *newer)}
+    records = {record.change: record for record in (*log.records_of(marked.kept), *newer)}
     committed = {number: datetime.fromisoformat(records[number].created_utc) for number in marked.up_to(head)}
     retained = marked
     if committed:
@@ -187,10 +187,6 @@ def _unfinished_erasure(log: ChangeLog, head: int, retained: Retained) -> tuple[
     if not retained.kept:
         return ()
     return tuple(log.record(one.change) for one in log.unfinished_erasures(log.snapshot(head))[-1:])
-
-
-def _records(log: ChangeLog, changes: Iterable[int]) -> list[ChangeRecord]:
-    return in_parallel(log.record, changes, log.store.calls_at_once)
 
 
 def _retired(log: ChangeLog, cleaned: Retained, retained: Retained, records: Mapping[int, ChangeRecord]) -> set[str]:
@@ -367,7 +363,7 @@ def deletable_since(log: ChangeLog, head: int, *, just_cleaned: bool = False) ->
     retained = log.retained()
     first, last = retained.through + 1, max(head - 1, 1)
     looked_at = [*range(first, min(first + _LOOK_AHEAD, head)), *(last, head)]
-    times = {record.change: datetime.fromisoformat(record.created_utc) for record in _records(log, set(looked_at))}
+    times = {record.change: datetime.fromisoformat(record.created_utc) for record in log.records_of(set(looked_at))}
     pairs = ((number, number + 1) for number in sorted(times) if number >= first and number + 1 in times)
     repeated = next((times[after] for one, after in pairs if can_be_thinned(times[one], times[after])), None)
     retired = None
@@ -383,7 +379,7 @@ def _has_expired_iceberg(log: ChangeLog, retained: Retained, head: int) -> bool:
     iceberg = [(layout, entries) for layout, entries in list_iceberg(log) if entries]
     if not iceberg:
         return False
-    records = {record.change: record for record in _records(log, retained.up_to(head))}
+    records = {record.change: record for record in log.records_of(retained.up_to(head))}
     needs = _Needs().and_of(log, retained, head, records)
     unneeded = (
         (layout, one) for layout, entries in iceberg for one in _unneeded_iceberg(log, layout, entries, needs, head)

@@ -11,7 +11,6 @@ from cdclake.model.times import display_stored, display_utc
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdclake.commit.log import ChangeLog
     from cdclake.commit.report import LogEntry
     from cdclake.commit.undo import UndoPlan
     from cdclake.model.change.record import ChangeRecord
@@ -143,20 +142,6 @@ def undo_facts(plan: UndoPlan, *, active: bool) -> list[Comparison]:
     now, then = _facts(plan.before), _facts(plan.after)
     stays_active = active and plan.kind is ChangeKind.REAPPLY
     return [*(Comparison(what, now[what], then[what]) for what in now), Comparison("Active", active, stays_active)]
-
-
-def undone_records(log: ChangeLog, plan: UndoPlan, limit: int) -> Sequence[ChangeRecord]:
-    """The newest of the changes that a plan undoes or reapplies, in order.
-
-    Args:
-        plan: A rollback or reapply.
-        limit: Maximum number of changes.
-    """
-    listed = plan.undone[-limit:]
-    if not listed:
-        return []
-    records = log.records(listed[0], listed[-1])  # the range may contain other changes too
-    return [record for record in records if record.change in listed]
 
 
 def _facts(snapshot: Snapshot) -> dict[str, object]:

@@ -23,7 +23,7 @@ from cdclake.model.table.name import TableName
 from cdclake.model.times import MAX_CLOCK_DIFFERENCE, display_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from cdclake.model.layout import LakeLayout
     from cdclake.model.snapshot import ErasedKeys
@@ -101,7 +101,11 @@ class ChangeLog:
 
     def records(self, first: int, last: int) -> list[ChangeRecord]:
         """Read the change records from `first` to `last`, both included, in order; several at a time."""
-        return in_parallel(self.record, range(first, last + 1), self.store.calls_at_once)
+        return self.records_of(range(first, last + 1))
+
+    def records_of(self, changes: Iterable[int]) -> list[ChangeRecord]:
+        """Read the records of these changes, in the given order; several at a time."""
+        return in_parallel(self.record, changes, self.store.calls_at_once)
 
     def newest_first(self, change: int) -> Iterator[ChangeRecord]:
         """The change records from `change` back to the first, read lazily."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cdclake.commit.ledger import all_entries, recorded
-from cdclake.concurrency import in_parallel
 from cdclake.control.jobs.entry import error_line
 from cdclake.control.plan.decision import DecisionKind
 from cdclake.control.plan.fates import fates
@@ -60,6 +59,5 @@ def raw_fates(
 
 def rows_read(log: ChangeLog, files: Iterable[FileFate]) -> dict[str, RawFileRows]:
     """The rows that changes read of some raw files, by relative key; files that no change has read are missing."""
-    changes = sorted({one.change for one in files if one.change})
-    records = in_parallel(log.record, changes, log.store.calls_at_once)
+    records = log.records_of(sorted({one.change for one in files if one.change}))
     return {read.relative: read for record in records for read in record.raw_files}
