@@ -165,8 +165,8 @@ def preview(erasure: Erasure) -> ErasureResult:
     """
     _check_reason(erasure)
     _require_one_form(erasure)
-    found = _search(erasure, erasure.log.snapshot(erasure.log.head()))
-    return ErasureResult(None, found.counts, found.out_of_reach, found.not_searched)
+    _, result = _search(erasure, erasure.log.snapshot(erasure.log.head()))
+    return result
 
 
 def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], object] = lambda: None) -> ErasureResult:
@@ -191,18 +191,17 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
     if unfinished:  # before the search, which must see what its run has written
         claim_snapshots(log, before, unfinished[-1].change)
     _require_one_form(erasure)
-    found = _search(erasure, before)
+    found, result = _search(erasure, before)
     raw = found.raw
     if raw:
         _prepare_raw(log, raw)
     secret = _secret(log)
     known_by, change, matches = secret_id(secret), before.change + 1, found.matches
     hashes = tuple(sorted(filter(None, {*keyed_hashes(secret, erasure.keys.typed(before.schema))})))
-    result = ErasureResult(None, found.counts, found.out_of_reach, found.not_searched)
     usable = [one for one in before.erased if one.secret_id == known_by]
     of_these = [one for one in usable if one.columns == erasure.keys.names and {*one.hashes} <= {*hashes}]
     completed = [one.change for one in of_these if one in unfinished]
-    if not found.counts.anything and len(usable) == len(before.erased):
+    if not result.touched.anything and len(usable) == len(before.erased):
         return _complete(erasure, result, before.change, completed, update_catalog)
 
     replacement = data_files.rewrite(erasure.location, before, matches, erasure.run_id, erasure.progress)
@@ -234,7 +233,7 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
         raw_files.rewrite(erasure.raw, raw, erasure.progress)
     snapshots = rewrite_snapshots(log, log.snapshot(change), replacement, raw.applied if raw else ())
     quarantine.rewrite(log.store, found.bad_rows.files)
-    foreign_files.rewrite(log.store, found.foreign)
+    foreign_files.rewrite(log.store, found.foreign.files)
     result = replace(result, snapshots=snapshots)
     return _complete(erasure, result, change, [*completed, change], update_catalog)
 
@@ -335,7 +334,6 @@ class _Found:
     Attributes:
         removed: Keys of manifests, see `manifests.search`.
         raw: None if raw files stay.
-        out_of_reach, not_searched: See `ErasureResult`.
     """
 
     matches: Matches
@@ -343,16 +341,10 @@ class _Found:
     foreign: ForeignFiles
     removed: list[str]
     raw: RawMatches | None
-    out_of_reach: tuple[str, ...] = ()
-    not_searched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def counts(self) -> ErasureCounts:
-        """Rows and files to erase."""
-        return _count(self)
 
 
-def _search(erasure: Erasure, lake: Snapshot) -> _Found:
+def _search(erasure: Erasure, lake: Snapshot) -> tuple[_Found, ErasureResult]:
+    """Find the rows, and what erasing them would do."""
     log, keys, raw, unread_too = erasure.log, erasure.keys, None, erasure.unread_rows_too
     if erasure.raw:
         raw = raw_files.search(erasure.raw, log, lake, keys, erasure.progress, unread_too=unread_too)
@@ -364,7 +356,7 @@ def _search(erasure: Erasure, lake: Snapshot) -> _Found:
         raw,
     )
     not_searched = _not_searched(erasure, found)
-    return replace(found, out_of_reach=_out_of_reach(lake, found, not_searched), not_searched=not_searched)
+    return found, ErasureResult(None, _count(found), _out_of_reach(lake, found, not_searched), not_searched)
 
 
 def _prepare_raw(log: ChangeLog, matches: RawMatches) -> None:
@@ -400,8 +392,8 @@ def _count(found: _Found) -> ErasureCounts:
         manifests=len(found.removed),
         bad_rows=sum(file.rows for file in bad_rows),
         bad_rows_files=len(bad_rows),
-        foreign_rows=sum(found.foreign.rows.values()),
-        foreign_files=len(found.foreign.rows),
+        foreign_rows=sum(file.rows for file in found.foreign.files),
+        foreign_files=len(found.foreign.files),
         full_load_rows=raw.full_load_rows,
         full_load_files=len(raw.full_load),
         change_rows=sum(len(match.rows) for match in raw.changes),

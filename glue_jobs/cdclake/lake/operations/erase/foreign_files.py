@@ -27,21 +27,33 @@ if TYPE_CHECKING:
     from cdclake.ports import ObjectStore
 
 
-@dataclass
-class ForeignFiles:
-    """Foreign files that contain rows to erase.
+class ForeignFile(NamedTuple):
+    """A foreign file that contains rows to erase.
 
     Attributes:
-        rows: Number of rows by key.
-        rest: The content without them, by key; empty for none.
-        content: The content by key.
+        key: Key of the object.
+        rows: Number of its rows to erase.
+        content: The file's content.
+        rest: The content without them; empty for none.
+    """
+
+    key: str
+    rows: int
+    content: bytes
+    rest: bytes
+
+
+@dataclass
+class ForeignFiles:
+    """Foreign files to erase rows from.
+
+    Attributes:
+        files: Files with rows to erase.
         unread: Keys of the files that cannot be searched: they are damaged, not Parquet, or do not have each column of
             the keys once.
     """
 
-    rows: dict[str, int] = field(default_factory=dict)
-    rest: dict[str, bytes] = field(default_factory=dict)
-    content: dict[str, bytes] = field(default_factory=dict)
+    files: list[ForeignFile] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
 
 
@@ -52,24 +64,17 @@ def search(log: ChangeLog, lake: Snapshot, keys: RowKeys) -> ForeignFiles:
         content = log.store.get(entry.key) or b""
         try:
             with damage_reported(entry.key):
-                searched = _search(entry.key, content, lake, keys)
+                file = _search(entry.key, content, lake, keys)
         except LakeFilesError:
-            searched = None
-        if searched is None:
+            file = None
+        if file is None:
             found.unread.append(entry.key)
-        elif searched.rows:
-            found.rows[entry.key], found.rest[entry.key], found.content[entry.key] = *searched, content
+        elif file.rows:
+            found.files.append(file)
     return found
 
 
-class _Searched(NamedTuple):
-    """What a search of a file found; `rows` and `rest` as in `ForeignFiles`."""
-
-    rows: int
-    rest: bytes
-
-
-def _search(key: str, content: bytes, lake: Snapshot, keys: RowKeys) -> _Searched | None:
+def _search(key: str, content: bytes, lake: Snapshot, keys: RowKeys) -> ForeignFile | None:
     """Search a file; None if it does not have each column of the keys once.
 
     Raises:
@@ -82,7 +87,8 @@ def _search(key: str, content: bytes, lake: Snapshot, keys: RowKeys) -> _Searche
     if mask is None:
         return None
     rest = rows.filter(pc.invert(mask))
-    return _Searched(pc.sum(mask).as_py() or 0, _written(rest) if 0 < rest.num_rows < rows.num_rows else b"")
+    remaining = _written(rest) if 0 < rest.num_rows < rows.num_rows else b""
+    return ForeignFile(key, pc.sum(mask).as_py() or 0, content, remaining)
 
 
 def _mask(key: str, rows: pa.Table, lake: Snapshot, keys: RowKeys) -> pa.Array | None:
@@ -112,14 +118,14 @@ def _written(rows: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def rewrite(store: ObjectStore, files: ForeignFiles) -> None:
+def rewrite(store: ObjectStore, files: list[ForeignFile]) -> None:
     """Write the files without the rows, and delete files that would be empty.
 
     Raises:
         CommitConflictError: As `replace_object`.
     """
-    for key, rest in files.rest.items():
-        if rest:
-            replace_object(store, key, rest, files.content[key])
+    for file in files:
+        if file.rest:
+            replace_object(store, file.key, file.rest, file.content)
         else:
-            store.delete([key])
+            store.delete([file.key])
