@@ -256,7 +256,6 @@ def _record(log: ChangeLog, before: Snapshot, after: Snapshot, added: tuple[Stag
         created_utc=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         run_id="bench",
         fencing_token=1,
-        raw_files=(),
         books=Books(rows_before=before.rows, replaced=before.rows, restored=after.rows, rows_after=after.rows),
         added=added,
         retired=tuple(file.path for file in before.files if file.path not in remaining),

@@ -159,7 +159,7 @@ class Hour:
         after = replace(mark_applied(before, files, 72), change=before.change + 1, schema=SCHEMA)
         key = log.write_snapshot(after, "run")
         kind, when = ChangeKind.INCREMENTAL, self._clock().isoformat()
-        record = ChangeRecord(after.change, kind, when, "run", due.token, (), Books(), (), (), key)
+        record = ChangeRecord(after.change, kind, "run", due.token, Books(), key, created_utc=when)
         log.commit(record)
         publish(log, record)
 

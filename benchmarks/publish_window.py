@@ -80,7 +80,6 @@ def window_seconds(store: ObjectStore, files: int, content: bytes) -> float:
         created_utc=datetime.now(timezone.utc).isoformat(),
         run_id="run",
         fencing_token=1,
-        raw_files=(),
         books=Books(),
         added=tuple(StagedFile(key, layout.data_path(2, i, (), ())) for i, key in enumerate(staged)),
         retired=tuple(old),

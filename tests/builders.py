@@ -85,10 +85,7 @@ def change_record(change: int = 1, **fields: Any) -> ChangeRecord:
         "created_utc": FIRST_CHANGE_UTC.isoformat(timespec="seconds"),
         "run_id": "run",
         "fencing_token": 1,
-        "raw_files": (),
         "books": Books(),
-        "added": (),
-        "retired": (),
         "snapshot_key": "snapshot",
     }
     return ChangeRecord(change=change, **{**defaults, **fields})

@@ -64,13 +64,9 @@ def adopt(
     record = ChangeRecord(
         change=after.change,
         kind=ChangeKind.ADOPTION,
-        created_utc="",
         run_id=run_id,
         fencing_token=fencing_token,
-        raw_files=(),
         books=Books(restored=after.rows, rows_before=before.rows, rows_after=after.rows),
-        added=(),
-        retired=(),
         snapshot_key=log.write_snapshot(after, run_id),
     )
     record = log.dated(record, clock)

@@ -124,7 +124,6 @@ def commit_erasure(
     record = ChangeRecord(
         change=after.change,
         kind=ChangeKind.ERASURE,
-        created_utc="",
         run_id=run_id,
         fencing_token=fencing_token,
         raw_files=tuple(map(RawFileRows, raw_files)),

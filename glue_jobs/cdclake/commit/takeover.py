@@ -42,13 +42,9 @@ def take_over(
         record = ChangeRecord(
             change=snapshot.change,
             kind=ChangeKind.TAKEOVER,
-            created_utc="",
             run_id=run_id,
             fencing_token=fencing_token,
-            raw_files=(),
             books=Books(rows_before=snapshot.rows, rows_after=snapshot.rows),
-            added=(),
-            retired=(),
             snapshot_key=log.write_snapshot(snapshot, run_id),
             as_of=log.record(change).content_change if change else 0,
             reason=reason,

@@ -203,12 +203,9 @@ def apply_undo(
     record = ChangeRecord(
         change=plan.after.change,
         kind=plan.kind,
-        created_utc="",
         run_id=run_id,
         fencing_token=fencing_token,
-        raw_files=(),
         books=Books(replaced=retired, restored=restored, rows_before=plan.before.rows, rows_after=plan.after.rows),
-        added=(),
         retired=tuple(file.path for file in plan.retired),
         snapshot_key=log.write_snapshot(plan.after, run_id),
         restored=tuple(file.path for file in plan.restored),

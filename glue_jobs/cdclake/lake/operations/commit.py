@@ -125,7 +125,6 @@ def commit(
     record = ChangeRecord(
         change=after.change,
         kind=kind,
-        created_utc="",
         run_id=run.run_id,
         fencing_token=run.fencing_token or run.log.fencing_token(before.change),
         raw_files=tuple(

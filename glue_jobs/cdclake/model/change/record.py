@@ -83,18 +83,19 @@ class ChangeRecord:
     Attributes:
         change: 1, 2, 3, ...
         kind: Its kind.
-        created_utc: When it was made, ISO 8601 to the second. Never before the time of the change before.
         run_id: The job run that made it.
         fencing_token: The token of the lease under which it was made; without a lease, the greatest token before it.
-        raw_files: The raw files read, in their order.
         books: Row counts.
+        snapshot_key: Key of its snapshot.
+        created_utc: When it was made, ISO 8601 to the second. Never before the time of the change before. Empty until
+            `ChangeLog.dated` sets it.
+        raw_files: The raw files read, in their order.
         added: New data files.
         retired: Relative paths of the data files that it retired.
         restored: Relative paths of the retired data files that it restored.
         as_of: Number of the change whose content this one restored; None if it made new content.
         reason: Why it was made, if the kind does not show it; for people.
         made_by: The operator who made it, if known; for people.
-        snapshot_key: Key of its snapshot.
         quarantine: Keys of the files with quarantined rows.
         drift: Columns that changed at the source, as the raw files read show it.
         missing_columns: Columns of the table that some of its change files lacked.
@@ -117,14 +118,14 @@ class ChangeRecord:
 
     change: int
     kind: ChangeKind
-    created_utc: str
     run_id: str
     fencing_token: int
-    raw_files: tuple[RawFileRows, ...]
     books: Books
-    added: tuple[StagedFile, ...]
-    retired: tuple[str, ...]
     snapshot_key: str
+    created_utc: str = ""
+    raw_files: tuple[RawFileRows, ...] = ()
+    added: tuple[StagedFile, ...] = ()
+    retired: tuple[str, ...] = ()
     restored: tuple[str, ...] = ()
     as_of: int | None = None
     reason: str = ""
