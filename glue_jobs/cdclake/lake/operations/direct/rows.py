@@ -16,7 +16,8 @@ from cdclake.lake.raw.ordering import order_values
 from cdclake.lake.storage.arrow_ipc import Rows
 from cdclake.lake.storage.key_ranges import sample
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, row_keys
-from cdclake.lake.storage.types import to_arrow
+from cdclake.lake.storage.shape import conform
+from cdclake.lake.storage.types import arrow_schema
 from cdclake.lake.storage.wide_rows import take
 from cdclake.model.direct import ORDERING
 from cdclake.model.position import COLUMN as POSITION
@@ -157,19 +158,9 @@ def change_rows(
 
 
 def _as_inserts(tables: Sequence[pa.Table], shape: TableShape, order_column: str) -> pa.Table:
-    rows = pa.concat_tables([_with_all_columns(table, shape) for table in tables])
+    schema = arrow_schema(shape.schema)
+    rows = pa.concat_tables([conform(table, schema) for table in tables])
     return _with_op(INSERT, rows, _own_ordering(rows, shape, order_column))
-
-
-def _with_all_columns(rows: pa.Table, shape: TableShape) -> pa.Table:
-    """Rows with all source columns; missing columns are null."""
-    names = rows.schema.names
-    return pa.table(
-        {
-            column.name: rows[column.name] if column.name in names else pa.nulls(rows.num_rows, to_arrow(column.type))
-            for column in shape.schema
-        }
-    )
 
 
 def _merge_with_lake(
