@@ -44,7 +44,7 @@ test-all: $(VENV)/.test-ready ## Run what CI runs: also browser, databases, long
 # One after the other, beside the tests: these often wait for processes that they started. The other database is left to
 # `make thorough`; tests of both follow their logs and compare rows.
 beside-tests-all:
-	@for target in check docs synth sample-db deploy-local test-spark4; do $(MAKE) --no-print-directory $$target ORDERS=5000 ENGINE=postgres || exit; done
+	@for target in check docs sample-db deploy-local test-spark4; do $(MAKE) --no-print-directory $$target ORDERS=5000 ENGINE=postgres || exit; done
 
 thorough: $(VENV)/.test-ready ## Run what a release needs: all tests with new and many more examples, faults at every call, and put into the product; both databases; Spark 4.1 (hours)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest -v -n 2 --dist loadgroup --hypothesis-show-statistics -p tests.cdclake_devkit.strict_aws.summary

@@ -13,9 +13,10 @@ from aws_cdk import Annotations, Stack
 from aws_cdk import aws_s3 as s3
 
 from cdclake.errors import ConfigurationError
+from cdclake_infra import gate
 from cdclake_infra.build import build_app, context_of_cdk_json
 from cdclake_infra.gate import CheckedStacks, lint, synthesize, template_file
-from cdclake_infra.settings_file import NAMES_A_FILE
+from cdclake_infra.settings_file import NAMES_A_FILE, SETTINGS_FILE
 from cdclake_infra.terraform import MODULE_FILE
 from tests import ROOT
 
@@ -26,16 +27,36 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.deployment
 
 
-def test_cfn_lint_finds_nothing(checked: CheckedStacks, checked_tailored: CheckedStacks):
-    lint(checked)
+def test_cfn_lint_finds_nothing(checked_tailored: CheckedStacks):
     lint(checked_tailored)
 
 
-def test_cfn_lint_rejects_a_template_that_cloudformation_would_reject(tmp_path: Path):
+def test_make_synth_checks_the_stacks_and_prints_each_finding_that_was_accepted(
+    checked: CheckedStacks, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """The command builds the stacks of this checkout as `checked` did, whose settings are the default ones."""
+    built: list[object] = []
+    monkeypatch.setattr(gate, "build_app", lambda *given, **named: built.append((given, named)))
+    monkeypatch.setattr(gate, "synthesize", lambda _: checked)
+    assert gate.main() == 0
+    assert built == [((context_of_cdk_json(), ROOT / "cdk.out"), {"settings_file": SETTINGS_FILE})]
+    out = capsys.readouterr().out
+    for stack, template in checked.templates.items():
+        assert f"{stack}: {len(template['Resources'])} resources\n" in out
+    assert all(accepted.reason in out for accepted in checked.acknowledged)
+    assert "cfn-lint: no findings" in out
+    assert (checked.folder / MODULE_FILE).is_file()
+
+
+def test_make_synth_reports_a_wrong_template_on_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     template = {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"Encrypted": True}}}}
     template_file(tmp_path, "Broken").write_text(json.dumps(template))
-    with pytest.raises(ConfigurationError, match=r"cfn-lint found: Broken\.template\.json.*E3002"):
-        lint(CheckedStacks(tmp_path, {"Broken": template}, []))
+    monkeypatch.setattr(gate, "build_app", lambda *_, **__: None)
+    monkeypatch.setattr(gate, "synthesize", lambda _: CheckedStacks(tmp_path, {"Broken": template}, []))
+    assert gate.main() == ConfigurationError.exit_code
+    assert capsys.readouterr().err.startswith("cfn-lint found: Broken.template.json: [E3002")
 
 
 def test_every_accepted_finding_has_a_reason(checked: CheckedStacks):
