@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from threading import Lock
@@ -118,7 +119,8 @@ class Injector:
             self._meanwhile()
             return do()
         if point.fault.is_after_call:
-            do()
+            with suppress(Exception):  # such as that of a file that is not there: the fault hides it
+                do()
         if point.fault.kills:
             self._about_to_die(self.hit)
             kill(os.getpid())
