@@ -21,6 +21,7 @@ import hashlib
 import importlib.metadata
 import json
 import shutil
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,7 +30,7 @@ import cdclake
 from cdclake.control.jobs.libraries import LIBRARIES, PINS_FILE
 from cdclake.errors import ConfigurationError
 from cdclake_infra.trim import is_needed
-from cdclake_infra.wheels import PYTHON_SHELL, SMALL_CHANGES, SPARK, fetch, pins
+from cdclake_infra.wheels import CACHE, PYTHON_SHELL, SMALL_CHANGES, SPARK, fetch, pins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -147,21 +148,39 @@ def build_function(folder: Path) -> None:
             _copy(source, folder / relative)
 
 
-def build_small_changes(folder: Path, runtime: Runtime = SMALL_CHANGES) -> CodeFile:
+def build_small_changes(folder: Path, runtime: Runtime = SMALL_CHANGES, cache: Path = CACHE) -> CodeFile:
     """Pack the code of the function of small changes: its handler, the package, and what it needs of the libraries.
+
+    To compress it takes seconds, so the newest archive stays beside the wheels until the content changes.
 
     Args:
         folder: Where to write the archive; created if needed.
         runtime: Another runtime, to try the archive where Lambda's does not run.
+        cache: Folder of the wheels and of the archive.
 
     Raises:
         ConfigurationError: A library cannot be downloaded, or differs from its hash.
     """
     files = {HANDLER: (SMALL_CHANGE / HANDLER).read_bytes(), **_read(_sources())}
-    for wheel in fetch(runtime):
+    for wheel in fetch(runtime, cache):
         files.update({path: data for path, data in _unpacked(wheel) if is_needed(path)})
     name = f"{runtime.name}-{cdclake.__version__}-{_digest(files)}"
-    return CodeFile(_zip(folder / f"{name}.zip", files), name)
+    target, packed = folder / f"{name}.zip", cache / runtime.name / f"{name}.zip"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        shutil.copyfile(packed, target)
+    except FileNotFoundError:
+        _zip(target, files)
+        _keep(target, packed)
+    return CodeFile(target, name)
+
+
+def _keep(archive: Path, packed: Path) -> None:
+    """Keep an archive instead of earlier ones. It appears at once, because other processes may read it."""
+    for earlier in packed.parent.glob("*.zip"):
+        earlier.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(dir=packed.parent) as temporary:
+        Path(shutil.copyfile(archive, Path(temporary) / packed.name)).replace(packed)
 
 
 def _unpacked(wheel: Path) -> Iterator[tuple[str, bytes]]:

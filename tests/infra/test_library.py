@@ -15,6 +15,7 @@ import pytest
 from cdclake import __version__
 from cdclake.control.jobs.libraries import PINS_FILE
 from cdclake.errors import ConfigurationError
+from cdclake_infra import library
 from cdclake_infra.library import (
     FUNCTION_LIBRARIES,
     JOBS,
@@ -22,14 +23,15 @@ from cdclake_infra.library import (
     SHELL_LIBRARIES,
     SPARK_LIBRARIES,
     build_function,
+    build_small_changes,
     build_wheel,
     build_zip,
 )
-from cdclake_infra.wheels import PYTHON_SHELL, SPARK, pins
+from cdclake_infra.wheels import PYTHON_SHELL, SMALL_CHANGES, SPARK, pins
 from tests.test_architecture import is_within, module_name, product_imports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from cdclake_infra.library import CodeFile
@@ -110,8 +112,8 @@ def test_the_function_has_its_librarys_dependencies_in_the_tested_versions(tmp_p
     required = [line for line in importlib.metadata.requires("aws-lambda-powertools") or [] if "extra ==" not in line]
     assert {"aws-lambda-powertools", *(re.split(r"[^a-z-]", line)[0] for line in required)} == set(FUNCTION_LIBRARIES)
     build_function(tmp_path)
-    for library in importlib.metadata.distributions(path=[str(tmp_path)]):
-        assert library.version == importlib.metadata.version(library.name)
+    for one in importlib.metadata.distributions(path=[str(tmp_path)]):
+        assert one.version == importlib.metadata.version(one.name)
 
 
 @pytest.mark.slow
@@ -185,3 +187,29 @@ def test_the_same_sources_give_the_same_file(tmp_path: Path, build: Callable[[Pa
     assert first.name == second.name
     assert first.path.read_bytes() == second.path.read_bytes()
     assert first.path.stat().st_size < LARGEST_BYTES
+
+
+def test_the_archive_of_small_changes_is_packed_again_only_if_its_content_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    packed: list[str] = []
+    cache, wheel = tmp_path / "cache", tmp_path / "one.whl"
+    (cache / SMALL_CHANGES.name).mkdir(parents=True)
+
+    def pack(target: Path, files: Mapping[str, bytes]) -> Path:
+        packed.append(target.name)
+        return zip_of(target, files)
+
+    def build(folder: str, content: str) -> CodeFile:
+        with zipfile.ZipFile(wheel, "w") as one:
+            one.writestr("one/module.py", content)
+        return build_small_changes(tmp_path / folder, cache=cache)
+
+    zip_of = library._zip
+    monkeypatch.setattr(library, "_zip", pack)
+    monkeypatch.setattr(library, "fetch", lambda *_: [wheel])
+    first, again, other = build("first", "a = 1"), build("again", "a = 1"), build("other", "a = 2")
+    assert first.path.read_bytes() == again.path.read_bytes() != other.path.read_bytes()
+    assert zipfile.ZipFile(again.path).read("one/module.py") == b"a = 1"
+    assert packed == [first.path.name, other.path.name]
+    assert [path.name for path in (cache / SMALL_CHANGES.name).iterdir()] == [other.path.name]
