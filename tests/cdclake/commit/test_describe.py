@@ -52,6 +52,8 @@ def test_a_plan_is_an_order_and_names_its_changes(lake: LakeBuilder) -> None:
     back = plan_rollback(lake.log, 1)
     name = lake.layout.name
     assert action_text(name, back) == f"Roll {name} back to change 1"
+    assert [one.change for one in lake.log.records_of(back.undone)] == [2, 3]
+    assert [one.change for one in lake.log.records_of([3, 1])] == [3, 1]
     assert action_text(name, plan_rollback(lake.log, 0)) == f"Roll {name} back to the table before any change"
     lake.apply(back)
     assert action_text(name, plan_reapply(lake.log)) == f"Reapply change 2 of {name}"
