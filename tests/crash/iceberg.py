@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
@@ -15,6 +16,7 @@ from tests.crash.runner import LAYOUT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pyiceberg.manifest import DataFile, ManifestFile
     from pyiceberg.table.snapshots import Snapshot
 
     from cdclake.model.layout import LakeLayout
@@ -70,11 +72,22 @@ def iceberg_table(objects: Mapping[str, bytes], layout: LakeLayout) -> IcebergTa
 def _needs(snapshot: Snapshot, files: _Files) -> Iterator[tuple[str, tuple[int, int] | None]]:
     """The keys that a snapshot needs, with rows and bytes of data files."""
     yield _key(snapshot.manifest_list), None
-    for manifest in read_manifest_list(files.new_input(snapshot.manifest_list)):
-        yield _key(manifest.manifest_path), None
-        for entry in manifest.fetch_manifest_entry(files):
-            file = entry.data_file
+    for manifest in _manifests(snapshot.manifest_list, files.content(_key(snapshot.manifest_list))):
+        key = _key(manifest.manifest_path)
+        yield key, None
+        for file in _data_files(manifest, files.content(key)):
             yield _key(file.file_path), (file.record_count, file.file_size_in_bytes)
+
+
+# pyiceberg takes a millisecond for each file, and tests look at the same ones hundreds of times.
+@lru_cache(maxsize=4096)
+def _manifests(location: str, content: bytes) -> list[ManifestFile]:
+    return list(read_manifest_list(_Input(location, content)))
+
+
+@lru_cache(maxsize=4096)
+def _data_files(manifest: ManifestFile, content: bytes) -> list[DataFile]:
+    return [one.data_file for one in manifest.fetch_manifest_entry(_Files({_key(manifest.manifest_path): content}))]
 
 
 def _key(location: str) -> str:

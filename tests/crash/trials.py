@@ -30,7 +30,8 @@ ONLY_POINT = "CDCLAKE_CRASH_POINT"
 """Environment variable: the only point to try, as `<fault>:<number of the call>`."""
 MAX_FAILURES = 5
 TIDY_EVERY, UNDO_EVERY = 3, 6
-"""In the slow embedded AWS, only every third trial repeats the run and cleans up. Every sixth also rolls it back."""
+"""In the slow embedded AWS, and where every call is tried, only every third trial repeats the run and cleans up, and
+every sixth also rolls it back: these take longest, and neighboring calls leave much the same. `shift` decides which."""
 
 
 @dataclass
@@ -74,7 +75,7 @@ def try_points(
         folder: An empty folder.
         faults: The faults to try, in turn.
         sample: Number of calls to try per fault, spread over the run; None: all of them.
-        shift: From 0 to less than 1; shifts the sample.
+        shift: From 0 to less than 1; shifts the sample, and what is checked after it.
         readers: What readers of the table open, as in its settings.
     """
     sandbox = Sandbox(environment, folder, readers)
@@ -93,13 +94,13 @@ def try_points(
             sandbox.restore()
             calls[writes_only] = _Trial(sandbox, scenario, before, expected).count(Point(fault, 0, writes_only))
         tally.calls = calls[writes_only]
+        is_long, offset = sample is None or isinstance(environment, AwsEnvironment), turn + int(shift * UNDO_EVERY)
         for call in _numbers(fault, tally.calls, sample, (turn / len(faults) + shift) % 1):
             sandbox.restore()
             trial = _Trial(sandbox, scenario, before, expected)
             try:
                 trial.inject(Point(fault, call, writes_only))
-                is_slow = isinstance(environment, AwsEnvironment)
-                tidy, undo = (not is_slow or call % every == 1 for every in (TIDY_EVERY, UNDO_EVERY))
+                tidy, undo = (not is_long or (call + offset) % every == 1 for every in (TIDY_EVERY, UNDO_EVERY))
                 trial.check(tidy=tidy, undo=undo)
             except Exception:  # noqa: BLE001 - every failure is reported at the end
                 tally.failures[call] = f"{fault.value}:{call}, {trial.hit or 'not hit'}\n{traceback.format_exc()}"
