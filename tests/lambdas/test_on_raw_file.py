@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -139,6 +140,14 @@ def test_an_event_without_transaction_files_does_not_scan_the_state_table(clock:
 
     dependencies = Dependencies(NoScan([table("orders/")]), jobs, "dms/")
     assert outcomes(event("change_file"), dependencies, clock) == {ORDERS: "started"}
+
+
+def test_a_thousand_concurrent_events_start_one_run(clock: ManualClock, jobs: MemoryJobs):
+    dependencies = around(jobs, table("orders/"))
+    with ThreadPoolExecutor(16) as pool:
+        came = list(pool.map(lambda _: outcomes(event("change_file"), dependencies, clock)[ORDERS], range(1000)))
+    assert sorted(set(came)) == ["collapsed", "started"]
+    assert len(jobs.started) == 1
 
 
 def test_an_unknown_table_is_registered_inactive_and_not_started(clock: ManualClock, jobs: MemoryJobs):

@@ -136,6 +136,15 @@ def test_files_without_a_lake_table_stop_every_job_with_a_hint_at_adoption(
     assert table.log.head() == 0
 
 
+@pytest.mark.parametrize("name", ["_SUCCESS", ".part-1.crc", "_temporary/0/part-1.parquet", "day=1_$folder$"])
+def test_files_that_readers_ignore_are_ignored(table: Table, name: str) -> None:
+    path = table.folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"")
+    assert table.load_incremental()["change"] == 3
+    assert path.exists()
+
+
 def test_a_repaired_table_accepts_the_next_run(table: Table) -> None:
     expected = sorted(row.row["id"] for row in table.rows())
     add_foreign_file(table)

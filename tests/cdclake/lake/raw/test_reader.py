@@ -28,12 +28,13 @@ def table(tmp_path: Path) -> Table:
     "content",
     [
         b"",
+        b"PAR1",
         b"PAR1 and then nothing of the sort",
         b"PAR1" + bytes(99) + b"PAR1",
         b"id,name\n",
         ABORTS_PYARROW.read_bytes(),
     ],
-    ids=["empty", "cut", "footer", "csv", "aborts pyarrow"],
+    ids=["empty", "cut", "no footer", "footer", "csv", "aborts pyarrow"],
 )
 def test_a_damaged_parquet_file_is_named_and_nothing_is_applied(table: Table, content: bytes) -> None:
     table.load([ANN])
