@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,7 +12,6 @@ from tests import ROOT
 
 sys.path.append(str(ROOT / "infra"))
 
-from cdclake_infra import library
 from cdclake_infra.build import build_app
 from cdclake_infra.gate import synthesize
 from tests.infra.stacks import CODE_KEY, KEY, TASK, Stacks
@@ -69,23 +68,6 @@ EVERYTHING = {
     "cdclake:small_changes_at_once": 0,
     **{name: TAILORED[name] for name in ("cdclake:vpc_id", "cdclake:subnet_id", "cdclake:availability_zone")},
 }
-
-
-_zip = library._zip
-PACKED: dict[str, bytes] = {}
-"""Archives by their names, which change with the content: to pack the largest takes seconds."""
-
-
-def _zip_once(target: Path, *files: Any) -> Path:
-    if target.name in PACKED:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(PACKED[target.name])
-    else:
-        PACKED[target.name] = _zip(target, *files).read_bytes()
-    return target
-
-
-setattr(library, "_zip", _zip_once)  # noqa: B010 - mypy refuses to assign to a function
 
 
 @pytest.fixture(scope="session")
