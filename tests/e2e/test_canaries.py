@@ -26,7 +26,7 @@ from cdclake.model.names import HASH_SECRET_VARIABLE
 from cdclake.model.table.column_policy import ColumnPolicy
 from cdclake.model.table.name import TableName
 from cdclake_devkit.memory import ManualClock
-from tests.builders import LAKE, RAW, FolderInstallation, table_run
+from tests.builders import LAKE, RAW, FolderInstallation, parquet_bytes, table_run
 from tests.conftest import COUNTS
 from tests.e2e.orders import PATH, PREFIX, START
 from tests.logged import logged
@@ -115,9 +115,7 @@ class Case:
     def parquet(cls, columns: Mapping[str, Any], *, fails: bool = True, **settings: str) -> Case:
         """A change file of one row."""
         arrays = {name: value if isinstance(value, pa.Array) else pa.array([value]) for name, value in columns.items()}
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.table({"Op": ["U"], **arrays}), sink)
-        return cls({f"{CHANGES}.parquet": bytes(sink.getvalue())}, settings, fails=fails)
+        return cls({f"{CHANGES}.parquet": parquet_bytes(pa.table({"Op": ["U"], **arrays}))}, settings, fails=fails)
 
 
 OF_ROWS = ("/quarantine/", "/snapshots/")

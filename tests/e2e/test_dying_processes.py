@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import cdclake
@@ -27,6 +26,7 @@ from cdclake_cli.aws.services import Services
 from cdclake_cli.pipeline import Pipeline
 from cdclake_cli.target import Target
 from cdclake_devkit.local import EmbeddedAws, LocalDeployment, deploy
+from tests.builders import parquet_bytes
 from tests.cdclake.lake.raw.mutated_files import ABORTS_PYARROW
 from tests.conftest import COUNTS
 from tests.tiers import TIER, Tier
@@ -111,9 +111,7 @@ def lake() -> Iterator[Lake]:
 
 
 def rows_of(**columns: list[object]) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), sink)
-    return bytes(sink.getvalue())
+    return parquet_bytes(pa.table(columns))
 
 
 @pytest.mark.slow

@@ -36,6 +36,7 @@ from cdclake_devkit.local import EmbeddedAws, deploy
 from cdclake_devkit.local.deploy import DEFAULT_DEPLOYMENT, create_role, place_of
 from cdclake_devkit.local.roles import ON_RAW_FILE, policies
 from tests import ROOT
+from tests.builders import parquet_bytes
 from tests.infra.calls import Recorder, unused
 from tests.infra.documented import documented_policy
 from tests.infra.reasons import JOBS, REASONS
@@ -120,10 +121,9 @@ class Session:
 
     def put_raw(self, name: str, rows: pa.Table) -> None:
         """Write a raw file as DMS does."""
-        sink = io.BytesIO()
         stamps = pa.repeat(pa.scalar("2024-03-05 10:00:00.000000"), rows.num_rows)
-        pq.write_table(rows.append_column("dms_timestamp", stamps), sink)
-        self._s3.put_object(Bucket=DEFAULT_DEPLOYMENT.raw_bucket, Key=FOLDER + name, Body=sink.getvalue())
+        content = parquet_bytes(rows.append_column("dms_timestamp", stamps))
+        self._s3.put_object(Bucket=DEFAULT_DEPLOYMENT.raw_bucket, Key=FOLDER + name, Body=content)
 
     def files(self) -> dict[str, bytes]:
         """The files that a reader of the table's folder sees."""

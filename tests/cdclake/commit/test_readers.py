@@ -15,7 +15,7 @@ import pytest
 from cdclake.commit.log import ChangeLog
 from cdclake.errors import CommitConflictError
 from cdclake.lake.operations.load import load_incremental
-from tests.builders import LAYOUT, LakeBuilder
+from tests.builders import LAYOUT, LakeBuilder, parquet_bytes
 from tests.cdclake.lake.table import Table
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ FILES, ROWS_PER_FILE, CHANGES = 3, 10, 3
 
 def parquet_file(key: str) -> bytes:
     """Ten rows, with enough bytes to notice a torn file."""
-    sink = BytesIO()
-    pq.write_table(pa.table({"id": range(ROWS_PER_FILE), "text": [key * 50] * ROWS_PER_FILE}), sink)
-    return sink.getvalue()
+    return parquet_bytes(pa.table({"id": range(ROWS_PER_FILE), "text": [key * 50] * ROWS_PER_FILE}))
 
 
 class Reader(Thread):

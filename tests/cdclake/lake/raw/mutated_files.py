@@ -45,6 +45,7 @@ from cdclake.model.schema import OP_COLUMN, Column, Schema
 from cdclake.model.snapshot import TombstoneFile
 from cdclake.model.table.settings import TableSettings
 from cdclake_cli.doctor.sampling import read_columns
+from tests.builders import parquet_bytes
 from tests.cdclake.lake.table import NAME, RAW_PREFIX, Table
 
 if TYPE_CHECKING:
@@ -128,9 +129,7 @@ def seeds() -> tuple[Seed, ...]:
     made = []
     for name, options in PARQUET_OPTIONS.items():
         for relative, rows in ((LOAD, source_rows()), (CHANGE, with_operations(source_rows()))):
-            sink = pa.BufferOutputStream()
-            pq.write_table(rows, sink, **{"store_schema": False, **options})
-            content = bytes(sink.getvalue())
+            content = parquet_bytes(rows, **{"store_schema": False, **options})
             made.append(Seed(f"parquet {relative}, {name}", f"{relative}.parquet", content, key))
     declared = {**key, "Schema": SCHEMA}
     for name, (dialect, header, settings) in CSV_DIALECTS.items():
@@ -152,9 +151,8 @@ def _lake_seeds() -> Iterator[Seed]:
             (TOMBSTONES, deletes, {}),
             ("lake data", data, {"bloom_filter_options": {"id": {"ndv": 10, "fpp": 1e-6}}}),
         ):
-            sink = pa.BufferOutputStream()
-            pq.write_table(rows, sink, 10, compression=COMPRESSION, store_schema=False, **options)
-            yield Seed(f"{name}, {kind}", "lake.parquet", bytes(sink.getvalue()), {"kind": kind})
+            content = parquet_bytes(rows, row_group_size=10, compression=COMPRESSION, store_schema=False, **options)
+            yield Seed(f"{name}, {kind}", "lake.parquet", content, {"kind": kind})
 
 
 def lake_shape(kind: str) -> TableShape:

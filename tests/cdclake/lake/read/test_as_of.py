@@ -19,6 +19,7 @@ from cdclake.lake.storage.shape import TableShape
 from cdclake.model.retained import Retained
 from cdclake.model.schema import parse_columns
 from cdclake.model.snapshot import DataFile
+from tests.builders import parquet_bytes
 from tests.cdclake.lake.over_time import START, TABLE, TableOverTime, versioned_bucket
 from tests.dying_store import Death, DiedError
 
@@ -197,9 +198,7 @@ def test_a_file_retired_during_a_read_is_read_completely(tmp_path: Path, lake_bu
     (kept,) = table_as_of(table.log).files
     store, key = table.log.store, table.layout.data_key(kept.file.path)
     numbers = list(range(100_000))
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"id": numbers}), sink, row_group_size=10_000)
-    content = sink.getvalue().to_pybytes()
+    content = parquet_bytes(pa.table({"id": numbers}), row_group_size=10_000)
     store.put(key, content)
     kept = replace(kept, file=replace(kept.file, rows=len(numbers), bytes=len(content)))
 

@@ -30,6 +30,7 @@ from cdclake.lake.storage.parquet.thrift import (
     decode_list,
     field,
 )
+from tests.builders import parquet_bytes
 from tests.cdclake.lake.raw.mutated_files import ABORTS_PYARROW
 
 if TYPE_CHECKING:
@@ -62,12 +63,6 @@ def footer(content: bytes) -> Footer:
     return footer_of(pa.BufferReader(content))
 
 
-def written(rows: pa.Table, **options: Any) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink, **options)
-    return bytes(sink.getvalue())
-
-
 @pytest.mark.parametrize("columns", [list(COLUMNS), [name for name in COLUMNS if name not in ("list", "struct")]])
 @pytest.mark.parametrize(
     "options",
@@ -81,7 +76,7 @@ def written(rows: pa.Table, **options: Any) -> bytes:
     ],
 )
 def test_a_footer_says_what_pyarrow_says(columns: list[str], options: dict[str, Any]):
-    content = written(pa.table({name: COLUMNS[name] for name in columns}), **options)
+    content = parquet_bytes(pa.table({name: COLUMNS[name] for name in columns}), **options)
     found, expected = footer(content), pq.ParquetFile(pa.BufferReader(content)).metadata
     assert found.version == expected.format_version
     assert found.arrow.equals(expected)
@@ -104,7 +99,7 @@ def test_a_footer_says_what_pyarrow_says(columns: list[str], options: dict[str, 
 
 
 def test_the_extremes_of_a_column_are_its_plain_bytes():
-    found = footer(written(pa.table({name: COLUMNS[name] for name in ("i8", "u32", "text", "day")})))
+    found = footer(parquet_bytes(pa.table({name: COLUMNS[name] for name in ("i8", "u32", "text", "day")})))
     assert [found.extremes(found.row_groups[0], i) for i in range(4)] == [
         ((-3).to_bytes(4, "little", signed=True), b"\x05\0\0\0"),
         (b"\x03\0\0\0", b"\xff\xff\xff\xff"),
@@ -114,7 +109,7 @@ def test_the_extremes_of_a_column_are_its_plain_bytes():
 
 
 def test_a_footer_longer_than_a_first_read_and_one_without_row_groups_are_read():
-    wide = written(pa.table({f"column {number}": [number] for number in range(2000)}))
+    wide = parquet_bytes(pa.table({f"column {number}": [number] for number in range(2000)}))
     assert len(wide) > 3 * 65536
     assert len(footer(wide).row_groups[0].columns) == 2000
     sink = pa.BufferOutputStream()
@@ -153,7 +148,7 @@ def test_what_is_no_footer_is_refused(content: bytes, message: str):
 @pytest.mark.parametrize("name", ["rows", "values"])
 def test_row_groups_that_do_not_have_the_rows_of_the_file_are_refused_as_rows_would_be_lost(name: str):
     """pyarrow reads as many rows as the row group says."""
-    content = bytearray(written(pa.table({"id": range(100)}), compression="none", write_statistics=False))
+    content = bytearray(parquet_bytes(pa.table({"id": range(100)}), compression="none", write_statistics=False))
     length = int.from_bytes(content[-8:-4], "little")
     places = [
         at for at in range(len(content) - 8 - length, len(content) - 8) if content[at : at + 3] == b"\x16\xc8\x01"
@@ -167,7 +162,7 @@ def test_row_groups_that_do_not_have_the_rows_of_the_file_are_refused_as_rows_wo
 
 
 def test_metadata_of_many_row_groups_take_little_memory():
-    content = written(pa.table({f"c{number}": range(100) for number in range(20)}), row_group_size=1)
+    content = parquet_bytes(pa.table({f"c{number}": range(100) for number in range(20)}), row_group_size=1)
     tracemalloc.start()
     assert len(footer(content).row_groups) == 100
     _, peak_bytes = tracemalloc.get_traced_memory()
@@ -192,7 +187,7 @@ def _varint(number: int) -> bytes:
 
 
 def test_a_schema_of_many_columns_does_not_stay_in_memory():
-    content = written(pa.table({f"column_{number}": [number] for number in range(3000)}))
+    content = parquet_bytes(pa.table({f"column_{number}": [number] for number in range(3000)}))
     tracemalloc.start()
     columns = len(footer(content).row_groups[0].columns)
     gc.collect()
