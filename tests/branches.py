@@ -38,7 +38,6 @@ REASONS = {
     "lake/merge/in_place.py": "Rows of one task of more memory than it may use: the change is then merged by key.",
     "lake/merge/join_by_key.py: if files": "A join of whole files, which tables with updates of keys need.",
     "lake/merge/join_by_key.py: if shape.limits": "The bound on files of the function for small changes.",
-    "lake/merge/key_updates.py: if not rows": "A comparison of repeated rows without rows.",
     "lake/merge/key_updates.py: if contradicting": "Late rows that agree with what was assumed of their key.",
     "lake/merge/key_updates.py: if isinstance": "NaN in a row whose key an update took.",
     "lake/merge/merge_file.py": "A data file that lost rows: a defect, or damage.",
