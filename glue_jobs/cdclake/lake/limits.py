@@ -97,8 +97,8 @@ class EngineLimits:
     read_group_bytes: int = 256 << 20
     """In memory, of a row group of a data file that is read at once; a larger one comes in parts."""
     hot_file_bytes: int = 5 << 20
-    """A data file of which a change touches a small part is cut: the part becomes a file of half to all of these bytes.
-    The target counts if it is smaller."""
+    """A data file of which a change touches a small part is cut: the part becomes a file of half to all of these bytes,
+    and of an eighth if the file grows at its end. The target counts if it is smaller."""
     settled_days: int = 7
     """Neighboring files that no change touched for so many days are merged again."""
     loose_days: int = 2

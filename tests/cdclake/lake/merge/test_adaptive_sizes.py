@@ -57,6 +57,27 @@ def test_a_file_is_cut_around_the_rows_that_change(changed: Sequence[int], expec
     assert cut(120, changed) == expected
 
 
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        pytest.param([11], [10], id="the last row"),
+        pytest.param([8, 11], [7], id="new and recent rows"),
+        pytest.param([3, 11], [], id="not only recent rows"),
+        pytest.param([10], [6], id="no new row"),
+    ],
+)
+def test_of_a_small_file_that_grows_at_its_end_most_stays_behind(changed: Sequence[int], expected: list[int]) -> None:
+    assert cut(12, changed) == expected
+
+
+def test_a_table_that_grows_at_its_end_has_few_files_and_writes_little() -> None:
+    table = SimulatedTable([np.arange(8, dtype=np.int64)], TARGET_BYTES, LIMITS, row_bytes=1)
+    changes = [table.change(np.array([last - 3]), np.arange(last + 1, last + 3)) for last in range(7, 2_007, 2)]
+    *behind, _ = [len(keys) for keys in sorted(table.files, key=max)]
+    assert min(behind) >= 0.8 * HOT_BYTES, "not halves"
+    assert sum(done.written for done in changes) / len(changes) <= 0.6 * HOT_BYTES
+
+
 def test_large_pieces_are_split_at_the_target_size() -> None:
     bounds = [0, *cut(600, [599]), 600]
     assert [after - before for before, after in zip(bounds, bounds[1:])] == [114, 120, 120, 120, 120, 6]

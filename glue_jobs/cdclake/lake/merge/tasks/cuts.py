@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SAMPLES_PER_CELL = 64
 _CELL = 0.75
 """Size of a cell, relative to the hot size. No cell has less than half of it, and a cell may grow before it is cut."""
+_GROWING_CELLS = 8
+"""Cells of a file of two cells that grows at its end: what stays behind is not touched again, and is better large."""
 
 
 def cuts_around(
@@ -74,13 +76,19 @@ def cuts(samples: Sequence[KeyValue], changed: pa.ChunkedArray, size_bytes: floa
     and those that it does not become pieces by turns. That pays if the next such change rewrites as many times fewer
     bytes as there are pieces. Otherwise touched cells that are close together become one piece, until it pays.
 
+    If rows follow the last of a file of two cells, what precedes the touched rows stays behind as one piece, of up to
+    seven eighths of the file.
+
     Args:
         samples: Evenly spaced leading keys of the file, ascending.
         changed: Leading keys of the rows that change, ascending.
     """
-    bounds = quantiles(samples, max(2, round(size_bytes / (_CELL * sizes.hot_bytes))))
+    count = max(2, round(size_bytes / (_CELL * sizes.hot_bytes)))
+    grows = count == 2 and 1 in count_by_range(changed, samples[-1:])
+    bounds = quantiles(samples, _GROWING_CELLS if grows else count)
     cells = len(bounds) + 1
-    pieces = _pieces(set(count_by_range(changed, bounds)), cells)
+    touched = set(count_by_range(changed, bounds))
+    pieces = _pieces(range(min(touched), cells) if grows else touched, cells)
     starts = [start for piece in pieces for start in _starts(piece, size_bytes / cells, sizes.target_bytes)]
     return [bounds[start - 1] for start in starts[1:]]
 
