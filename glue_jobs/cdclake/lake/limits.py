@@ -78,7 +78,7 @@ class EngineLimits:
     """and their bytes in memory: a task holds the rows of a key range several times."""
     samples_per_file: int = 16
     """Keys of new rows that the driver gets for each data file to write, so that it can split them evenly."""
-    write_group_bytes: int = 8 << 20
+    write_group_bytes: int = 16 << 20
     """A task of the backend writes several files if they are expected to be smaller than this together."""
 
     job_bytes: int = 16 << 20

@@ -17,6 +17,7 @@ import pyarrow as pa
 from cdclake.lake.merge.existing_rows import existing_rows, existing_rows_schema
 from cdclake.lake.merge.file_ranges import FileRanges
 from cdclake.lake.merge.file_sizes import files_for
+from cdclake.lake.merge.messages import FileEdit
 from cdclake.lake.merge.resolve import Counts, ResolvedBatch, resolve
 from cdclake.lake.merge.rewrite_plan import InsertStats, InsertTargets, mean_row_bytes, plan_rewrite
 from cdclake.lake.merge.tasks.resolution import Resolution, without_stored_rows
@@ -26,9 +27,10 @@ from cdclake.lake.storage.key_ranges import overlapping_files
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, key_range, may_contain
 from cdclake.lake.storage.tombstones import find_tombstones
 from cdclake.lake.storage.wanted_keys import WantedKeys
+from cdclake.lake.storage.writer import Encodings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyarrow.fs import FileSystem
 
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
     from cdclake.lake.storage.arrow_ipc import Rows
     from cdclake.lake.storage.partitions import Partition
     from cdclake.model.snapshot import DataFile, KeyValue, TombstoneFile
+
+NEIGHBOR_ROWS = 1 << 17
+"""Neighboring files of fewer rows get one choice of dictionaries: it takes 4 ms, and writing 90,000 rows 25 ms."""
 
 
 @dataclass(frozen=True)
@@ -142,18 +147,43 @@ def _targets(numbers: Iterable[int], ranges: FileRanges, plan: RewritePlan) -> d
     return targets
 
 
-def rows_by_task(batch: BatchByRange[ReadStats], *, targets: Mapping[int, InsertTargets]) -> Iterator[tuple[int, Rows]]:
-    """The rows of a batch by number of the task that merges them, see `InPlacePlan.targets`."""
+def rows_by_task(
+    batch: BatchByRange[ReadStats], *, targets: Mapping[int, InsertTargets], group_of: Sequence[int]
+) -> Iterator[tuple[int, FileEdit]]:
+    """The rows of a batch by the task that merges them, see `InPlacePlan.targets`.
+
+    Args:
+        group_of: Number of the group of each task.
+    """
     for number, rows in batch.rows.items():
         if len(targets[number].tasks) == 1:
-            yield targets[number].tasks[0], rows
+            parts = [(targets[number].tasks[0], rows)]
         else:
-            yield from ((task, rows.part(part)) for task, part in split_by_task(rows.table, targets[number]))
+            parts = [(task, rows.part(part)) for task, part in split_by_task(rows.table, targets[number])]
+        yield from ((group_of[task], FileEdit(((task, part.num_rows),), rows=part)) for task, part in parts)
+
+
+def merge_group(
+    task: Task,
+    edits: Iterable[FileEdit],
+    *,
+    groups: Sequence[Iterable[int]],
+    merge: Callable[[Task, Sequence[Rows], Encodings], Iterator[Merged]],
+) -> Iterator[Merged]:
+    """Merge the rows of a group of tasks: `merge_in_place` for one after the other."""
+    rows: dict[int, list[Rows]] = defaultdict(list)
+    for edit in edits:
+        assert edit.rows
+        rows[edit.counts[0][0]].append(edit.rows)
+    encodings = Encodings(NEIGHBOR_ROWS)
+    for number in groups[task.number]:
+        yield from merge(task._replace(number=number), rows.pop(number, []), encodings)
 
 
 def merge_in_place(
     task: Task,
     entries: Iterable[Rows],
+    encodings: Encodings,
     *,
     context: WriteContext,
     stale: frozenset[int],
@@ -167,6 +197,7 @@ def merge_in_place(
 
     Args:
         entries: The rows.
+        encodings: Shared with other tasks.
         stale: See `plan_in_place`.
         target_file_bytes: See `FileSizes`.
         forgotten: See `Snapshot.forgotten`.
@@ -211,7 +242,7 @@ def merge_in_place(
         added = pa.concat_tables(stored) if stored else context.shape.in_flight.empty_table()
         removed, soft_deleted = removed_keys(list(resolved.removals.values()), context.shape)
         file_count = _file_count(context.files, bases, len(removed or ()), added, target_file_bytes)
-        written = rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, source)
+        written = rewrite_files(fs, task, context, removed, added, soft_deleted, file_count, source, encodings)
         yield Merged(resolution, written, bases)
 
 

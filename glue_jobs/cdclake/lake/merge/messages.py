@@ -57,9 +57,14 @@ class FileEdit(NamedTuple):
     Attributes:
         counts: Numbers of tasks, each with a number of the rows, in the order of the rows.
         removals: Rows of `ResolvedBatch.removals`; None for none.
-        rows: Rows to write; None for none.
+        rows: Rows to write, or to merge in place; None for none.
     """
 
     counts: tuple[tuple[int, int], ...]
     removals: Rows | None = None
     rows: Rows | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Size in memory, as `Rows.size_bytes`."""
+        return sum(rows.size_bytes for rows in (self.removals, self.rows) if rows)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdclake.lake.memory_errors import memory_errors_reported
 from cdclake.lake.merge.file_ranges import FileBounds
-from cdclake.lake.merge.in_place import merge_in_place, plan_in_place, rows_by_task, separate_ranges
+from cdclake.lake.merge.in_place import merge_group, merge_in_place, plan_in_place, rows_by_task, separate_ranges
 from cdclake.lake.merge.join_by_key import cogroup_all, cogroup_by_key
 from cdclake.lake.merge.key_updates import KeyMoves
 from cdclake.lake.merge.read_changes import ReadStats, read_slices, united
@@ -49,7 +49,7 @@ from cdclake.lake.merge.tasks.resolve_range import (
 from cdclake.lake.operations.load_without_shuffle import load_without_shuffle
 from cdclake.lake.operations.request import Result, Rewrite, data_files
 from cdclake.lake.operations.timing import timed
-from cdclake.lake.operations.write_rows import Output, history_context, write, write_context
+from cdclake.lake.operations.write_rows import Output, history_context, task_ranges, write, write_context
 from cdclake.lake.scd2.closed_files import plan_closed
 from cdclake.lake.scd2.join_versions import merge_into_history
 from cdclake.lake.scd2.tasks import NO_VERSIONS
@@ -64,11 +64,15 @@ if TYPE_CHECKING:
     from cdclake.lake.merge.file_ranges import FileRanges
     from cdclake.lake.merge.in_place import InPlacePlan, Merged
     from cdclake.lake.merge.messages import Batch, BatchByRange
+    from cdclake.lake.merge.tasks.write_file import WriteContext
     from cdclake.lake.operations.request import Request
     from cdclake.lake.raw.rows import Slice
     from cdclake.lake.spark.backend import Backend, Partitions, Task
 
 NOTHING = Resolution(Counts())
+IN_PLACE_GROUPS_PER_CORE = 2
+"""As `GROUPS_PER_CORE`, for merging in place, which knows the sizes: on two cores, 11 files of 5 MB take 0.52 s in six
+tasks, and 0.55 s in eleven."""
 
 Read = TypeVar("Read")
 
@@ -183,9 +187,12 @@ class _Engine:
     ) -> Result:
         """Look up, resolve and rewrite in one stage, see `plan_in_place`."""
         request = self._request
+        context = write_context(request, plan.rewrite, NO_TOMBSTONES)
+        groups = self._groups_in_place(context)
+        group_of = [number for number, tasks in enumerate(groups) for _ in tasks]
         merge = partial(
             merge_in_place,
-            context=write_context(request, plan.rewrite, NO_TOMBSTONES),
+            context=context,
             stale=request.stale,
             target_file_bytes=request.settings.target_file_bytes,
             tombstones=request.tombstones,
@@ -194,10 +201,11 @@ class _Engine:
             complete=_needs_values(request, read),
         )
         with timed(self._seconds, "merge"):
-            rows = batches.flat_map(partial(rows_by_task, targets=plan.targets)).shuffle(len(plan.rewrite.tasks))
+            by_group = partial(rows_by_task, targets=plan.targets, group_of=group_of)
+            rows = batches.flat_map(by_group).shuffle(len(groups))
             if rows.backend is not self._backend and not request.history:
                 batches.discard()
-            by_task = run_on(self._backend, rows, merge, request.limits)
+            by_task = run_on(self._backend, rows, partial(merge_group, groups=groups, merge=merge), request.limits)
             nothing: tuple[Merged, ...] = ()
             merged, done = by_task.keep(_summaries, nothing)
             if any(one.is_too_large for one in done):  # the clean-up deletes what the other tasks staged
@@ -215,6 +223,12 @@ class _Engine:
         outputs = [tombstones, *self._history_outputs(batches, read)]
         backend = self._backend if request.history else batches.backend
         return self._rewrite(backend, read, resolution, outputs, done)
+
+    def _groups_in_place(self, context: WriteContext) -> list[range]:
+        count = len(context.plan.tasks)
+        if not self._backend.tasks_cost_time:
+            return [range(number, number + 1) for number in range(count)]
+        return task_ranges(context, count, IN_PLACE_GROUPS_PER_CORE * self._backend.parallelism)
 
     def _merge_by_key(self, by_range: Partitions[BatchByRange[ReadStats]], read: ReadStats) -> Result:
         """Look up existing rows, resolve, and rewrite, in stages of their own."""

@@ -67,7 +67,8 @@ def write(backend: Backend, outputs: Sequence[Output]) -> list[list[WriteResult]
     Returns:
         For each output, what its tasks wrote.
     """
-    ranges = [_task_ranges(output, backend.parallelism) for output in outputs]
+    groups_wanted = GROUPS_PER_CORE * backend.parallelism
+    ranges = [task_ranges(output.context, output.tasks, groups_wanted) for output in outputs]
     groups = [_Group(number, tasks) for number, own_ranges in enumerate(ranges) for tasks in own_ranges]
     if not groups:
         return [[] for _ in outputs]
@@ -83,19 +84,23 @@ def write(backend: Backend, outputs: Sequence[Output]) -> list[list[WriteResult]
     return [[one.result for one in written if one.output == number] for number in range(len(outputs))]
 
 
-def _task_ranges(output: Output, parallelism: int) -> list[range]:
-    """Consecutive tasks of an output that one task of the backend does, which costs time by itself."""
-    sizes = [task.size_bytes for task in output.context.plan.tasks]
+def task_ranges(context: WriteContext, count: int, groups: int) -> list[range]:
+    """Consecutive ones of a number of tasks that one task of the backend does, which costs time by itself.
+
+    Args:
+        groups: Number of such ranges, unless they would be too large, or the plan's tasks are.
+    """
+    sizes = [task.size_bytes for task in context.plan.tasks]
     known = sum(size for size in sizes if size < inf)
-    limit = min(output.context.shape.limits.write_group_bytes, known / (GROUPS_PER_CORE * parallelism))
+    limit = min(context.shape.limits.write_group_bytes, known / groups)
     firsts: list[int] = []
     filled = inf
-    for number, size in enumerate([*sizes, *[inf] * (output.tasks - len(sizes))]):
+    for number, size in enumerate([*sizes, *[inf] * (count - len(sizes))]):
         filled += size
         if filled > limit:
             firsts.append(number)
             filled = size
-    return [range(start, end) for start, end in zip(firsts, [*firsts[1:], output.tasks])]
+    return [range(start, end) for start, end in zip(firsts, [*firsts[1:], count])]
 
 
 def _write_group(

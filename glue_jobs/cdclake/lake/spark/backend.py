@@ -9,7 +9,7 @@ import sys
 from contextlib import nullcontext
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import pyarrow as pa
 
@@ -23,13 +23,21 @@ if TYPE_CHECKING:
     from typing_extensions import Self, TypeIs
 
     from cdclake.lake.limits import EngineLimits
-    from cdclake.lake.storage.arrow_ipc import Rows
 
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Large = TypeVar("Large", bound="LargeValue")
 RELEASED_BYTES = 8 << 20
 """Whoever handled more bytes at once returns the memory to the system. That takes time, so others keep it."""
+
+
+class LargeValue(Protocol):
+    """What needs memory, such as rows."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Size in memory, as it is."""
 
 
 class Task(NamedTuple):
@@ -100,13 +108,17 @@ class Backend(Protocol):
         """Number of tasks that run at once."""
 
     @property
+    def tasks_cost_time(self) -> bool:
+        """Whether a task takes time by itself, so that fewer tasks with more work are quicker."""
+
+    @property
     def jobs_at_once(self) -> int:
         """Number of jobs to run at once, each with tasks of its own."""
 
     def distribute(self, partitions: Sequence[Sequence[Item]], /) -> Partitions[Item]:
         """Send values to tasks, one task for each partition."""
 
-    def send(self, partitions: Sequence[Sequence[Rows]], limits: EngineLimits, /) -> Partitions[Rows]:
+    def send(self, partitions: Sequence[Sequence[Large]], limits: EngineLimits, /) -> Partitions[Large]:
         """The same for large values, which are to be discarded."""
 
 
@@ -117,8 +129,8 @@ def moved(values: Partitions[Item], backend: Backend) -> Partitions[Item]:
 
 def run_on(
     backend: Backend,
-    values: Partitions[Rows],
-    function: Callable[[Task, Iterator[Rows]], Iterator[Result]],
+    values: Partitions[Large],
+    function: Callable[[Task, Iterator[Large]], Iterator[Result]],
     limits: EngineLimits,
 ) -> Partitions[Result]:
     """Run a function on a backend.
@@ -134,7 +146,7 @@ def run_on(
     return values.backend.distribute(list(chain.from_iterable(results)))
 
 
-class _Job(NamedTuple):
+class _Job(NamedTuple, Generic[Large]):
     """Values to send together.
 
     Attributes:
@@ -142,12 +154,13 @@ class _Job(NamedTuple):
     """
 
     first: int
-    partitions: list[Sequence[Rows]]
+    partitions: list[Sequence[Large]]
 
 
-def _jobs(partitions: Sequence[Sequence[Rows]], max_bytes: int) -> Iterator[_Job]:
+def _jobs(partitions: Sequence[Sequence[Large]], max_bytes: int) -> Iterator[_Job[Large]]:
     """Consecutive partitions of at most `max_bytes`, or one of them."""
-    job, job_bytes = _Job(0, []), 0
+    job: _Job[Large] = _Job(0, [])
+    job_bytes = 0
     for number, values in enumerate(partitions):
         size_bytes = _bytes(values)
         if job.partitions and job_bytes + size_bytes > max_bytes:
@@ -160,9 +173,9 @@ def _jobs(partitions: Sequence[Sequence[Rows]], max_bytes: int) -> Iterator[_Job
 
 def _run_job(
     backend: Backend,
-    function: Callable[[Task, Iterator[Rows]], Iterator[Result]],
+    function: Callable[[Task, Iterator[Large]], Iterator[Result]],
     limits: EngineLimits,
-    job: _Job,
+    job: _Job[Large],
 ) -> list[list[Result]]:
     values, size_bytes = backend.send(job.partitions, limits), sum(map(_bytes, job.partitions))
     job.partitions.clear()
@@ -174,14 +187,14 @@ def _run_job(
 
 
 def _run_task(
-    function: Callable[[Task, Iterator[Rows]], Iterator[Result]], first: int, task: Task, values: Iterator[Rows]
+    function: Callable[[Task, Iterator[Large]], Iterator[Result]], first: int, task: Task, values: Iterator[Large]
 ) -> Iterator[Result]:
     own = list(values)
     yield from function(task._replace(number=first + task.number), iter(own))
     _release_memory(_bytes(own))
 
 
-def _bytes(values: Sequence[Rows]) -> int:
+def _bytes(values: Sequence[Large]) -> int:
     return sum(value.size_bytes for value in values)
 
 

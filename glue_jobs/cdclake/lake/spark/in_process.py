@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from cdclake.concurrency import in_turn
-from cdclake.lake.spark.backend import Partitions, Task, split_evenly, sum_of
+from cdclake.lake.spark.backend import Large, Partitions, Task, split_evenly, sum_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from cdclake.lake.limits import EngineLimits
-    from cdclake.lake.storage.arrow_ipc import Rows
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -68,6 +67,7 @@ class InProcessBackend:
     """
 
     parallelism: int = 2
+    tasks_cost_time: bool = False
     jobs_at_once: int = 1
     tasks_at_once: int = 1
     before_task: Callable[[], object] = lambda: None
@@ -76,7 +76,7 @@ class InProcessBackend:
     def distribute(self, partitions: Sequence[Sequence[Item]]) -> InProcessPartitions[Item]:
         return InProcessPartitions(self, partitions)
 
-    def send(self, partitions: Sequence[Sequence[Rows]], _: EngineLimits) -> InProcessPartitions[Rows]:
+    def send(self, partitions: Sequence[Sequence[Large]], _: EngineLimits) -> InProcessPartitions[Large]:
         return self.distribute(partitions)
 
 

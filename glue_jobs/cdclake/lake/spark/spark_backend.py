@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
 
-from cdclake.lake.spark.backend import Partitions, Task, sum_of
+from cdclake.lake.spark.backend import Large, Partitions, Task, sum_of
 from cdclake.lake.spark.task_errors import SparkTask, raising_task_errors
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from cdclake.lake.limits import EngineLimits
     from cdclake.lake.spark.backend import Backend
-    from cdclake.lake.storage.arrow_ipc import Rows
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -41,13 +40,17 @@ class SparkBackend:
         return self.context.defaultParallelism
 
     @property
+    def tasks_cost_time(self) -> bool:
+        return True
+
+    @property
     def jobs_at_once(self) -> int:
         return max(2, self.parallelism // 4)  # each may have few tasks; two, for the time in which one is prepared
 
     def distribute(self, partitions: Sequence[Sequence[Item]]) -> SparkPartitions[Item]:
         return SparkPartitions(self, self.context.parallelize(partitions, max(len(partitions), 1)).flatMap(list))
 
-    def send(self, partitions: Sequence[Sequence[Rows]], limits: EngineLimits) -> SparkPartitions[Rows]:
+    def send(self, partitions: Sequence[Sequence[Large]], limits: EngineLimits) -> SparkPartitions[Large]:
         """See `Backend`. Sends a broadcast, which Java stores block by block, and on disk if its heap is full.
 
         As parts of tasks, it would copy the values several times in its heap; but a broadcast takes 30 ms more.
@@ -148,7 +151,7 @@ def _summarizing(
     pa.default_memory_pool().release_unused()  # the next stage may need other processes, and Java, to have it
 
 
-def _sent(sent: Broadcast[list[Sequence[Rows]]], number: int) -> Sequence[Rows]:
+def _sent(sent: Broadcast[list[Sequence[Item]]], number: int) -> Sequence[Item]:
     return sent.value[number]
 
 

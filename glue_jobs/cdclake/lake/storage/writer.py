@@ -42,11 +42,14 @@ class Encodings:
     """Chooses the columns that data files are written with a dictionary.
 
     Files that a task writes one after the other may share it. Small ones then get the choice of the first, because
-    choosing takes as long as writing them; files of more than `SAMPLE_ROWS` get their own.
+    choosing takes as long as writing them.
+
+    Args:
+        shared_rows: Files of more rows get their own choice.
     """
 
-    def __init__(self) -> None:
-        self._rows = 0
+    def __init__(self, shared_rows: int = SAMPLE_ROWS) -> None:
+        self._shared_rows, self._rows = shared_rows, 0
         self._repetitive: frozenset[str] = frozenset()
 
     def dictionaries(self, rows: pa.Table) -> list[str]:
@@ -55,7 +58,7 @@ class Encodings:
         Args:
             rows: The first rows of a file.
         """
-        if rows.num_rows > min(SHARED_GROWTH * self._rows, SAMPLE_ROWS):
+        if rows.num_rows > min(SHARED_GROWTH * self._rows, self._shared_rows):
             self._rows = rows.num_rows
             self._repetitive = frozenset(name for name in rows.column_names if _is_repetitive(rows.column(name)))
         return [c.name for c in rows.schema if c.name in self._repetitive or c.type == ENCODED_TEXT]

@@ -263,9 +263,9 @@ def test_any_feed_equals_the_oracle_on_spark(spark_backend: SparkBackend, part: 
 
 @SECOND_HALF
 @examples(thorough=1_500, ci=75, test=40)
-@given(feeds())
-def test_any_feed_equals_the_oracle(feed: dict[str, Any]) -> None:
-    check(feed, InProcessBackend())
+@given(feed=feeds(), tasks_cost_time=st.booleans())
+def test_any_feed_equals_the_oracle(feed: dict[str, Any], *, tasks_cost_time: bool) -> None:
+    check(feed, InProcessBackend(tasks_cost_time=tasks_cost_time))
 
 
 @FIRST_HALF

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 from cdclake.lake.limits import EngineLimits
+from cdclake.lake.operations.engine import IN_PLACE_GROUPS_PER_CORE
+from cdclake.lake.spark.in_process import InProcessBackend
 from tests.cdclake.lake.merge.test_full_load import random_key, table_in_source_order
 from tests.cdclake.lake.table import Table
 
@@ -54,6 +57,22 @@ def test_a_change_is_merged_in_one_stage_and_rewrites_only_the_files_of_its_keys
     assert keys(table)[:4] == [0, 15, 20, 30]
     apply(table, LATE, [("I", row(10, "late"))])
     assert keys(table)[:4] == [0, 15, 20, 30]
+
+
+def test_where_a_task_costs_time_neighboring_files_share_one(table: Table) -> None:
+    changed = range(0, ROWS, 20)
+    apply(table, LATE, [("U", row(10 * number, "first")) for number in changed])
+    files, tasks = len(table.files()), []
+    for relative, tasks_cost_time in ((FIRST, False), (SECOND, True)):
+        done: list[int] = []
+        table.spark = InProcessBackend(1, tasks_cost_time=tasks_cost_time, before_task=partial(done.append, 1))
+        summary = apply(table, relative, [("U", row(10 * number, relative)) for number in changed])
+        assert merges_in_place(summary)
+        assert summary["files_retired"] == len(table.files()) == files
+        tasks.append(len(done))
+    assert tasks == [files, IN_PLACE_GROUPS_PER_CORE + 1]
+    texts = {one.row["id"]: one.row["text"] for one in table.rows()}
+    assert texts == {10 * number: row(10 * number, "" if number % 20 else SECOND)["text"] for number in range(ROWS)}
 
 
 def test_a_file_whose_rows_are_all_superseded_stays(table: Table) -> None:

@@ -98,6 +98,15 @@ def test_small_files_share_a_choice_of_dictionaries(tmp_path: Path) -> None:
     assert like_it.read().to_pylist() == rows(100, 150, distinct).to_pylist()
 
 
+def test_larger_files_share_a_choice_if_they_may(tmp_path: Path) -> None:
+    distinct = [f"city {i}" for i in range(10_000)]
+    for shared_rows, has_own in ((8_192, True), (20_000, False)):
+        encodings = Encodings(shared_rows)
+        write(tmp_path, [rows(0, 10_000)], "a.parquet", encodings)
+        second = write(tmp_path, [rows(10_000, 10_000, distinct)], "b.parquet", encodings)
+        assert ("city" not in columns_with_dictionary(second)) == has_own
+
+
 def test_repetitive_texts_stay_encoded_in_a_rewrite(tmp_path: Path) -> None:
     write(tmp_path, [rows(0, 20_000)])
     (batch,) = encoded_batches(tmp_path / "a.parquet")
