@@ -38,15 +38,16 @@ class InsertStats:
     Attributes:
         rows: Number of rows.
         memory_bytes: Their size in Arrow.
-        samples: Leading keys of some of them, ascending, about one for a fixed number of bytes; none if the table has
-            no key.
+        samples: Leading keys of some of them, ascending, about one for a fixed number of bytes: few rows may have none.
         by_range: Number of rows in each of the partition's `FileRanges`; empty ranges are left out.
+        has_key: Whether the table has a key.
     """
 
     rows: int
     memory_bytes: int
     samples: tuple[KeyValue, ...] = ()
     by_range: Mapping[int, int] = field(default_factory=dict)
+    has_key: bool = True
 
 
 @dataclass(frozen=True, eq=False)  # a mapping compares its items
@@ -61,12 +62,14 @@ class InsertStatsByPartition(Mapping[Partition, InsertStats]):
         memory_bytes: Their size.
         samples: Of the partitions that have any.
         by_range: Likewise.
+        has_key: As in `InsertStats`.
     """
 
     rows: Mapping[Partition, int] = field(default_factory=dict)
     memory_bytes: Mapping[Partition, int] = field(default_factory=dict)
     samples: Mapping[Partition, tuple[KeyValue, ...]] = field(default_factory=dict)
     by_range: Mapping[Partition, Mapping[int, int]] = field(default_factory=dict)
+    has_key: bool = True
 
     def __getitem__(self, partition: Partition) -> InsertStats:
         return InsertStats(
@@ -74,6 +77,7 @@ class InsertStatsByPartition(Mapping[Partition, InsertStats]):
             self.memory_bytes[partition],
             self.samples.get(partition, ()),
             self.by_range.get(partition, {}),
+            self.has_key,
         )
 
     def __iter__(self) -> Iterator[Partition]:
@@ -88,6 +92,7 @@ class InsertStatsByPartition(Mapping[Partition, InsertStats]):
             _merged(add, self.memory_bytes, other.memory_bytes),
             _merged(_in_order, self.samples, other.samples),
             _merged(summed, self.by_range, other.by_range),
+            self.has_key and other.has_key,
         )
 
 
@@ -307,7 +312,7 @@ class _Planner:
         share = 0.0 if goes_apart else new_bytes
         groups = self._rewrite(partition, bases, dict.fromkeys(bases, share / max(len(bases), 1)))
         if inserts.rows and goes_apart:
-            self.targets[partition] = self._add_files(partition, inserts.samples, new_bytes)
+            self.targets[partition] = self._add_files(partition, inserts.samples, new_bytes, has_key=inserts.has_key)
         elif inserts.rows:
             bounds = tuple(self._files[group[0]].key_min for group in groups[1:])
             numbers = tuple(self.task_of_file[group[0]] for group in groups)
@@ -338,15 +343,18 @@ class _Planner:
             self._add_task(partition, group, sum(added.get(i, 0) for i in group))
         return groups
 
-    def _add_files(self, partition: Partition, samples: Sequence[KeyValue], new_bytes: float) -> InsertTargets:
+    def _add_files(
+        self, partition: Partition, samples: Sequence[KeyValue], new_bytes: float, *, has_key: bool = True
+    ) -> InsertTargets:
         """Add tasks that write new rows into new files, one file each.
 
         Args:
             samples: Their keys, as in `InsertStats`.
+            has_key: Likewise. Then rows are split by key only, so that those that repeat one meet.
         """
         count = max(1, round(new_bytes / self._target_bytes))
         bounds = tuple(quantiles(samples, count))
-        count = len(bounds) + 1 if samples else count
+        count = len(bounds) + 1 if has_key else count
         return InsertTargets(bounds, tuple(self._add_task(partition, (), new_bytes / count) for _ in range(count)))
 
     def _add_task(

@@ -196,6 +196,16 @@ def test_the_last_row_of_a_repeated_key_counts_and_the_others_are_quarantined(tm
     assert (books["updated"], books["inserted"], books["superseded"], books["quarantined"]) == (1, 0, 1, 1)
 
 
+def test_rows_that_repeat_a_key_meet_even_if_none_of_their_keys_is_sampled(tmp_path: Path) -> None:
+    """A file of one row lets new rows seem large enough for several files."""
+    table = Table(tmp_path, NAMES, {**DIFF, "MaxQuarantinedRows": "1", "TargetFileBytes": "500"})
+    table.limits = EngineLimits(samples_per_file=1)
+    table.load([{"id": 1, "name": "a"}], at(1))
+    books = table.load([{"id": 1, "name": name} for name in "bc"], at(5))["books"]
+    assert table.live("name") == {1: "c"}
+    assert (books["updated"], books["inserted"], books["quarantined"]) == (1, 0, 1)
+
+
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()], ids=str)
 @pytest.mark.parametrize("key", ["id", "value"])
 def test_zeros_of_other_signs_are_different_values(tmp_path: Path, kind: pa.DataType, key: str) -> None:

@@ -153,6 +153,17 @@ def test_many_new_rows_become_several_files_if_no_key_range_is_known() -> None:
     assert max(sizes) <= 2 * TARGET_ROWS
 
 
+@pytest.mark.parametrize("by_range", [{}, {1: 5, 2: 1}])
+def test_rows_with_a_key_go_to_one_task_if_none_of_their_keys_is_sampled(by_range: dict[int, int]) -> None:
+    """Tiny files make new rows seem large. Rows without a key are split anyhow."""
+    files = [DataFile(str(i), 1, 2 * TARGET_BYTES, (), i * 10, i * 10) for i in range(2)]
+    stats = InsertStats(6, 6 * ROW_BYTES, (), by_range)
+    targets = plan_rewrite(files if by_range else files[:0], (), {(): stats}, SIZES).insert_targets[()]
+    assert len(targets.tasks) == len(targets.bounds) + 1 == (2 if by_range else 1)
+    keyless = InsertStats(600, 600 * ROW_BYTES, has_key=False)
+    assert len(plan_rewrite((), (), {(): keyless}, SIZES).insert_targets[()].tasks) == 2
+
+
 @pytest.mark.long
 @pytest.mark.sampled(ci=1)
 @pytest.mark.parametrize("tenants", [3, 1])

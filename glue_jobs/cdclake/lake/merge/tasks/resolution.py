@@ -96,7 +96,8 @@ class InsertCounting:
         partitions, counts, sizes = list(new.counts), list(new.counts.values()), _memory_bytes(new)
         samples: dict[Partition, tuple[KeyValue, ...]] = {}
         by_range: dict[Partition, dict[int, int]] = {}
-        if partitions and LEADING_KEY in new.rows.column_names:
+        has_key = not partitions or LEADING_KEY in new.rows.column_names
+        if partitions and has_key:
             keys = new.rows[LEADING_KEY].combine_chunks()
             bytes_per_sample = self.target_file_bytes / self.samples_per_file
             for number, values in sample_by_bytes(keys, counts, sizes, bytes_per_sample):
@@ -107,7 +108,7 @@ class InsertCounting:
                 if bounds:
                     by_range[partition] = count_by_range(keys.slice(start, count), bounds)
                 start += count
-        return InsertStatsByPartition(new.counts, dict(zip(partitions, sizes)), samples, by_range)
+        return InsertStatsByPartition(new.counts, dict(zip(partitions, sizes)), samples, by_range, has_key)
 
 
 def to_resolution(resolved: ResolvedBatch, counting: InsertCounting) -> Resolution:
