@@ -41,10 +41,10 @@ test: $(VENV)/.test-ready ## Run these checks, and also tests with Spark, the em
 test-all: $(VENV)/.test-ready ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (under 15 minutes)
 	@$(MAKE) --no-print-directory --jobs=2 tests-all beside-tests-all
 
-# One after the other, beside the tests: these often wait for processes that they started. The other database is left to
-# `make thorough`; tests of both follow their logs and compare rows.
+# One after the other, beside the tests: these often wait for processes that they started. Left to `make thorough`: the other
+# database, as tests of both follow their logs and compare rows; and on Glue 6.0's Python the tests that start no Spark.
 beside-tests-all:
-	@for target in check docs sample-db deploy-local test-spark4; do $(MAKE) --no-print-directory $$target ORDERS=5000 ENGINE=postgres || exit; done
+	@for target in check docs sample-db deploy-local test-spark4; do $(MAKE) --no-print-directory $$target ORDERS=5000 ENGINE=postgres MARKED=spark || exit; done
 
 thorough: $(VENV)/.test-ready ## Run what a release needs: all tests with new and many more examples, faults at every call, and put into the product; both databases; Spark 4.1 (hours)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest -v -n 2 --dist loadgroup --hypothesis-show-statistics -p tests.cdclake_devkit.strict_aws.summary
@@ -78,10 +78,10 @@ branches: $(VENV)/.test-ready
 	@$(PIP_INSTALL) coverage==7.17.5
 	@$(BIN)/python -m tests.branches --record
 
-# The tests of the lake as on Glue 6.0. Without Java they are skipped; CI skips nothing.
+# The tests of the lake as on Glue 6.0, with MARKED=spark only those that start Spark. Without Java they are skipped; CI skips nothing.
 test-spark4: $(SPARK4_VENV)/.ready
 	@if command -v java > /dev/null || [ -n "$$CDCLAKE_NEEDS_JAVA" ]; then \
-		CDCLAKE_RECORD= CDCLAKE_TESTS=test $(SPARK4_VENV)/bin/python -m pytest -q -n 2 tests/cdclake/lake; \
+		CDCLAKE_RECORD= CDCLAKE_TESTS=test $(SPARK4_VENV)/bin/python -m pytest -q -n 2 $(if $(MARKED),-m $(MARKED)) tests/cdclake/lake; \
 	else echo "Skipped the tests on Spark 4.1: they need Java, such as apt-get install default-jre-headless"; fi
 
 # What talks to AWS, against a local one as strict as AWS, with faults and expiring credentials.
