@@ -46,7 +46,7 @@ test-all: $(VENV)/.test-ready ## Run what CI runs: also browser, databases, long
 beside-tests-all:
 	@for target in check docs sample-db deploy-local test-spark4; do $(MAKE) --no-print-directory $$target ORDERS=5000 ENGINE=postgres MARKED=spark || exit; done
 
-thorough: $(VENV)/.test-ready ## Run what a release needs: all tests with new and many more examples, faults at every call, and put into the product; both databases; Spark 4.1 (hours)
+thorough: $(VENV)/.test-ready $(BENCH_VENV)/.ready ## Run what a release needs: all tests with new and many more examples, faults at every call, and put into the product; both databases; Spark 4.1 (hours)
 	@CDCLAKE_TESTS=thorough $(BIN)/python -m pytest -v -n 2 --dist loadgroup --hypothesis-show-statistics -p tests.cdclake_devkit.strict_aws.summary
 	@PYTHONPATH=$(CODE):lambdas $(BIN)/python -m cdclake_devkit.simulate --seeds 1000-999999 --minutes 120 --json $(VENV)/simulated.json
 	@$(MAKE) --no-print-directory simulate-mutants JSON=$(VENV)/mutants.json

@@ -27,6 +27,7 @@ from cdclake_devkit.strict_aws import strict
 from cdclake_devkit.strict_aws.s3_conditions import note_arrival
 from tests import ROOT
 from tests.counts import IS_RECORDED, keep_cases
+from tests.examples import THOROUGH_SECONDS
 from tests.in_memory import use_memory
 from tests.servers import mariadb, postgresql
 from tests.tiers import TIER, Tier, is_later, mark_by_fixtures, mark_samples, refuse_unmarked_starts, tier_of
@@ -75,6 +76,13 @@ settings.load_profile("cdclake")
 setattr(botocore.session, "create_loader", lru_cache(create_loader))  # noqa: B010 - mypy knows no such name
 # Clients of tests read times as those of the product do, which takes a third of the time of a listing less.
 setattr(botocore.parsers, "DEFAULT_TIMESTAMP_PARSER", read_time)  # noqa: B010 - mypy knows no such name
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give thorough tests more time, before the plugin reads how much they have."""
+    if TIER is Tier.THOROUGH and config.option.timeout is None:
+        config.option.timeout = THOROUGH_SECONDS
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

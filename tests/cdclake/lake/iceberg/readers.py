@@ -155,7 +155,8 @@ class SparkReader:
 
 
 def _start_spark(root: Path) -> None:
-    (jar,) = ROOT.glob(".venv-bench/lib/python3*/site-packages/feature_store_pyspark/jars/*-3.5.jar")
+    jar = next(ROOT.glob(".venv-bench/lib/python3*/site-packages/feature_store_pyspark/jars/*-3.5.jar"), None)
+    assert jar, "`make .venv-bench/.ready` installs Spark's reader"
     catalog = {"": f"{_SHADED}.SparkCatalog", ".type": "hadoop", ".warehouse": str(root), ".cache-enabled": "false"}
     settings = {
         **{f"spark.sql.catalog.lake{name}": value for name, value in catalog.items()},

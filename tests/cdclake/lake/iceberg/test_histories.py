@@ -319,7 +319,6 @@ def test_each_snapshot_shows_its_change(partition_key: str, request: pytest.Fixt
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(3600)
 @pytest.mark.thorough
 @pytest.mark.parametrize("partition_key", ["null", "city", "n"])
 def test_spark_agrees(partition_key: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
