@@ -38,7 +38,8 @@ quick: $(VENV)/.test-ready ## Lint, check types, and run the tests that start no
 test: $(VENV)/.test-ready ## Run these checks, and also tests with Spark, the embedded AWS and whole sessions (under 5 minutes)
 	@$(MAKE) --no-print-directory --jobs=4 check tests-test
 
-test-all: $(VENV)/.test-ready ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (under 15 minutes)
+test-all: ## Run what CI runs: also browser, databases, long tests, documents, stacks and local deployment (under 15 minutes)
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.test-ready $(addsuffix /.ready,$(SPARK4_VENV) $(DOCS_VENV) $(DEPLOY_VENV))
 	@$(MAKE) --no-print-directory --jobs=2 tests-all beside-tests-all
 
 # One after the other, beside the tests: these often wait for processes that they started. Left to `make thorough`: the other
@@ -197,11 +198,15 @@ $(DEPLOY_VENV)/.ready: deploy_local/requirements.txt | $(VENV)/bin/python
 	@touch $@
 
 # Glue 6.0 has Python 3.13. The other libraries are those of the tests on Spark 3.5.
-$(SPARK4_VENV)/.ready: requirements-dev.txt
+$(SPARK4_VENV)/.libraries: requirements-dev.txt
 	@test -x $(SPARK4_VENV)/bin/python || { python=$$(tools/find-python.sh python3.13 python3.12 python3.11) && $$python -m venv $(SPARK4_VENV); }
 	@echo "Setting up $(SPARK4_VENV) (once; about two minutes) ..."
 	@grep -Ev '^(pyspark|py4j)==' $< > $(SPARK4_VENV)/requirements.txt
 	@$(SPARK4_VENV)/bin/python $(PIP) -r $(SPARK4_VENV)/requirements.txt pyspark==4.1.1
+	@touch $@
+
+# Two installations of one package at once would write the same files into its folder.
+$(SPARK4_VENV)/.ready: $(SPARK4_VENV)/.libraries $(VENV)/.demo-ready
 	@$(SPARK4_VENV)/bin/python $(PIP) --no-deps $(addprefix --editable ./,$(PACKAGES))
 	@touch $@
 
