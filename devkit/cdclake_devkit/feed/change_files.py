@@ -105,7 +105,7 @@ class ChangeFileGenerator:
 
     def _resent(self, batch: _Batch) -> _Batch:
         """The same rows in a file with a later name, as DMS sends them if it resumes without knowing what arrived."""
-        # The rows keep their change sequences, so with sequences only the file's name differs.
+        # The rows keep their change sequences. So with sequences only the file's name differs, and no version follows.
         by_name = self._options.in_order_by_name
         order = 2 * self._number(len(batch.order)) if by_name else batch.order + 1
         return _Batch(batch.drawn, batch.committed, order, batch.written_utc + _RESUME_DELAY)

@@ -28,7 +28,8 @@ class DeliveredRows(NamedTuple):
     """The good change rows of one file, one value per row.
 
     Attributes:
-        order: Order among all rows of the feed; a repeated file has the same values.
+        order: Order among all rows of the feed; a repeated file has the same values. Odd only for rows that a resumed
+            task sends again with their change sequence: one more than before.
         numbers, versions, operations, old_numbers: As in `DrawnRows`. `NO_ROW` if the file lacks the old key.
         stamps_us: Commit times, in microseconds since 1970.
         times_us: Start of the version's validity in the history, in microseconds since 1970.

@@ -131,9 +131,10 @@ def full(row: Row, columns: Sequence[str]) -> dict[str, Any]:
 
 
 def read(files: Sequence[FeedFile], key: Sequence[str], columns: Sequence[str]) -> tuple[list[Row], list[ChangeRow]]:
-    """Rows of the full load and of all delivered change files."""
+    """Rows of the full load and of all delivered change files, but for those that a sequence shows to be sent again."""
     loaded: list[Row] = []
     changes = []
+    sent: set[str] = set()
     for file in files:
         assert file.content is not None
         rows = pq.read_table(pa.BufferReader(file.content())).to_pylist()
@@ -144,6 +145,10 @@ def read(files: Sequence[FeedFile], key: Sequence[str], columns: Sequence[str]) 
             continue
         for i, row in enumerate(rows):
             sequence = row.get("AR_H_CHANGE_SEQ")
+            if sequence in sent:
+                continue
+            if sequence:
+                sent.add(sequence)
             old = tuple(row.get(f"BI_{name}") for name in key)
             old_key = old if row.get("Op") == "U" and None not in old else None
             values = {name: row.get(name) for name in columns}

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 ROUNDS = 2
 
 
-@pytest.mark.sampled(test=10, ci=20)
+@pytest.mark.sampled(test=10)
 @pytest.mark.parametrize("name", COMBINATIONS)
 def test_the_lake_equals_the_expectation_after_each_round(tmp_path: Path, name: str) -> None:
     began_utc = datetime.now(timezone.utc) - timedelta(seconds=1)
