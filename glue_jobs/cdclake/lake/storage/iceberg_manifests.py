@@ -113,7 +113,8 @@ class ManifestWriting:
         added_columns = _field_ids(after) - _field_ids(before) if previous else frozenset()
         encoder = _Encoder(self, after, schema_id, spec_id, added_columns)
         live = {file.path: file for file in after.files}
-        if previous and previous.spec_id == spec_id:
+        # Other partition columns may have the same spec, which leaves out those of some types.
+        if previous and previous.spec_id == spec_id and before.partition_key == after.partition_key:
             listed = encoder.listed(previous.manifest_list)
             slices = list(_slices(previous.manifests, before.files))
         else:

@@ -76,8 +76,9 @@ EXAMPLES: list[list[tuple[str, Any]]] = [
         ("reapply", None),
         _UPDATE,
     ],
+    [("widen", None), ("widen", None), _INSERT, ("repartition", ("null", []))],
 ]
-"""Histories in which readers found other rows once, or Spark none."""
+"""Histories in which readers found other rows once, or Spark none, or a run failed."""
 
 
 def _with_examples(test: Any) -> Any:
