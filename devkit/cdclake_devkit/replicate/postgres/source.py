@@ -60,8 +60,14 @@ class PostgresSession:
         self.server = _server(source)
 
     def end(self) -> WalPosition:
-        """Position after everything that was written to the log so far."""
-        return end_of_wal(self._connection)
+        """Position after everything that was written to the log so far.
+
+        Nobody reads it before the server has flushed it, which it does within a second of the next commit, and without
+        one perhaps only after half a minute.
+        """
+        end = end_of_wal(self._connection)
+        query(self._connection, "select case when not pg_is_in_recovery() then txid_current() end")
+        return end
 
     def new_slot(self) -> str:
         """A name that no other replication has, even one with the same name to another bucket."""
