@@ -434,6 +434,11 @@ class Grammar(ABC):
             if not table.is_deferrable or self.chance(2):
                 table.attributes["UniqueChecks"] = checks
         overlap = self.transactions(1, 3) if self.chance(3) else []
+        if not self.tellable.old_keys:  # these sources update no keys, which only the operator knows
+            self.is_in_order |= not overlap and self.chance(2)
+            if overlap or not self.is_in_order:  # an update may come before its insert, or of a row that is gone again
+                for table in self.tables:
+                    table.attributes["UnknownKeys"] = "insert"
         phases = tuple(self.phase() for _ in range(self.number(1, 3)))
         tables = tuple(
             Table(table.name, tuple(table.key), tuple(sorted(table.altered)), tuple(sorted(table.attributes.items())))
