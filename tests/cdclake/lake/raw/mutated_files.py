@@ -383,6 +383,7 @@ def _compare_with_csv(raw: Sequence[RawRows], file: RawFile, settings: TableSett
     width = len(raw[0].columns.schema.names) if raw else 0
     names = [name.encode().decode("latin-1") for name in raw[0].columns.schema.names] if raw else []
     lines = lines[1:] if lines and lines[0] == names else lines
+    lines = [line for line in lines if width == 1 or line != [""]]  # `""` counts as an empty line
     expected = [line for line in lines if len(line) == width]
     found = [list(row.values()) for rows in raw for row in rows.columns.to_pylist()]
     texts = [[NULL_TEXT if value is None else value.decode("latin-1") for value in row] for row in found]
