@@ -27,7 +27,7 @@ ADOPTED, ADOPT = "Adopted", "adopt"
 HOUR = 3600.0
 _MORE = 0.1
 """Share of the tables that have each of these features."""
-QUIET_HOURS = 6
+QUIET_HOURS = 10
 """How long a run goes on after the last step and the last fault: until then every table must be well."""
 DEFAULT_HOURS = 4.0
 OPERATIONS = ("rollback", "reapply", "clean up", "repair", "foreign file", "erase", "pause", "settings", "run", "read")

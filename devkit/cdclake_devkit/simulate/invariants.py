@@ -329,8 +329,11 @@ class Invariants:
     # --- costs ---
 
     def _check_requests(self, process: Process) -> None:
-        """A process makes no more calls than its changes, and those that it may have to rewrite, explain."""
-        changes = sum(len(seen.states) for seen in self.seen.values())
+        """A process makes no more calls than its changes, and those that it may have to rewrite, explain.
+
+        Each erasure may rewrite all of them.
+        """
+        changes = max(process.erasures, 1) * sum(len(seen.states) for seen in self.seen.values())
         most = _CALLS + _CALLS_A_COMMIT * process.commits + _CALLS_A_CHANGE * changes
         calls = process.calls - process.leases
         if calls > most:

@@ -32,6 +32,7 @@ class Process:
         calls: Number of calls that it made.
         leases: How many of them asked for a lease.
         commits: Number of changes that it committed.
+        erasures: Number of keys that it erased, or tried to.
         frozen_until: When its threads go on: its machine sleeps.
         frozen: Those of its threads that wait for that.
         is_over: Whether it has ended.
@@ -45,7 +46,7 @@ class Process:
         self.is_dead = False
         self.run_id = self.parent = ""
         self.began = 0.0
-        self.calls = self.leases = self.commits = 0
+        self.calls = self.leases = self.commits = self.erasures = 0
         self.frozen_until = self.no_answer_until = self.disturbed_until = 0.0
         self.frozen: list[Actor] = []
         self.is_over = False

@@ -69,8 +69,8 @@ def simulate(case: Case) -> Outcome:
         repair_damaged(world, jobs, {name: seen.states[-1].applied for name, seen in invariants.seen.items()})
 
     # Until then DMS may write a file again: who does that after a reload takes rows back.
-    world.scheduler.spawn(Process("plan"), undo_damage, rest + (QUIET_HOURS - 2.1) * HOUR)
-    operate_again(world, rest + (QUIET_HOURS - 3.5) * HOUR)
+    world.scheduler.spawn(Process("plan"), undo_damage, rest + 3.9 * HOUR)
+    operate_again(world, rest + 2.5 * HOUR)
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

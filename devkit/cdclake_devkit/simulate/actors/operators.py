@@ -182,6 +182,7 @@ def erase_key(world: World, process: Process, lake: RegisteredTable, key: int) -
     if not snapshot.exists:
         return "no table"
     world.erasing[process.name] = key
+    process.erasures += 1
     world.to_erase.add((lake.state.path, key))
     erasure = Erasure(
         location=_Location(log.layout, world.files(process, LAKE), log.store),
