@@ -14,6 +14,7 @@ import pytest
 from tests import CODE_PATH, ROOT
 from tests.cdclake.lake.raw.mutated_files import ABORT_AT, mutation, read_through_product, seeds
 from tests.conftest import COUNTS
+from tests.examples import THOROUGH_SECONDS
 from tests.tiers import TIER, Tier
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def test_the_files_are_read_and_loaded_before_they_are_damaged(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(6 * 3600)
+@pytest.mark.timeout(THOROUGH_SECONDS)
 def test_damaged_files_end_in_a_clear_error_or_in_the_right_rows(request: pytest.FixtureRequest):
     counts: Counter[str] = Counter()
     wrong = []
