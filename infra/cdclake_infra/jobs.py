@@ -19,7 +19,7 @@ from cdclake.model.names import (
     Argument,
     Sentinel,
 )
-from cdclake_infra import statements
+from cdclake_infra import job_permissions
 from cdclake_infra.network import Network
 from cdclake_infra.resource_names import new_table
 from cdclake_infra.roles import create_role
@@ -86,10 +86,10 @@ class Jobs(Construct):
                 Argument.NAME_PREFIX: names.prefix,
             },
             permissions=[
-                statements.list_raw(names),
-                statements.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
-                statements.start_jobs(names, JOB_PROCESS_TABLE),
-                statements.read_task_statistics(),
+                job_permissions.list_raw(names),
+                job_permissions.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
+                job_permissions.start_jobs(names, JOB_PROCESS_TABLE),
+                job_permissions.read_task_statistics(),
             ],
             timeout_minutes=CONTROLLER_TIMEOUT_MINUTES,
             concurrent_runs=1,
@@ -102,7 +102,7 @@ class Jobs(Construct):
             "process_table.py",
             description="cdclake: decides what is due for one or more tables, and starts the Spark jobs that load it",
             arguments=run_arguments(settings, names),
-            permissions=statements.decide_for_tables(names),
+            permissions=job_permissions.decide_for_tables(names),
             timeout_minutes=PROCESS_TABLE_TIMEOUT_MINUTES,
             concurrent_runs=settings.concurrent_tables,
         )
@@ -125,7 +125,9 @@ class Jobs(Construct):
             job,
             job_name=f"{self._names.prefix}{job}",
             description=description,
-            role=self._role(job, [script, *libraries], [statements.write_job_logs(PYTHON_SHELL_LOGS), *permissions]),
+            role=self._role(
+                job, [script, *libraries], [job_permissions.write_job_logs(PYTHON_SHELL_LOGS), *permissions]
+            ),
             script=script.code,
             python_version=glue.PythonVersion.THREE_NINE,
             max_capacity=glue.MaxCapacity.DPU_1_16TH,
@@ -147,12 +149,12 @@ class Jobs(Construct):
         uploads = self._uploads
         script, package, libraries = uploads.script(file), uploads.spark_package, uploads.spark_libraries
         permissions = [
-            statements.write_job_logs(SPARK_LOGS),
-            statements.put_metrics(GLUE_NAMESPACE, "PutGlueMetrics"),
-            statements.read_raw(names),
-            *statements.read_hash_secret(settings.hash_secret),
-            *statements.work_on_tables(names),
-            statements.start_jobs(names, JOB_PROCESS_TABLE),  # for the work that is left when its time is over
+            job_permissions.write_job_logs(SPARK_LOGS),
+            job_permissions.put_metrics(GLUE_NAMESPACE, "PutGlueMetrics"),
+            job_permissions.read_raw(names),
+            *job_permissions.read_hash_secret(settings.hash_secret),
+            *job_permissions.work_on_tables(names),
+            job_permissions.start_jobs(names, JOB_PROCESS_TABLE),  # for the work that is left when its time is over
         ]
         created = glue.PySparkEtlJob(
             self,
@@ -187,9 +189,11 @@ class Jobs(Construct):
         return created
 
     def _role(self, job: str, code: Sequence[Upload], permissions: Sequence[Statement]) -> iam.IRole:
-        read = statements.read_code(*(upload.arn for upload in code), kms_key_arn=self._settings.bootstrap_kms_key_arn)
+        read = job_permissions.read_code(
+            *(upload.arn for upload in code), kms_key_arn=self._settings.bootstrap_kms_key_arn
+        )
         join = self.network.join_statements() if self.network else []
-        metrics = statements.put_metrics(namespace(self._names.prefix))
+        metrics = job_permissions.put_metrics(namespace(self._names.prefix))
         return create_role(self, f"{job}Role", service=GLUE, statements=[*read, metrics, *permissions, *join])
 
     def _connections(self) -> list[glue.IConnection] | None:

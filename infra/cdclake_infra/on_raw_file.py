@@ -14,7 +14,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_notifications as notifications
 
 from cdclake.model.names import FUNCTION_SMALL_CHANGES, JOB_PROCESS_TABLE
-from cdclake_infra import statements
+from cdclake_infra import job_permissions
 from cdclake_infra.event_function import LAMBDA, EventFunction
 from cdclake_infra.library import build_function
 from cdclake_infra.resource_names import SPARK_JOBS, bucket_arn, new_table, regional_arn
@@ -62,9 +62,9 @@ class OnRawFile(EventFunction):
     def _function(self, names: ResourceNames, *, small_changes: bool) -> lambda_.Function:
         called = f"{names.prefix}{FUNCTION_SMALL_CHANGES}"
         granted = [
-            statements.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
-            statements.follow_jobs(names, *SPARK_JOBS),
-            _call(called) if small_changes else statements.start_jobs(names, JOB_PROCESS_TABLE),
+            job_permissions.use_state(names, "GetItem", "PutItem", "UpdateItem", "Scan"),
+            job_permissions.follow_jobs(names, *SPARK_JOBS),
+            _call(called) if small_changes else job_permissions.start_jobs(names, JOB_PROCESS_TABLE),
         ]
         environment = {
             "RAW_PREFIX": names.raw_prefix,

@@ -15,7 +15,7 @@ from constructs import Construct
 from cdclake_cli.doctor.dms.recommended import RawLocation, s3_settings, table_mappings, task_settings
 from cdclake_cli.doctor.dms.setting import Source, by_name, by_section
 from cdclake_cli.doctor.dms.templates import snake_case
-from cdclake_infra import statements
+from cdclake_infra import job_permissions
 from cdclake_infra.resource_names import SAMPLE_TASK, bucket_arn
 from cdclake_infra.roles import Statement, create_role
 from cdclake_infra.sample_source import MYSQL_PORT
@@ -143,7 +143,7 @@ class SampleReplication(Construct):
             statements=[
                 Statement("FindRawBucket", ("s3:ListBucket",), (bucket_arn(names.raw_bucket),)),
                 Statement("WriteRaw", write, (files,), "DMS chooses the names of raw files"),
-                *statements.use_key(names),
+                *job_permissions.use_key(names),
             ],
         )
 

@@ -11,7 +11,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_lambda as lambda_
 
 from cdclake.model.names import FUNCTION_SMALL_CHANGES
-from cdclake_infra import statements
+from cdclake_infra import job_permissions
 from cdclake_infra.event_function import EventFunction
 from cdclake_infra.jobs import run_arguments
 from cdclake_infra.library import build_small_changes
@@ -62,9 +62,9 @@ class SmallChanges(EventFunction):
                 environment={name.upper(): value for name, value in run_arguments(settings, names).items()},
                 role=self.create_role(
                     [
-                        statements.read_raw(names),
-                        *statements.read_hash_secret(settings.hash_secret),
-                        *statements.decide_for_tables(names),
+                        job_permissions.read_raw(names),
+                        *job_permissions.read_hash_secret(settings.hash_secret),
+                        *job_permissions.decide_for_tables(names),
                         *join,
                     ]
                 ),

@@ -9,7 +9,7 @@ from botocore.utils import parse_timestamp
 from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.s3 import S3Store
 from cdclake.errors import ConfigurationError
-from tests.cdclake.adapters.faults import Faults
+from tests.cdclake.adapters.network_faults import Faults
 
 
 def url_of_a_request(key: str) -> str:

@@ -15,7 +15,7 @@ from cdclake.adapters.catalog import GlueCatalog
 from cdclake.errors import ConfigurationError, RetryableError
 from cdclake.model.catalog import CatalogTable, Statistics
 from cdclake.model.schema import Column
-from tests.cdclake.adapters.faults import Faults
+from tests.cdclake.adapters.network_faults import Faults
 from tests.cdclake.adapters.test_catalog_contract import TABLE, partition
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from cdclake.errors import ConfigurationError, UnknownTableError
 from cdclake.model.names import STATE_TABLE
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
-from tests.cdclake.adapters.faults import Faults
+from tests.cdclake.adapters.network_faults import Faults
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

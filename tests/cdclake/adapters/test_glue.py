@@ -14,7 +14,7 @@ from cdclake.adapters.glue import GlueJobs
 from cdclake.errors import ConfigurationError, JobRunError, NoRoomError
 from cdclake.model.names import JOB_LOAD_INITIAL
 from cdclake.ports import JobRun, JobState
-from tests.cdclake.adapters.faults import Faults
+from tests.cdclake.adapters.network_faults import Faults
 
 if TYPE_CHECKING:
     from mypy_boto3_glue import GlueClient

@@ -10,7 +10,7 @@ from cdclake.adapters import aws as aws_clients
 from cdclake.adapters.s3 import COPYING, S3Store
 from cdclake.errors import CdclakeError, CommitStateUnknownError, ConfigurationError, RetryableError
 from tests.cdclake.adapters.conftest import SMALL_PARTS
-from tests.cdclake.adapters.faults import Faults
+from tests.cdclake.adapters.network_faults import Faults
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -13,7 +13,7 @@ from cdclake.adapters.s3_versions import versions_of
 from cdclake.errors import CdclakeError, ConfigurationError, IntegrityError, RetryableError
 from cdclake.model.layout import FileKeys
 from tests.cdclake.adapters.conftest import SMALL_PARTS
-from tests.cdclake.adapters.faults import Faults
+from tests.cdclake.adapters.network_faults import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

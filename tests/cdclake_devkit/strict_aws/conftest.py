@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_s3 import S3Client
 
-    from cdclake_devkit.strict_aws.fault_plan import FaultPlan
+    from cdclake_devkit.strict_aws.service_faults import ServiceFaults
 
 BUCKET = "lake-of-tests"
 ONCE = Config(retries={"total_max_attempts": 1})
@@ -60,10 +60,10 @@ def _with_bucket() -> S3Client:
 
 
 @pytest.fixture
-def record_faults(record_property: Callable[[str, object], None]) -> Callable[[FaultPlan], None]:
-    """Records the faults of a plan for the summary of `make test-aws`."""
+def record_faults(record_property: Callable[[str, object], None]) -> Callable[[ServiceFaults], None]:
+    """Records the faults of services for the summary of `make test-aws`."""
 
-    def record(plan: FaultPlan) -> None:
-        record_property(FAULTS, {" ".join(fault): number for fault, number in plan.injected.items()})
+    def record(faults: ServiceFaults) -> None:
+        record_property(FAULTS, {" ".join(fault): number for fault, number in faults.injected.items()})
 
     return record

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdclake_devkit.strict_aws.calls import gated_app
-from cdclake_devkit.strict_aws.fault_plan import FaultPlan
+from cdclake_devkit.strict_aws.service_faults import ServiceFaults
 from tests.cdclake_devkit.strict_aws.conftest import retry_at_once
 from tests.crash import checks
 from tests.crash.environments import aws_environment
@@ -32,23 +32,23 @@ def test_a_run_survives_faults(
     name: str,
     seed: int,
     tmp_path: Path,
-    record_faults: Callable[[FaultPlan], None],
+    record_faults: Callable[[ServiceFaults], None],
     monkeypatch: pytest.MonkeyPatch,
 ):
     retry_at_once(monkeypatch)
-    plan, scenario = FaultPlan(RATE, seed), SCENARIOS[name]
+    faults, scenario = ServiceFaults(RATE, seed), SCENARIOS[name]
 
     def faulty(app: WSGIApplication) -> WSGIApplication:
-        return gated_app(app, plan)
+        return gated_app(app, faults)
 
     with aws_environment(versioned=True, middleware=faulty) as environment:
         sandbox = Sandbox(environment, tmp_path)
         expected = scenario.prepare(sandbox)
-        plan.is_on = True
+        faults.is_on = True
         scenario.run(sandbox.runner())
-        plan.is_on = False
-        assert plan.injected
-        record_faults(plan)
+        faults.is_on = False
+        assert faults.injected
+        record_faults(faults)
         sandbox.expire_lease()
         scenario.next_run(sandbox.runner(), sandbox)
         checks.check_table(sandbox.view(), expected)

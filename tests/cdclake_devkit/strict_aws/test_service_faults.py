@@ -1,4 +1,4 @@
-"""A plan of faults, and clients that survive it."""
+"""Faults of services, and clients that survive it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cdclake.adapters.s3 import S3Store
 from cdclake.errors import LeaseHeldError
 from cdclake.model.table.state import TableState
 from cdclake_devkit.strict_aws.calls import Call, gated_process
-from cdclake_devkit.strict_aws.fault_plan import FaultKind, FaultPlan
+from cdclake_devkit.strict_aws.service_faults import FaultKind, ServiceFaults
 from tests.cdclake_devkit.strict_aws.answers import answer
 from tests.cdclake_devkit.strict_aws.conftest import BUCKET, ONCE, retry_at_once
 
@@ -31,19 +31,19 @@ SEEDS = range(5)
 
 
 @contextmanager
-def faulty(plan: FaultPlan) -> Iterator[FaultPlan]:
-    """Let the plan decide about the requests of this process."""
+def faulty(faults: ServiceFaults) -> Iterator[ServiceFaults]:
+    """Let the faults decide about the requests of this process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BotocoreStubber, "process_request", gated_process(BotocoreStubber.process_request, plan))
+        patch.setattr(BotocoreStubber, "process_request", gated_process(BotocoreStubber.process_request, faults))
         retry_at_once(patch)
-        plan.is_on = True
-        yield plan
+        faults.is_on = True
+        yield faults
 
 
 def drawn(seed: int, rate: float) -> list[object]:
-    plan = FaultPlan(rate, seed)
-    plan.is_on = True
-    return [plan(GET) for _ in range(1000)]
+    faults = ServiceFaults(rate, seed)
+    faults.is_on = True
+    return [faults(GET) for _ in range(1000)]
 
 
 def test_a_seed_chooses_the_same_faults_again():
@@ -59,30 +59,30 @@ def test_a_higher_rate_adds_faults():
 
 
 def test_calls_are_chosen_by_number():
-    plan = FaultPlan(at={2: FaultKind.THROTTLED})
-    plan.is_on = True
-    assert [plan(GET) is None for _ in range(3)] == [True, False, True]
-    assert plan.injected == {("s3", "GetObject", "throttled"): 1}
+    faults = ServiceFaults(at={2: FaultKind.THROTTLED})
+    faults.is_on = True
+    assert [faults(GET) is None for _ in range(3)] == [True, False, True]
+    assert faults.injected == {("s3", "GetObject", "throttled"): 1}
 
 
 def test_other_services_have_no_faults():
-    plan = FaultPlan(1.0)
-    plan.is_on = True
-    assert plan(Call("lambda", "/functions", "")) is None
-    assert plan.calls == 0
+    faults = ServiceFaults(1.0)
+    faults.is_on = True
+    assert faults(Call("lambda", "/functions", "")) is None
+    assert faults.calls == 0
 
 
 @pytest.mark.parametrize(
     ("kind", "expected"), [(FaultKind.THROTTLED, (503, "SlowDown")), (FaultKind.FAILED, (500, "InternalError"))]
 )
 def test_a_refused_call_is_not_executed(s3: S3Client, kind: FaultKind, expected: tuple[int, str]):
-    with faulty(FaultPlan(at={1: kind})):
+    with faulty(ServiceFaults(at={1: kind})):
         assert answer(s3, "put_object", Bucket=BUCKET, Key="k", Body=b"1") == expected
     assert answer(s3, "get_object", Bucket=BUCKET, Key="k") == (404, "NoSuchKey")
 
 
 def test_a_call_whose_response_is_lost_is_executed(s3: S3Client):
-    with faulty(FaultPlan(at={1: FaultKind.LOST})), pytest.raises(ConnectionClosedError):
+    with faulty(ServiceFaults(at={1: FaultKind.LOST})), pytest.raises(ConnectionClosedError):
         s3.put_object(Bucket=BUCKET, Key="k", Body=b"1")
     assert answer(s3, "get_object", Bucket=BUCKET, Key="k") == (200, "")
 
@@ -100,17 +100,17 @@ def test_each_service_has_its_own_errors(
     aws: None, service: str, operation: str, kind: FaultKind, expected: tuple[int, str]
 ):
     without_retries = boto3.client(service, config=ONCE)  # type: ignore[call-overload]  # a name at run time
-    with faulty(FaultPlan(at={1: kind})):
+    with faulty(ServiceFaults(at={1: kind})):
         assert answer(without_retries, operation) == expected
 
 
 @pytest.mark.sampled(test=2, ci=2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_store_survives_a_fault_in_every_tenth_call(
-    s3: S3Client, seed: int, record_faults: Callable[[FaultPlan], None]
+    s3: S3Client, seed: int, record_faults: Callable[[ServiceFaults], None]
 ):
     store = S3Store(client("s3"), BUCKET, sleep=lambda _: None)
-    with faulty(FaultPlan(0.1, seed)) as plan:
+    with faulty(ServiceFaults(0.1, seed)) as faults:
         for number in range(30):
             key = f"k{number}"
             assert store.put_if_absent(key, b"1")
@@ -121,20 +121,20 @@ def test_a_store_survives_a_fault_in_every_tenth_call(
             store.delete([key])
         assert len(list(store.list("copy/"))) == 30
         assert len(list(store.list(""))) == 30
-    assert len(plan.injected) >= 5
-    record_faults(plan)
+    assert len(faults.injected) >= 5
+    record_faults(faults)
 
 
 @pytest.mark.sampled(test=2, ci=2)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_lease_has_one_holder_whatever_fails(aws: None, seed: int, record_faults: Callable[[FaultPlan], None]):
+def test_a_lease_has_one_holder_whatever_fails(aws: None, seed: int, record_faults: Callable[[ServiceFaults], None]):
     dynamodb = client("dynamodb")
     create_state_table(dynamodb, "DMSCDC_Controller")
     states = DynamoState(dynamodb, "DMSCDC_Controller")
     state = TableState.new("raw", "shop/", "orders/")
     now = datetime(2024, 3, 5, tzinfo=timezone.utc)
     tokens = []
-    with faulty(FaultPlan(0.1, seed)) as plan:
+    with faulty(ServiceFaults(0.1, seed)) as faults:
         states.register(state)
         for number in range(20):
             lease = states.acquire_lease(state.path, f"run-{number}", now, 60)
@@ -145,5 +145,5 @@ def test_a_lease_has_one_holder_whatever_fails(aws: None, seed: int, record_faul
             assert states.renew_lease(state.path, f"run-{number}", lease.token, now, 60)
             assert states.release_lease(state.path, f"run-{number}", lease.token, even_if_requested=True)
     assert tokens == sorted(set(tokens))
-    assert plan.injected
-    record_faults(plan)
+    assert faults.injected
+    record_faults(faults)

@@ -48,7 +48,7 @@ https://docs.aws.amazon.com/glue/latest/dg/aws-glue-api-exceptions.html
 _LOST = Answer(0, "", is_executed=True)
 
 
-class FaultPlan:
+class ServiceFaults:
     """Decides which calls fail: chosen ones by their numbers, and others at random. The same seed chooses the same.
 
     Repetitions by a client count as calls of their own. Calls of several threads are numbered as they arrive.
