@@ -44,12 +44,14 @@ class QuarantinedFile:
         created_utc: Time of its commit, ISO 8601.
         raw_file: The raw file, relative to the table's raw folder.
         rows: By row number, each as `parse_bad_rows` returns it.
+        row_rules: Of the change, see `ChangeRecord.row_rules`.
     """
 
     change: int
     created_utc: str
     raw_file: str
     rows: tuple[dict[str, Any], ...]
+    row_rules: str
 
 
 def parse_bad_rows(data: bytes, key: str) -> Iterator[dict[str, Any]]:
@@ -139,7 +141,9 @@ def quarantined_files(log: ChangeLog, head: int, change: int | None = None) -> l
             for row in parse_bad_rows(log.store.get(key) or b"", key):
                 by_file.setdefault(row["file"], []).append(row)
         files += [
-            QuarantinedFile(record.change, record.created_utc, name, tuple(sorted(rows, key=_row_number)))
+            QuarantinedFile(
+                record.change, record.created_utc, name, tuple(sorted(rows, key=_row_number)), record.row_rules
+            )
             for name, rows in sorted(by_file.items())
             if name not in released
         ]

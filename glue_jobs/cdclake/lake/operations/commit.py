@@ -138,6 +138,7 @@ def commit(
         reason=reason,
         made_by=made_by,
         quarantine=result.quarantine_keys,
+        row_rules=run.settings.csv.row_rules if result.quarantine_keys else "",
         drift=drift,
         missing_columns=missing_columns,
         unknown_keys=unknown_keys,

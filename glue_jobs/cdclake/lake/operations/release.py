@@ -48,20 +48,23 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
 
     Raises:
         InputError: A raw file is gone, is behind the late window or was rewritten by an erasure, a row in it is not
-            evidently the quarantined one, a change since may not have sent a value of a row, or more rows are still bad
-            than may be quarantined.
+            evidently the quarantined one (because the file, or how it is split into rows, changed since), a change
+            since may not have sent a value of a row, or more rows are still bad than may be quarantined.
         ConfigurationError: The table's keys differ from those that the lake table was created with.
     """
     started = time.perf_counter()
     before = run.current()
     bad_rows: dict[str, dict[int, dict[str, Any]]] = {}
     quarantined_by: dict[str, int] = {}
+    split_otherwise: set[str] = set()
     entries = quarantined_files(run.log, before.change)
     for entry in entries:
         if entry.raw_file in names:
             rows = {row["row"]: row for row in entry.rows if row["row"] is not None}
             bad_rows[entry.raw_file] = {**rows, **bad_rows.get(entry.raw_file, {})}
             quarantined_by[entry.raw_file] = entry.change  # the oldest change comes last
+            if entry.row_rules != run.settings.csv.row_rules:
+                split_otherwise.add(entry.raw_file)
     if not bad_rows:
         return {"table": str(run.layout.name), "change": None, "reason": "these files have no quarantined rows"}
     raw = list_raw_files(run.raw, run.raw_prefix, run.settings)
@@ -71,8 +74,10 @@ def release(run: TableRun, names: Collection[str], reason: str = "", made_by: st
     known = {name: entry.identity for name, entry in ledger_entries(run.log, before.ledger, bad_rows).items()}
     known.update(before.ledger.loads)
     for file, inspection in zip(files, change.inspections, strict=True):
-        if (known.get(file.relative) or file.identity) != file.identity:
-            require_corrected(run, inspection.parts, bad_rows[file.relative])
+        edited = (known.get(file.relative) or file.identity) != file.identity
+        if edited or (file.relative in split_otherwise and file.format.is_text):
+            read_by = None if edited else quarantined_by[file.relative]
+            require_corrected(run, inspection.parts, bad_rows[file.relative], read_by)
     parts = [Slice(file, file.size_bytes, only_rows=frozenset(bad_rows[file.relative])) for file in files]
     released_utc = _loaded_utc(before, raw)
     backend, shape = InProcessBackend(), change.shape

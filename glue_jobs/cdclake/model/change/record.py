@@ -97,6 +97,7 @@ class ChangeRecord:
         reason: Why it was made, if the kind does not show it; for people.
         made_by: The operator who made it, if known; for people.
         quarantine: Keys of the files with quarantined rows.
+        row_rules: `CsvDialect.row_rules` with which its raw files were read, if it quarantined rows.
         drift: Columns that changed at the source, as the raw files read show it.
         missing_columns: Columns of the table that some of its change files lacked.
         unknown_keys: Updates of keys that the table lacked, from files that do not tell whether they changed the key;
@@ -131,6 +132,7 @@ class ChangeRecord:
     reason: str = ""
     made_by: str = ""
     quarantine: tuple[str, ...] = ()
+    row_rules: str = ""
     drift: tuple[ColumnDrift, ...] = ()
     missing_columns: tuple[str, ...] = ()
     unknown_keys: int = 0

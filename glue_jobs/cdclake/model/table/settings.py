@@ -207,6 +207,14 @@ class CsvDialect:
         """
         return cls(**read_fields(cls, item))
 
+    @property
+    def row_rules(self) -> str:
+        """What decides where a file's rows begin and end, and so their numbers; for people and comparisons."""
+        return (
+            f"{Attribute.CSV_DELIMITER}={self.delimiter!r}, {Attribute.CSV_ROW_DELIMITER}={self.row_delimiter!r},"
+            f" {Attribute.RFC4180}={self.quoting}, {Attribute.ADD_COLUMN_NAME}={self.add_column_name}"
+        )
+
 
 @dataclass(frozen=True)
 class TableSettings:

@@ -171,6 +171,35 @@ def test_a_row_that_is_not_evidently_the_corrected_one_is_not_released(
     assert table.log.head() == 2
 
 
+def without_quoting(folder: Path, **settings: str) -> TableOverTime:
+    """A table whose change file has two lines of one quoted value, and a bad value behind them."""
+    item = {"Schema": "id bigint, note string, price decimal(4,2)", "MaxQuarantinedRows": "5", "Rfc4180": "false"}
+    table = TableOverTime(folder, COLUMNS.insert(1, pa.field("note", pa.string())), {**item, **settings})
+    table.load_file(LOAD, b"1,z,1.50\n")
+    change(table, FIRST, 'I,2,"a\nb",1.00\nI,3,x,3.00\nI,4,"y",4444.00\nI,5,y,5.00\n')
+    table.item.update({"Rfc4180": "true", "Schema": "id bigint, note string, price decimal(10,2)"})
+    return table
+
+
+@pytest.mark.parametrize("settings", [{"PrimaryKey": "id"}, {}, {"ColumnPolicy": "redact note"}])
+def test_rows_of_a_file_that_is_split_otherwise_since_are_not_released(
+    tmp_path: Path, settings: dict[str, str]
+) -> None:
+    table = without_quoting(tmp_path, **settings)
+    with pytest.raises(InputError, match=r"split into rows otherwise since .*row 1\).*rollback .* --to 1,"):
+        release_files(table, FIRST)
+    assert table.log.head() == 2
+
+
+def test_rows_that_keep_their_numbers_are_released_after_another_split(table: TableOverTime) -> None:
+    table.item["Rfc4180"] = "false"
+    change(table, FIRST, 'I,"4",4444.00\nI,5,5.00\n"I",6,"6,5"\n')
+    table.item.update({"Rfc4180": "true", "Schema": WIDE})
+    assert quarantined(table)[0] == (2, FIRST, [0, 2])
+    assert release_files(table, FIRST)["books"]["quarantined"] == 1  # 6,5 is no number: still bad
+    assert prices(table) == {1: "1.50", 3: "3.50", 4: "4444.00", 5: "5.00"}
+
+
 def test_an_old_file_of_a_folder_that_was_edited_to_the_same_size_is_known_as_edited(table: TableOverTime) -> None:
     table.limits = EngineLimits(ledger_segment_files=1)
     change(table, EDITED, QUARANTINED)
