@@ -88,7 +88,7 @@ def lake_attributes(state: TableState, log: ChangeLog, snapshot: Snapshot) -> di
     files = str(LoadedFiles.of_snapshot(snapshot))
     if not files and recorded[Attribute.LAST_FULL_LOAD_DATE] == state.recorded.get(Attribute.LAST_FULL_LOAD_DATE):
         files = state.item.get(Attribute.LAST_FULL_LOAD_FILES, "")
-    by_hand = set() if emptied or _was_loaded(log, state, snapshot) else _set_by_hand(state)
+    by_hand = set() if _was_loaded(log, state, snapshot) else _set_by_hand(state)
     return {
         **attributes,
         Attribute.LAST_KEYS: str(LakeKeys.of(snapshot) or ""),

@@ -243,6 +243,15 @@ def test_a_table_rolled_back_to_nothing_is_loaded_from_the_beginning(orders: Wor
     assert orders.applied == [CHANGE_1, CHANGE_2, CHANGE_1, CHANGE_2]
 
 
+def test_where_the_changes_begin_can_be_set_after_a_rollback_to_nothing(orders: World) -> None:
+    table(orders).rollback(to=0)
+    contained = {Attribute.LAST_INCREMENTAL_FILE: ORDERS + CHANGE_1, Attribute.ACTIVE_FLAG: "true"}
+    orders.put("LOAD00000001.parquet")
+    orders.states.set_attributes(ORDERS, contained)
+    (done,) = orders.process().rounds
+    assert (done.decision.kind, done.decision.load_begin) == (DecisionKind.BOTH, CHANGE_1)
+
+
 def test_the_next_run_finishes_a_rollback_that_died_after_its_commit(orders: World) -> None:
     class DiedError(Exception):
         pass
