@@ -275,7 +275,8 @@ def _never_configured(state: TableState) -> bool:
 def _to_do(health: Health, error: str, state: TableState, decision: Decision | None) -> str:
     if health is Health.BROKEN:
         return error
-    if health is Health.FAILED:
+    waits = decision is not None and decision.kind is DecisionKind.WAITING and bool(decision.to_do)
+    if health is Health.FAILED and not waits:  # a table that waits is not run again: the error is of other files
         return state.item.get(Attribute.LAST_ERROR, "")
     if health is Health.STALE_CATALOG:
         return state.item[Attribute.LAST_CATALOG_ERROR]

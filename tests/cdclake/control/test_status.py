@@ -132,6 +132,12 @@ def test_the_action_for_a_failed_table_is_its_error_and_for_a_late_one_to_check_
     assert status_of(ACTIVE, FROZEN).to_do == "unfreeze it"
 
 
+def test_the_action_for_a_failed_table_that_waits_is_what_ends_the_wait():
+    waiting = due(1, DecisionKind.WAITING)
+    assert status_of(FAILED, replace(waiting, to_do="reload it")).to_do == "reload it"
+    assert status_of(FAILED, waiting).to_do == "BadRowError: a row. Correct it"
+
+
 def test_health_that_does_not_recover_by_itself_needs_action():
     by_itself = {Health.INACTIVE, Health.WORKING, Health.WAITING, Health.BEHIND, Health.UP_TO_DATE}
     assert set(Health) - NEEDS_ACTION == by_itself
