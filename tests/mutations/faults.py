@@ -442,8 +442,8 @@ _PLAN = (
         "first-load-file-may-be-missing",
         "plan",
         "model/raw/files.py",
-        "expected = [1, *(number + 1 for number in sorted(existing)[:-1])]",
-        "expected = [number + 1 for number in sorted(existing)[:-1]]",
+        "zip([0, *there], there)",
+        "zip(there, there[1:])",
         ("tests/cdclake/model/raw/test_files.py", "tests/cdclake/control/plan/test_full_load_gate.py"),
     ),
     Fault(

@@ -85,7 +85,7 @@ class Evidence:
     @property
     def missing_loads(self) -> list[str]:
         """LOAD files that are missing before a later one."""
-        return missing_loads(self.listing.loads)
+        return missing_loads(self.listing.loads, self.settings.ignore_files)
 
 
 def is_null_declared(state: TableState) -> bool:

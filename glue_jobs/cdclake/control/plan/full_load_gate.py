@@ -148,10 +148,17 @@ def partial_reload(state: TableState, files: Sequence[RawFile], now: datetime) -
     )
     to_do = (
         f"if DMS reloaded the table, load the files: {reload_command(state)}. If they were only copied, put the others"
-        f" back, or skip this full load: set {Attribute.LAST_FULL_LOAD_DATE} to {newest:%Y-%m-%d %H:%M:%S}"
+        f" back, or {_without_load(state, newest)}"
     )
     settled = newest + quiet_time(state, files) <= now
     return WaitReason(reason, to_do if settled else "")
+
+
+def _without_load(state: TableState, newest: datetime) -> str:
+    """How to go on without a full load. Without a lake table, a date would say that there is one."""
+    if state.last_change:
+        return f"skip this full load: set {Attribute.LAST_FULL_LOAD_DATE} to {newest:%Y-%m-%d %H:%M:%S}"
+    return f"begin with the changes, without a full load: list its files in {Attribute.IGNORE_FILES}"
 
 
 def newest_load_utc(files: Sequence[RawFile]) -> datetime | None:
@@ -205,12 +212,12 @@ def wait_reason(state: TableState, files: Sequence[RawFile], now: datetime, dms_
         return WaitReason(f"full load still arriving: the DMS task reports '{dms_state}'")
     quiet, newest = quiet_time(state, files), max(file.modified_utc for file in files)
     settled = newest + quiet <= now
-    missing = missing_loads(files)
+    missing = missing_loads(files, state.settings.ignore_files)
     if missing:
         reason = f"full load still arriving: {missing[0]} is missing, but a later file exists"
         to_do = (
-            "check whether the DMS task is still loading. If not, have it reload the table, or skip this full load:"
-            f" set {Attribute.LAST_FULL_LOAD_DATE} to {newest:%Y-%m-%d %H:%M:%S}"
+            "check whether the DMS task is still loading. If not, have it reload the table, or"
+            f" {_without_load(state, newest)}"
         )
         return WaitReason(reason, to_do if settled else "")
     mixed = _mixed_loads(state, files)

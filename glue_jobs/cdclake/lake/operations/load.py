@@ -85,7 +85,7 @@ def load_initial(run: TableRun, backend: Backend, begin: str = "") -> dict[str, 
     if not full_load:
         remedy = "Confirm that the DMS task does a full load of this table into this folder"
         raise InputError("The raw folder contains no full-load files", remedy=remedy, file=run.raw_prefix)
-    missing = missing_loads(full_load)
+    missing = missing_loads(full_load, run.settings.ignore_files)
     if missing:
         remedy = "Wait until the DMS task has loaded the table, or make it reload the table"
         raise InputError("A full-load file is missing, but a later one exists", remedy=remedy, file=missing[0])

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 from fnmatch import fnmatchcase
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from cdclake.errors import UnreadableFileError
@@ -44,12 +45,14 @@ class RawFormat(Enum):
 
 
 _EXTENSION = rf"\.(?P<extension>{'|'.join(re.escape(one.value) for one in RawFormat)})"
-_FULL_LOAD = re.compile(r"(?:[^/]+/)*?(?:SEGMENT\d+_)?LOAD(?P<number>[0-9A-Fa-f]{8})" + _EXTENSION)
-_CHANGE = re.compile(r"(?:[^/]+/)*?(?P<name>(?P<day>\d{8})(?:-(?P<time>\d{9,10})|_(?P<seconds>\d{6})))" + _EXTENSION)
+_FULL_LOAD = re.compile(r"(?:[^/]+/)*?(?:SEGMENT\d+_)?LOAD(?P<number>[0-9A-Fa-f]{8})" + _EXTENSION, re.ASCII)
+_NAME = r"(?P<name>(?P<day>\d{8})(?:-(?P<time>\d{9,10})|_(?P<seconds>\d{6})))"
+_CHANGE = re.compile(r"(?:[^/]+/)*?" + _NAME + _EXTENSION, re.ASCII)
 TRANSACTIONS_NAME = "CDC_TXN-"
-_TRANSACTIONS = re.compile(TRANSACTIONS_NAME + r"(?P<day>\d{8})(?P<time>\d{9,10})" + _EXTENSION)
+_TRANSACTIONS = re.compile(TRANSACTIONS_NAME + r"(?P<day>\d{8})(?P<time>\d{9,10})" + _EXTENSION, re.ASCII)
 _TIME_DIGITS = 17
-_LONE_DIGIT = re.compile(r"(?<!\d)\d(?!\d)")
+_DIGIT = re.compile(r"\d", re.ASCII)
+_LONE_DIGIT = re.compile(r"(?<!\d)\d(?!\d)", re.ASCII)
 INVALID_TIME_REMEDY = "Rename it to the time when it was written (yyyymmdd-HHMMSSfff), or move it to another folder"
 """Remedy for a change file with an invalid time in its name."""
 _ETAG_DIGITS = 12
@@ -229,11 +232,11 @@ def start_after(relative: str, stamp: str) -> str:
     """
     match = _CHANGE.fullmatch(relative)
     folder = _LONE_DIGIT.sub(r"0\g<0>", relative[: match.start("name")]) if match else ""
-    digits = "".join(filter(str.isdigit, folder))
+    digits = "".join(_DIGIT.findall(folder))
     if not (match and _stamp(match).replace("-", "").startswith(digits)):
         return ""
-    fill = iter(stamp.replace("-", ""))
-    return "".join(next(fill) if character.isdigit() else character for character in folder) + stamp
+    fill = iter(stamp.replace("-", "").ljust(len(digits), "0"))
+    return _DIGIT.sub(lambda _: next(fill), folder) + stamp
 
 
 def parse_raw_file(entry: ListedObject, raw_prefix: str) -> RawFile | None:
@@ -322,13 +325,13 @@ def raw_files(objects: Iterable[ListedObject], raw_prefix: str, ignore: Sequence
 
 
 def is_covered(relative: str, globs: Iterable[str]) -> bool:
-    """Whether one of these globs matches a whole relative key. `*` and `?` match slashes too.
+    """Whether one of these globs matches a whole relative key. `*` and `?` match slashes too; nothing else is special.
 
     Example:
         >>> is_covered("2024/notes.txt", ["*.txt"]), is_covered("notes.txt.gz", ["*.txt"])
         (True, False)
     """
-    return any(fnmatchcase(relative, glob) for glob in globs)
+    return any(fnmatchcase(relative, glob.replace("[", "[[]")) for glob in globs)
 
 
 def is_data(relative: str, size_bytes: int) -> bool:
@@ -341,25 +344,28 @@ def is_data(relative: str, size_bytes: int) -> bool:
     return not (hidden or _NOT_DATA.match(relative)) and (size_bytes > 0 or bool(_KNOWN_FORMAT.search(relative)))
 
 
-def missing_loads(full_load_files: Iterable[RawFile]) -> list[str]:
+def missing_loads(full_load_files: Iterable[RawFile], ignore: Sequence[str]) -> list[str]:
     """Full-load files that are missing although a later one exists: DMS counts them from 1 without gaps.
 
     A parallel load counts from 1 in each folder or segment, so each is checked separately.
 
     Args:
         full_load_files: All full-load files of a table, any order.
+        ignore: Globs of relative keys, see `is_covered`. A file that they cover is not missing.
 
     Returns:
         Relative keys without extension, by name; only the first of each gap.
     """
-    numbers: dict[str, set[int]] = {}
+    numbers: dict[str, dict[int, str]] = {}
     for file in full_load_files:
-        before_number = file.relative.rpartition(file.stamp)[0]
-        numbers.setdefault(before_number, set()).add(int(file.stamp, 16))
-    missing = []
+        before_number, _, extension = file.relative.rpartition(file.stamp)
+        numbers.setdefault(before_number, {})[int(file.stamp, 16)] = extension
+    missing: list[str] = []
     for before_number, existing in sorted(numbers.items()):
-        expected = [1, *(number + 1 for number in sorted(existing)[:-1])]
-        missing += [f"{before_number}{number:08X}" for number in expected if number not in existing]
+        there = sorted(existing)
+        for before, after in zip([0, *there], there):
+            absent = (f"{before_number}{number:08X}" for number in range(before + 1, after))
+            missing += islice((name for name in absent if not is_covered(name + existing[after], ignore)), 1)
     return missing
 
 

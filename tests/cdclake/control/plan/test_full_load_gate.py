@@ -179,9 +179,34 @@ def test_a_full_load_with_a_gap_waits_and_then_needs_action(world: World, there:
     assert f"{missing} is missing" in decision.reason
     assert decision.to_do == ""
     world.clock.advance(60 * MINUTE)
-    assert "LastFullLoadDate to 2024-03-05 10:00:00" in world.decision().to_do
-    world.states.set_attributes(ORDERS, {"LastFullLoadDate": "2024-03-05 10:00:00"})
+    assert "begin with the changes, without a full load: list its files in IgnoreFiles" in world.decision().to_do
+    world.put(CHANGE_1)
+    world.states.set_attributes(ORDERS, {"IgnoreFiles": "*LOAD*"})
+    (done,) = world.process().rounds
+    assert (done.decision.kind, world.applied) == (DecisionKind.INCREMENTAL, [CHANGE_1])
+
+
+def test_a_reload_with_a_gap_can_be_skipped(world: World):
+    world.add_table(load(1))
+    world.process()
+    world.clock.advance(60 * MINUTE)
+    world.put(load(1), load(3))
+    assert "skip this full load: set LastFullLoadDate to 2024-03-05 11:00:00" in world.decision().to_do
+    world.states.set_attributes(ORDERS, {"LastFullLoadDate": "2024-03-05 11:00:00"})
     assert world.decision().kind is DecisionKind.NOTHING_NEW
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_load_file_that_is_to_be_ignored_is_no_gap(world: World, *, listed: bool):
+    world.add_table(load(1), load(3), IgnoreFiles=load(2))
+    if listed:
+        world.put(load(2))
+    assert world.decision().files == 2
+    world.put(load(5))
+    assert "LOAD00000004 is missing" in world.decision().reason
+    world.states.set_attributes(ORDERS, {"IgnoreFiles": f"{load(2)},{load(4)}"})
+    (done,) = world.process().rounds
+    assert (done.decision.kind, done.decision.files) == (DecisionKind.FULL_LOAD, 3)
 
 
 def test_the_files_of_a_parallel_load_are_counted_in_each_folder(world: World):

@@ -55,6 +55,7 @@ def test_the_names_dms_writes_are_recognized(relative: str, kind: RawKind, writt
         "20240305-101500.csv",
         "2024/03/05/",
         "notes.txt",
+        "٢٠٢٤٠٣٠٥-١٠١٥٠٠١٢٣.csv",
     ],
 )
 def test_other_names_are_not_raw_files(relative: str) -> None:
@@ -159,6 +160,15 @@ def test_objects_of_a_table_folder_that_hold_no_data_are_not_unread() -> None:
         "LOAD00000001.csv",
         "20240305-101500123.csv",
     ]
+
+
+@pytest.mark.parametrize(
+    ("glob", "is_ignored"),
+    [("a[1]/*.csv", True), ("a[1]/20240305-10150012?.csv", True), ("a[01]/*", False), ("a[!2]/*", False)],
+)
+def test_brackets_in_a_glob_mean_themselves(glob: str, *, is_ignored: bool) -> None:
+    found = raw_files([ListedObject("s/t/a[1]/20240305-101500123.csv", 1, NOW)], "s/t/", [glob])
+    assert bool(found.ignored) is is_ignored
 
 
 def test_files_that_a_glob_covers_are_ignored_whatever_they_are() -> None:
