@@ -60,11 +60,12 @@ def _digests(state: TableState, changes: Iterable[RawFile]) -> tuple[str, str]:
     """Of the change files up to the watermark that every scan lists, see `raw_scan.is_in_tail`, and of all of them."""
     after, in_tail = state.checked_watermark, is_in_tail(state)
     known = [file for file in changes if file.order <= file_order(after)]
-    return _digest(after, filter(in_tail, known)), _digest(after, known)
+    of = "\n".join((after, *state.settings.ignore_files))  # a scan does not list all files that it no longer covers
+    return _digest(of, filter(in_tail, known)), _digest(of, known)
 
 
-def _digest(watermark: str, files: Iterable[RawFile]) -> str:
-    digest = blake2b(watermark.encode(), digest_size=_DIGEST_BYTES)
+def _digest(of: str, files: Iterable[RawFile]) -> str:
+    digest = blake2b(of.encode(), digest_size=_DIGEST_BYTES)
     for file in files:
         digest.update(f"\n{file.relative}\0{file.size_bytes}".encode())
     return digest.hexdigest()

@@ -64,6 +64,12 @@ def test_files_that_not_every_scan_lists_are_compared_if_both_listed_all():
     assert not are_others(saw(table(), without, begin=NAMES[0][:8]), with_old, complete=True)
 
 
+def test_other_files_to_ignore_are_noticed_though_no_scan_lists_them():
+    state = saw(table(), files(NAMES)).with_attributes(IgnoreFiles=OLD)
+    assert are_others(state, files(NAMES), complete=False)
+    assert not are_others(saw(state, files(NAMES)), files(NAMES), complete=False)
+
+
 def test_a_run_that_leaves_files_to_apply_keeps_what_the_last_good_one_saw():
     state, later = saw(table(), files(NAMES)), WRITTEN + timedelta(hours=1)
     listed = RawFiles(changes=files([OLD, *NAMES]))
