@@ -51,6 +51,7 @@ def require_applied_changes(run: TableRun, before: Snapshot, raw: RawFiles, begi
     gone = [name for order, name in sorted(orders.items()) if _is_needed(order, load_utc, begin_order)]
     if not gone:
         return
+    skipped_utc = max(loaded_utc, *(file.modified_utc for file in raw.full_load))
     name, ends = run.layout.name.typed, gone[0] if len(gone) == 1 else f"{gone[0]} to {gone[-1]}"
     message = (
         f"The LOAD files are of {display_utc(load_utc)}, and change files that were applied since are gone from the"
@@ -58,8 +59,8 @@ def require_applied_changes(run: TableRun, before: Snapshot, raw: RawFiles, begi
     )
     remedy = (
         "Nothing was applied. Put the change files back, or have DMS reload the table. To keep the table as it is:"
-        f" cdclake tables set {name} --set '{Attribute.LAST_FULL_LOAD_DATE}={before.full_load_utc}'. To load without"
-        f" these changes: cdclake tables set {name} --set '{Attribute.ACCEPT_LOST_CHANGES}={before.change}'"
+        f" cdclake tables set {name} --set '{Attribute.LAST_FULL_LOAD_DATE}={skipped_utc:%Y-%m-%d %H:%M:%S}'. To load"
+        f" without these changes: cdclake tables set {name} --set '{Attribute.ACCEPT_LOST_CHANGES}={before.change}'"
     )
     raise RawFilesLostError(message, remedy=remedy, table=run.layout.name, file=gone[0])
 

@@ -66,6 +66,17 @@ def test_a_reload_after_applied_change_files_are_gone_is_refused(table: Table, g
     assert reload(table, AcceptLostChanges=change) == 11 - len(gone)
 
 
+def test_the_date_that_keeps_the_table_covers_a_load_file_that_came_late(table: Table) -> None:
+    table.raw_path(name_of(1)).unlink()
+    table.load_incremental()
+    table.write_load([row(20)], number=2)
+    table.set_modified("LOAD00000002.parquet", LOADED + timedelta(days=100))
+    with pytest.raises(RawFilesLostError) as caught:
+        table.load_initial()
+    assert "To keep the table as it is: " in caught.value.remedy
+    assert "'LastFullLoadDate=2024-04-14 00:00:00'" in caught.value.remedy
+
+
 def test_a_new_full_load_needs_no_applied_change_files(table: Table) -> None:
     for number in range(1, 11):
         table.raw_path(name_of(number)).unlink()
