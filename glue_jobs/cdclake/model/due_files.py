@@ -227,6 +227,16 @@ def is_loaded(snapshot: Snapshot, files: Sequence[RawFile]) -> bool:
     return all(loads[file.relative] == file.identity if loads[file.relative] else same_time for file in files)
 
 
+def is_contained(snapshot: Snapshot, load: RawFile) -> bool:
+    """Whether a lake table contains a LOAD file as it is now: it was loaded from it, or adopted after it was there."""
+    loads = snapshot.ledger.loads
+    identity = loads.get(load.relative)
+    if identity:
+        return identity == load.identity
+    before_load = load.modified_utc.strftime(TableState.DATE_FORMAT) <= snapshot.full_load_utc
+    return snapshot.exists and before_load and (not loads or load.relative in loads)
+
+
 def is_copied(snapshot: Snapshot, files: Sequence[RawFile]) -> bool:
     """Whether these are the files that a lake table was last loaded from, and all of them were written again since.
 

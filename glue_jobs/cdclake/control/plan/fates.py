@@ -5,12 +5,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from cdclake.control.plan.full_load_gate import due_loads
 from cdclake.control.plan.left_out import LeftOut
 from cdclake.control.plan.lost_files import vanished
-from cdclake.model.due_files import begin_after, sorted_out
+from cdclake.model.due_files import begin_after, is_contained, sorted_out
 from cdclake.model.raw.files import file_order
 from cdclake.model.table.attributes import Attribute
-from cdclake.model.table.state import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cdclake.model.raw.files import RawFile, RawFiles
     from cdclake.model.raw.ledger import Entry, Recorded
     from cdclake.model.snapshot import Snapshot
+    from cdclake.model.table.state import TableState
 
 _UNREAD = "no LOAD or change file has such a name"
 _VANISHED = "it was due, and is no longer there"
@@ -42,7 +43,7 @@ class Fate(str, Enum):
     OVERWRITTEN = "overwritten"
     """The table contains its rows as they were before it got other content."""
     IGNORED = "ignored"
-    """`IgnoreFiles` covers it."""
+    """`IgnoreFiles` covers it, or `LastFullLoadDate` skips it."""
     UNREAD = "unread"
     """No LOAD or change file has such a name."""
     GONE = "gone"
@@ -96,8 +97,9 @@ def fates(
         Change files in order, LOAD files before them, unread ones after them.
     """
     known = lake if lake.exists else begin_after(lake, state.checked_watermark)
+    is_due = not state.full_load_date_by_hand or bool(due_loads(state, files.full_load))
     found = [
-        *(_of_load(file, lake, stopped_by) for file in files.full_load),
+        *(_of_load(file, lake, stopped_by, is_due=is_due) for file in files.full_load),
         *_of_changes(state, files, known, entries, recorded, stopped_by),
         *(_of_ignored(file, lake, entries) for file in files.ignored),
     ]
@@ -119,12 +121,11 @@ def _not_yet(file: RawFile, stopped_by: str) -> FileFate:
     return _listed(file, Fate.WAITING if stopped_by else Fate.DUE, None, stopped_by)
 
 
-def _of_load(file: RawFile, lake: Snapshot, stopped_by: str) -> FileFate:
-    loads = lake.ledger.loads
-    if file.relative in loads and loads[file.relative] in ("", file.identity):
+def _of_load(file: RawFile, lake: Snapshot, stopped_by: str, *, is_due: bool) -> FileFate:
+    if is_contained(lake, file):
         return _listed(file, Fate.LOADED, lake.ledger.loaded_by)
-    adopted = lake.exists and not loads and file.modified_utc.strftime(TableState.DATE_FORMAT) <= lake.full_load_utc
-    return _listed(file, Fate.LOADED) if adopted else _not_yet(file, stopped_by)
+    skipped = f"{Attribute.LAST_FULL_LOAD_DATE} skips it"
+    return _not_yet(file, stopped_by) if is_due else _listed(file, Fate.IGNORED, None, skipped)
 
 
 def _of_changes(

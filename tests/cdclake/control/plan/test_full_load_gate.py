@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cdclake.control.plan.decision import DecisionKind
+from cdclake.control.plan.fates import Fate
 from cdclake.control.plan.planned_table import Action
+from cdclake.control.raw_fates import raw_fates
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.names import JOB_LOAD_INCREMENTAL, JOB_LOAD_INITIAL
 from tests.cdclake.control.world import ORDERS, World
@@ -194,6 +196,10 @@ def test_a_reload_with_a_gap_can_be_skipped(world: World):
     assert "skip this full load: set LastFullLoadDate to 2024-03-05 11:00:00" in world.decision().to_do
     world.states.set_attributes(ORDERS, {"LastFullLoadDate": "2024-03-05 11:00:00"})
     assert world.decision().kind is DecisionKind.NOTHING_NEW
+    found = raw_fates(world.raw, world.state(), world.log(), world.clock(), None)
+    assert [(one.file, one.fate, one.reason) for one in found] == [
+        (load(number), Fate.IGNORED, "LastFullLoadDate skips it") for number in (1, 3)
+    ]
 
 
 @pytest.mark.parametrize("listed", [True, False])

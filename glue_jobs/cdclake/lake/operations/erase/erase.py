@@ -362,7 +362,10 @@ def _search(erasure: Erasure, lake: Snapshot) -> tuple[_Found, ErasureResult]:
 def _prepare_raw(log: ChangeLog, matches: RawMatches) -> None:
     if matches.pending:
         message = f"{len(matches.pending)} raw files that are not in the lake yet contain rows to erase"
-        remedy = "Wait until a run has applied them, then erase again; nothing was changed"
+        remedy = (
+            "Wait until a run has applied them, or list them in IgnoreFiles if none is to. Then erase again; nothing"
+            " was changed"
+        )
         raise ConfigurationError(message, remedy=remedy, table=log.layout.name, file=matches.pending[0])
     if not matches.affected:
         return

@@ -26,7 +26,7 @@ from cdclake.lake.raw.reader import read, read_errors_reported
 from cdclake.lake.raw.rows import Slice
 from cdclake.lake.storage.keys import KEY, row_keys
 from cdclake.lake.storage.shape import TableShape
-from cdclake.model.due_files import is_loaded, pending_changes
+from cdclake.model.due_files import is_contained, pending_changes
 from cdclake.model.position import COLUMN as POSITION
 from cdclake.model.position import MARKS, ROW_DIGITS
 from cdclake.model.raw.files import (
@@ -149,7 +149,7 @@ def search(
     seen = recorded(log, lake.ledger, changes)
     due = pending_changes(lake, files.changes, raw.settings.late_window_hours, seen).due
     not_in_lake = {file.relative for file in due}
-    if files.full_load and not is_loaded(lake, files.full_load):
+    if not all(is_contained(lake, file) for file in files.full_load):  # they are deleted together
         not_in_lake.update(file.relative for file in full_load)
     matches, fs = RawMatches(in_lake=seen.names), raw.fs.open()
     find = partial(_matching_rows, raw, lake, keys, unread_too=unread_too)

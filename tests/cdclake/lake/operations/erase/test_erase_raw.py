@@ -143,6 +143,32 @@ def test_raw_rows_that_are_not_applied_yet_stop_the_erasure(table: ErasableTable
     assert [values["id"] for values in table.rows_as_of(3)] == [1, 5]
 
 
+@pytest.mark.parametrize("case", ["gone", "ignored", "skipped"])
+def test_load_files_of_which_none_is_to_be_loaded_are_deleted(table: ErasableTable, case: str) -> None:
+    table.write_load([row(2)], number=2)
+    load(table, 1, [row(1), secret()])
+    if case == "gone":
+        table.raw_path("LOAD00000002.parquet").unlink()
+    elif case == "ignored":
+        table.item["IgnoreFiles"] = "LOAD00000002.parquet"
+    else:
+        table.write_load([row(9), secret("Bonn")], number=2)  # of a load that is not to be taken
+        with pytest.raises(ConfigurationError, match=r"not in the lake yet .* list them in IgnoreFiles"):
+            table.erase(KEY, raw=True)
+        table.item["IgnoreFiles"] = "LOAD*"
+    table.erase(KEY, raw=True)
+    assert not is_in_raw(table)
+    assert raw_names(table) == []
+
+
+def test_load_files_are_not_deleted_while_one_is_to_be_loaded(table: ErasableTable) -> None:
+    load(table, 1, [row(1), secret()])
+    table.write_load([row(2)], number=2)
+    with pytest.raises(ConfigurationError, match=r"not in the lake yet .*LOAD00000001"):
+        table.erase(KEY, raw=True)
+    assert len(raw_names(table)) == 2
+
+
 def test_a_row_whose_key_changed_stays_and_is_reported(table: ErasableTable) -> None:
     table.load([row(1)])
     table.apply_file("20240305-110000000.parquet", [("I", secret(), None), ("U", row(7), {"id": SECRET_ID})])
