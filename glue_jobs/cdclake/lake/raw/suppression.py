@@ -82,8 +82,10 @@ class Suppression:
     def _suppressed(self, rows: pa.Table, part: Slice) -> NDArray[np.bool_]:
         """Whether each row has an erased key and is older than the erasure."""
         suppressed = np.zeros(rows.num_rows, dtype=bool)
+        there = {name.lower(): name for name in rows.column_names}  # a reload may change the case of a name
         for i, (erased, hashes) in enumerate(zip(self.erased, self._hashes, strict=True)):
-            if any(name not in rows.column_names for name in erased.columns):
+            names = [there[name.lower()] for name in erased.columns if name.lower() in there]
+            if len(names) < len(erased.columns):
                 continue
             older = np.arange(rows.num_rows)
             if i not in part.erasures:
@@ -91,7 +93,7 @@ class Suppression:
                     continue
                 positions = pc.utf8_rtrim(rows[POSITION], MARKS)
                 older = np.flatnonzero(pc.less_equal(positions, erased.last).to_numpy())
-            keys = [rows[name].combine_chunks().take(pa.array(older)) for name in erased.columns]
+            keys = [rows[name].combine_chunks().take(pa.array(older)) for name in names]
             suppressed[older] |= np.array([one in hashes for one in keyed_hashes(self.secret, keys)], dtype=bool)
         return suppressed
 

@@ -199,7 +199,8 @@ def erase(erasure: Erasure, fencing_token: int, update_catalog: Callable[[], obj
     known_by, change, matches = secret_id(secret), before.change + 1, found.matches
     hashes = tuple(sorted(filter(None, {*keyed_hashes(secret, erasure.keys.typed(before.schema))})))
     usable = [one for one in before.erased if one.secret_id == known_by]
-    of_these = [one for one in usable if one.columns == erasure.keys.names and {*one.hashes} <= {*hashes}]
+    names = [name.lower() for name in erasure.keys.names]
+    of_these = [one for one in usable if [*map(str.lower, one.columns)] == names and {*one.hashes} <= {*hashes}]
     completed = [one.change for one in of_these if one in unfinished]
     if not result.touched.anything and len(usable) == len(before.erased):
         return _complete(erasure, result, before.change, completed, update_catalog)

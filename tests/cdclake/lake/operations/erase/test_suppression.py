@@ -115,6 +115,20 @@ def test_a_row_with_a_change_sequence_before_the_delete_is_left_out_of_any_file(
     assert ids(table) == [1, SECRET_ID]
 
 
+def test_an_erased_key_is_recognized_after_a_reload_spells_its_column_otherwise(table: ErasableTable) -> None:
+    table.item["History"] = "false"  # a history keeps the names of its columns
+    table.load([row(1), secret()])
+    put_changes(table, "1015", ("D", sequenced(20, secret())), added=SEQUENCE)
+    table.erase(KEY)
+    full_load = pa.Table.from_pylist([row(1)], COLUMNS)
+    table.put("LOAD00000001.parquet", full_load.rename_columns(["ID", *COLUMNS.names[1:]]))
+    table.set_modified("LOAD00000001.parquet", START + timedelta(days=1))
+    table.load_initial()
+    summary = put_changes(table, "1045", ("U", sequenced(10, secret())), added=SEQUENCE)
+    assert summary["books"]["suppressed"] == 2  # the delete, too: its file was written after the full load
+    assert [values["ID"] for values in table.rows_as_of(table.log.head())] == [1]
+
+
 def test_a_row_with_an_ordering_value_before_the_delete_is_left_out(tmp_path: Path) -> None:
     columns = COLUMNS.append(ORDER)
     table = ErasableTable(tmp_path, columns, {"PrimaryKey": "id", "OrderColumn": "version"})
