@@ -863,7 +863,7 @@ _ERASE_FAULTS = (
         "history-goes-on-under-another-policy",
         "erase",
         "lake/operations/load.py",
-        "lake = without_old_policy(run, before)",
+        "lake = history_to_continue(run, before, loaded)",
         "lake = before",
         (_POLICY,),
     ),

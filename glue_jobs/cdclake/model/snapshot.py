@@ -468,8 +468,8 @@ class LakeKeys(NamedTuple):
                 message = f"The lake table was created with {attribute} '{was}', but the settings now have '{is_now}'"
                 back, new = (f"{attribute}={value or Sentinel.NONE}" for value in (was, is_now))
                 remedy = (
-                    f"Set it back ({_set_command(name, back)}), or reload the table with it"
-                    f" ({_set_command(name, new, RELOAD)})"
+                    f"Set it back ({set_command(name, back)}), or reload the table with it"
+                    f" ({set_command(name, new, RELOAD)})"
                 )
                 raise ConfigurationError(message, remedy=remedy, table=name)
 
@@ -479,14 +479,16 @@ def check_declared_types(lake: Snapshot, settings: TableSettings, name: TableNam
 
     Args:
         reloads: Whether the table is loaded again, which replaces the table's types, but not its history's, unless that
-            begins anew with another column policy.
+            begins anew: with another column policy, or because it was turned off.
 
     Raises:
         ConfigurationError: Names the first such column.
     """
     declared = settings.lake_schema
-    begins_anew = reloads and str(settings.column_policy) != lake.policy.text
-    history = lake.history.schema if settings.history and lake.history and not begins_anew else Schema()
+    versions = lake.history if settings.history else None
+    if versions and reloads and (str(settings.column_policy) != lake.policy.text or not versions.is_kept):
+        versions = None
+    history = versions.schema if versions else Schema()
     for known, where in ((history, "its history"), (Schema() if reloads else lake.schema, "the lake table")):
         clashing = clashes(known, declared)
         if not clashing:
@@ -500,11 +502,12 @@ def check_declared_types(lake: Snapshot, settings: TableSettings, name: TableNam
         new += [f"{Attribute.HISTORY}=false"] if known is history else []
         without = " and without its history" if known is history else ""
         remedy = (
-            f"Declare it as {was} ({_set_command(name, f'{Attribute.SCHEMA}={kept.declaration}')}), or reload the table"
-            f" with the new type{without} ({_set_command(name, *new)})"
+            f"Declare it as {was} ({set_command(name, f'{Attribute.SCHEMA}={kept.declaration}')}), or reload the table"
+            f" with the new type{without} ({set_command(name, *new)})"
         )
         raise ConfigurationError(message, remedy=remedy, table=name)
 
 
-def _set_command(name: TableName, *settings: str) -> str:
+def set_command(name: TableName, *settings: str) -> str:
+    """The command that sets attributes of a table, each `<attribute>=<value>`."""
     return " ".join([f"cdclake tables set {name.typed}", *(f"--set {shell_word(setting)}" for setting in settings)])

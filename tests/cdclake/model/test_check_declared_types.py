@@ -17,7 +17,7 @@ from cdclake.model.table.state import TableState
 NAME = TableName("shop", "orders")
 COLUMNS = (Column("Id", "int"), Column("price", "decimal(10,2)"), Column("note", "string"))
 LAKE = Snapshot(change=3, schema=Schema(COLUMNS))
-WITH_HISTORY = replace(LAKE, history=History(schema=LAKE.schema, primary_key=("Id",)))
+WITH_HISTORY = replace(LAKE, history=History(schema=LAKE.schema, primary_key=("Id",), since=1))
 
 
 def check(lake: Snapshot, *, reloads: bool = False, **attributes: str) -> None:
@@ -54,11 +54,14 @@ def test_a_type_that_the_lake_can_have_or_become_is_accepted(schema: str) -> Non
     check(LAKE, Schema=schema)
 
 
-def test_a_history_that_begins_anew_with_another_column_policy_fixes_no_type() -> None:
+def test_a_history_that_begins_anew_fixes_no_type() -> None:
     item = {"History": "true", "Schema": "id int, note bigint"}
     assert "in its history it is string" in refused(WITH_HISTORY, reloads=True, **item)
     check(WITH_HISTORY, reloads=True, **item, ColumnPolicy="redact price")
     check(WITH_HISTORY, History="true", Schema="id int, note bigint", ColumnPolicy="hash note")
+    off = replace(WITH_HISTORY, history=History(LAKE.schema, ("Id",)))
+    check(off, reloads=True, **item)
+    assert "it is string" in refused(off, History="true", Schema="id int, note bigint")
 
 
 def test_a_table_without_a_lake_or_that_is_loaded_again_may_have_any_type() -> None:

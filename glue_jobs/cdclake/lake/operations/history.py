@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from cdclake import logs
 from cdclake.commit.log import require_place_of_history, ways_out
 from cdclake.commit.table_files import clear_history_folder
-from cdclake.errors import ConfigurationError, LakeFilesError
+from cdclake.errors import ConfigurationError, LakeFilesError, SchemaMismatchError
 from cdclake.lake.merge.rewrite_plan import unchanged_files
 from cdclake.lake.scd2.tasks import HistoryPlan
 from cdclake.lake.scd2.versions import history_field_ids
 from cdclake.lake.storage.key_ranges import without_key_ranges
 from cdclake.model.iceberg.field_ids import FieldIds
 from cdclake.model.schema import Schema
-from cdclake.model.snapshot import History
+from cdclake.model.snapshot import RELOAD, History, set_command
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.state import TableState
-from cdclake.model.type_widening import merge_schemas
+from cdclake.model.type_widening import clashes, merge_schemas
 from cdclake.model.versions import OWN_COLUMNS
 
 if TYPE_CHECKING:
@@ -127,20 +127,59 @@ def history_after(
     )
 
 
-def without_old_policy(run: TableRun, before: Snapshot) -> Snapshot:
-    """The table before a full load, but without the versions of its history that another `ColumnPolicy` made.
+def history_to_continue(run: TableRun, before: Snapshot, loaded: Schema) -> Snapshot:
+    """The table before a full load, but without the versions of its history if the load cannot continue it.
 
-    They have values that the new policy takes away, or other ones than later versions will have.
+    Versions that another `ColumnPolicy` made have values that the new one takes away, or other ones than later versions
+    will have. A history that was turned off meanwhile may have another key, or a type that has no common type with the
+    load's.
+
+    Args:
+        loaded: Columns of the load.
+
+    Raises:
+        SchemaMismatchError: A type has no common type with that in a history that was not turned off.
     """
-    policy, history = run.settings.column_policy, before.history
-    if history is None or policy.applied(before.policy, before.change + 1) == before.policy:
+    policy, history, change = run.settings.column_policy, before.history, before.change + 1
+    if history is None:
         return before
-    log.warning("the column policy changed, so the history begins anew with change %d", before.change + 1)
+    clashing = clashes(history.schema, loaded) if run.settings.history else {}
+    other_key = history.schema.spelled(run.settings.primary_key) != history.schema.spelled(history.primary_key)
+    if policy.applied(before.policy, change) != before.policy:
+        reason = "the column policy changed"
+    elif clashing and history.is_kept:
+        raise _clash(run, before, *next(iter(clashing.items())))
+    elif run.settings.history and (clashing or (other_key and not history.is_kept)):
+        reason = "it was turned off, and the table has other types or another key now"
+    else:
+        return before
+    log.warning("the history begins anew with change %d: %s", change, reason)
     ids = FieldIds(last=history.field_ids.last)  # of columns that may have other types now
     return replace(
         before,
-        history=replace(history, schema=Schema(), open=(), closed=(), since=None, field_ids=ids, iceberg=None),
+        history=replace(
+            history,
+            schema=Schema(),
+            primary_key=loaded.spelled(run.settings.primary_key),
+            open=(),
+            closed=(),
+            since=None,
+            field_ids=ids,
+            iceberg=None,
+        ),
     )
+
+
+def _clash(run: TableRun, before: Snapshot, name: str, was: str) -> SchemaMismatchError:
+    """A column that cannot be in table and history at once."""
+    without = set_command(run.layout.name, f"{Attribute.HISTORY}=false", RELOAD)
+    message = f"Column {name} is {was} in the history, and its new type has no common type with that"
+    remedy = (
+        f"Declare it as {was} in the Schema attribute, or load the table without its history ({without}). If"
+        f" {Attribute.HISTORY} is then true in another reload, the history begins anew; a rollback to change"
+        f" {before.change} brings the old one back"
+    )
+    return SchemaMismatchError(message, remedy=remedy, table=run.layout.name, column=name)
 
 
 def base_schema(run: TableRun, before: Snapshot, *, reloads: bool) -> Schema:
@@ -155,10 +194,17 @@ def base_schema(run: TableRun, before: Snapshot, *, reloads: bool) -> Schema:
     Raises:
         SchemaMismatchError: A full load changed a type while history was turned off.
     """
-    columns = Schema() if reloads else before.schema
-    if run.settings.history and before.history:
-        return merge_schemas(columns, before.history.schema, "the history")
-    return columns
+    columns, history = Schema() if reloads else before.schema, before.history
+    if not (run.settings.history and history):
+        return columns
+    clashing = clashes(history.schema, columns)
+    if clashing:
+        name, was = next(iter(clashing.items()))
+        message = f"Column {name} is {was} in the history, which was turned off, and has another type in the table"
+        anew = set_command(run.layout.name, RELOAD)
+        remedy = f"Load the table again, then its history begins anew ({anew}), or set {Attribute.HISTORY} to false"
+        raise SchemaMismatchError(message, remedy=remedy, table=run.layout.name, column=name)
+    return merge_schemas(columns, history.schema, "the history")
 
 
 def has_type_change(before: Schema, after: Schema) -> bool:
@@ -200,7 +246,8 @@ def _require_possible(run: TableRun, shape: TableShape, existing: History | None
         raise ConfigurationError(message, remedy=remedy, table=name)
     if existing and existing.schema.spelled(shape.primary_key) != existing.schema.spelled(existing.primary_key):
         message = f"The history of {name} was created with {Attribute.PRIMARY_KEY} '{','.join(existing.primary_key)}'"
-        raise ConfigurationError(message, remedy=f"Set it back, or {off}, which keeps its files unchanged", table=name)
+        remedy = f"Set it back, or {off}, which keeps its files unchanged; on again in a reload, it begins anew"
+        raise ConfigurationError(message, remedy=remedy, table=name)
     if existing and _typed(merge_schemas(existing.schema, shape.schema, "the table")) != _typed(shape.schema):
         message = f"The history of {name} has columns, or wider column types, that the table no longer has"
         raise ConfigurationError(message, remedy=f"Apply the next change files first, or {off}", table=name)

@@ -28,7 +28,7 @@ from cdclake.lake.operations.compute import (
     require_same_keys,
     table_shape,
 )
-from cdclake.lake.operations.history import base_schema, without_old_policy
+from cdclake.lake.operations.history import base_schema, history_to_continue
 from cdclake.lake.operations.outdated_full_load import require_applied_changes
 from cdclake.lake.operations.untyped_columns import with_types
 from cdclake.lake.raw.csv_header import require_shared_columns
@@ -124,13 +124,13 @@ def replace_table(
     full_load, changes = raw.full_load, raw.changes
     require_applied_changes(run, before, raw, begin)
     require_recognizable_erasures(run, before)
-    lake = without_old_policy(run, before)
 
     _identify(full_load)
     inspections = with_types(run, before, full_load, inspect_raw_files(run, full_load))
     require_shared_columns(before.schema, full_load, inspections)
     require_known_columns(run, inspections)
     loaded = merged_schema(Schema(), full_load, inspections)
+    lake = history_to_continue(run, before, loaded)
     drift = reload_drift(before, loaded, full_load[0].relative)
     require_accepted(run, drift.changes)
     # The oldest file's time: change files written later are applied, because the load may not contain their changes.

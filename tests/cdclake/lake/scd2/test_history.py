@@ -12,7 +12,7 @@ import pytest
 
 from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.table_files import compare, repair
-from cdclake.errors import ConfigurationError, LakeFilesError
+from cdclake.errors import ConfigurationError, LakeFilesError, SchemaMismatchError
 from cdclake.lake.scd2.closed_files import MAX_SMALL_FILES
 from cdclake.lake.scd2.versions import times_of
 from cdclake.model.layout import LakeLayout
@@ -40,7 +40,7 @@ def table(tmp_path: Path) -> Table:
     return Table(tmp_path, COLUMNS, dict(ITEM))
 
 
-def row(number: int, name: str | None = None, seen: datetime | None = None) -> dict[str, Any]:
+def row(number: int, name: str | int | None = None, seen: datetime | None = None) -> dict[str, Any]:
     return {"id": number, "name": name, "seen": seen}
 
 
@@ -398,6 +398,31 @@ def test_another_key_is_refused_while_there_is_a_history(table: Table) -> None:
         table.load([row(1, "b")], FEBRUARY)
     table.item["History"] = "false"
     table.load([row(1, "b")], FEBRUARY)
+    table.item["History"] = "true"
+    with pytest.raises(ConfigurationError, match="on again in a reload, it begins anew"):
+        change(table, MARCH, ("U", row(2, "b")))
+    table.load([row(3, "c")], MARCH)
+    assert summary(versions(table, ("name",))) == [(3, "c", "insert", MARCH, None)]
+
+
+@pytest.mark.parametrize("mode", ["replace", "diff"])
+def test_a_history_begins_anew_for_another_type_after_it_was_off(tmp_path: Path, mode: str) -> None:
+    table = TableOverTime(tmp_path, COLUMNS, {**ITEM, "ReloadMode": mode})
+    table.load([row(1, "a"), row(2, "b")], JANUARY)
+    before = version_rows(table)
+    table.columns = pa.schema([("id", pa.int64()), ("name", pa.int64()), ("seen", pa.timestamp("us", tz="UTC"))])
+    with pytest.raises(SchemaMismatchError, match=r"name is string in the history.*History=false --set 'LastFullLoad"):
+        table.load([row(1, 7)], FEBRUARY)
+    table.item["History"] = "false"
+    table.load_initial()
+    assert version_rows(table) == before
+    table.item["History"] = "true"
+    with pytest.raises(SchemaMismatchError, match="Load the table again, then its history begins anew"):
+        change(table, FEBRUARY + timedelta(days=1), ("U", row(1, 8)))
+    table.load([row(1, 9)], MARCH)
+    assert summary(versions(table, KEY)) == [(1, 9, "insert", MARCH, None)]
+    table.roll_back(to=2)
+    assert version_rows(table) == before
 
 
 def test_two_tables_never_share_the_folder_of_a_history(table: Table) -> None:
