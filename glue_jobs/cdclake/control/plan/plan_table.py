@@ -433,6 +433,14 @@ def _reason(state: TableState, work: _DueFiles, files: RawFiles, left_out: LeftO
         parts.append(f"{_count(work.loads, 'LOAD file')} to load, {why}")
     if work.changes:
         parts.append(f"{_count(work.changes, 'change file')} after {work.base.watermark or 'the full load'}")
+    if work.loads and not state.last_change:
+        covered = file_order(covered_by_full_load(work.loads, files.changes))
+        older = [file for file in work.changes if file.order <= covered]
+        if older:
+            parts.append(
+                f"{len(older)} of them written before the LOAD files: if these contain the changes, set"
+                f" {Attribute.LAST_INCREMENTAL_FILE} to {state.as_watermark(older[-1].relative)}"
+            )
     if work.late:
         parts.append(f"{_count(work.late, 'change file')} arrived late: {_names(work.late)}")
     if len(work.batch) < len(work.late) + len(work.changes):

@@ -145,11 +145,27 @@ def replace_table(
         return shape, load(by_difference=by_difference)
 
     shape, result, reason = _by_mode(run, before, loaded, computed)
-    covered_to = begin or (covered_by_reload(before, full_load, changes) if before.exists else "")
+    covered_to = begin or _covered(run, before, full_load, changes)
     facts = mark_loaded(before, full_load, raw.all_changes, covered_to, seen, by_hand=bool(begin))
     facts = replace(facts, source=drift.source, ordering="", load_in_quarantine=bool(result.quarantine_keys))
     kind = ChangeKind.FULL_LOAD
     return commit(run, before, facts, shape, result, kind, full_load, drift=drift.changes, reason=reason)
+
+
+def _covered(run: TableRun, before: Snapshot, full_load: Sequence[RawFile], changes: Sequence[RawFile]) -> str:
+    """The last change file that a full load contains; empty if none is known to be.
+
+    The first full load of a table contains none: their times say nothing if the folder was copied. After a rollback to
+    nothing, the state that it undid tells what the same files contained, and newer ones are a reload of it.
+    """
+    if before.exists:
+        return covered_by_reload(before, full_load, changes)
+    first = run.log.retained().first if before.change else 1
+    states = map(run.log.snapshot, range(before.change, first - 1, -1))
+    undone = next((state for state in states if state.exists), None)
+    if undone is None:
+        return ""
+    return undone.floor if is_loaded(undone, full_load) else covered_by_reload(undone, full_load, changes)
 
 
 def _by_mode(

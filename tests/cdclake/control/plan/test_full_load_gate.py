@@ -188,6 +188,17 @@ def test_a_full_load_with_a_gap_waits_and_then_needs_action(world: World, there:
     assert (done.decision.kind, world.applied) == (DecisionKind.INCREMENTAL, [CHANGE_1])
 
 
+def test_changes_from_before_the_first_full_load_are_named(world: World):
+    world.add_table(CHANGE_1, CHANGE_2)
+    world.clock.advance(MINUTE)
+    world.put(load(1))
+    assert "2 of them written before the LOAD files: if these contain the changes" in world.decision().reason
+    assert world.decision().reason.endswith(f"set LastIncrementalFile to {ORDERS}{CHANGE_2}")
+    world.states.set_attributes(ORDERS, {"LastIncrementalFile": ORDERS + CHANGE_2})
+    assert world.decision().kind is DecisionKind.FULL_LOAD
+    assert "before the LOAD files" not in world.decision().reason
+
+
 def test_a_reload_with_a_gap_can_be_skipped(world: World):
     world.add_table(load(1))
     world.process()

@@ -15,6 +15,7 @@ from cdclake.lake.operations.compute import compute
 from cdclake.model.due_files import pending_changes
 from cdclake.raw_listing import list_raw_files
 from tests.builders import recorded
+from tests.cdclake.lake.over_time import TableOverTime
 from tests.cdclake.lake.table import Table
 
 if TYPE_CHECKING:
@@ -56,6 +57,35 @@ def test_changes_older_than_a_reload_are_not_applied_after_it(table: Table) -> N
     table.load([{"id": 1, "name": "reloaded"}], at(5))
     assert table.load_incremental()["change"] is None
     assert table.live("name") == {1: "reloaded"}
+
+
+@pytest.mark.parametrize("key", ["id", "null"])
+@pytest.mark.parametrize("since", [False, True])
+def test_after_a_rollback_to_nothing_the_load_contains_what_it_contained_before(
+    tmp_path: Path, key: str, *, since: bool
+) -> None:
+    table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": key})
+    table.load([{"id": 1, "name": "first"}], at(1))
+    change(table, 2, "I", {"id": 2, "name": "gone at the source since"})
+    table.load_incremental()
+    if not since:
+        table.load([{"id": 1, "name": "reloaded"}], at(5))
+    change(table, 6, "I", {"id": 3, "name": "new"})
+    table.load_incremental()
+    table.roll_back(to=0)
+    table.load([{"id": 1, "name": "reloaded"}], at(5))
+    assert table.load_incremental()["raw_files"] == 1
+    assert table.live("name") == {1: "reloaded", 3: "new"}
+
+
+def test_a_copied_folder_is_loaded_again_after_a_rollback_to_nothing_as_before(tmp_path: Path) -> None:
+    table = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id"})
+    change(table, 2, "U", {"id": 1, "name": "changed"})  # copied before the full load
+    for _ in range(2):
+        table.load([{"id": 1, "name": "loaded"}], at(5))
+        table.load_incremental()
+        assert table.live("name") == {1: "changed"}
+        table.roll_back(to=0)
 
 
 def test_a_change_newer_than_a_reload_is_applied_again(table: Table) -> None:
