@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from cdclake.concurrency import CALLS_AT_ONCE, in_parallel
 from cdclake.lake.read.as_of import table_as_of
 from cdclake.lake.read.key_filter import RowKeys
@@ -59,7 +61,9 @@ def row_origins(location: TableLocation, texts: Sequence[str], secret: bytes = b
         if key_filter and key_filter.may_match(retained.file):
             with reader.open(retained) as source:
                 for rows in key_filter.matching_rows(source, shape, retained.file):
-                    found.extend(map(origin, rows.select([*keys.names, POSITION]).to_pylist()))
+                    keys_of_rows = (shape.key_column(name, rows, retained.file.partition) for name in keys.names)
+                    columns = dict(zip(keys.names, keys_of_rows))
+                    found.extend(map(origin, pa.table({**columns, POSITION: rows[POSITION]}).to_pylist()))
 
     def origin(row: dict[str, Any]) -> RowOrigin:
         position = row.pop(POSITION)
