@@ -259,7 +259,7 @@ def _require_lake_of(log: ChangeLog, after: Snapshot, as_of: int) -> None:
             )
             remedy = (
                 "Choose a change that was made here, or let DMS reload the table;"
-                f" cdclake export {name.typed} --change {as_of} reads the rows of that change"
+                f" cdclake export {name.typed} --as-of {as_of} --to <folder> reads the rows of that change"
             )
             raise ConfigurationError(message, remedy=remedy, table=name)
 

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Callable
 
 from cdclake.commit.ancestry import ancestry
-from cdclake.errors import ConfigurationError, RefusedChangeError
+from cdclake.errors import BadRowError, ConfigurationError, RefusedChangeError
 from cdclake.lake.operations.commit import commit
 from cdclake.lake.operations.compute import compute, locations_of, require_same_keys, table_shape
 from cdclake.lake.operations.direct.input_columns import infer_schema, input_columns, match_columns
@@ -120,8 +120,10 @@ def change_directly(run: TableRun, backend: Backend, change: DirectChange, water
             sets_history_time=sets_history_time,
         )
         _check_applied(run, change.op, prepared.rows, result)
-    except BaseException:
+    except BaseException as error:
         _remove_staged(run, before)
+        if isinstance(error, BadRowError):  # its remedy is for raw files
+            raise _refused(run, error.message, "Correct the values") from error
         raise
     whole = replace(parts[0].file, size_bytes=sum(part.size_bytes for part in parts))
     reason, made_by = change.reason, change.made_by

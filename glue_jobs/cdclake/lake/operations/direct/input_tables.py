@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from pyspark.sql import DataFrame
+    from typing_extensions import TypeGuard
 
 InputRows = Union[Sequence[pa.Table], "DataFrame"]
 """Input rows of one change. The Arrow tables may have different columns."""
@@ -37,8 +38,12 @@ def input_rows(data: object) -> InputRows:
     if isinstance(data, pa.Table):
         return [data]
     if _is_pandas(data, "DataFrame"):
+        names = getattr(data, "columns")  # noqa: B009 - pandas is optional, so its types are unknown
+        twice = next((str(name) for name in names[names.duplicated()]), None)
+        if twice is not None:
+            raise RefusedChangeError("A column occurs twice", remedy="Give each column once", column=twice)
         return [_converted(pa.Table.from_pandas, data, preserve_index=False)]
-    if isinstance(data, list) and all(isinstance(row, Mapping) for row in data):
+    if _are_dicts(data):
         names = list(dict.fromkeys(name for row in data for name in row))
         return [_columns({name: [row.get(name) for row in data] for name in names})]
     raise _unsupported(data, "Pass a Spark or pandas DataFrame, an Arrow table, or a list of dicts")
@@ -48,23 +53,32 @@ def input_updates(data: object, key: Sequence[str]) -> InputRows:
     """Convert rows to update, which consist of the key columns and the columns to set.
 
     Args:
-        data: As for `input_rows`, or a mapping `{key: {column: value}}`.
+        data: As for `input_rows`, or a mapping `{key: {column: value}}`. A dict sets only the columns that it has.
 
     Raises:
         RefusedChangeError: The input is none of these.
     """
+    if _are_dicts(data):
+        return _by_columns(data)
     if not isinstance(data, Mapping):
         return input_rows(data)
-    by_columns: dict[tuple[Hashable, ...], list[dict[str, Any]]] = {}
+    rows = []
     for row_key, values in data.items():
         if not (isinstance(values, Mapping) and values):
             raise _unsupported(values, "Write it as {key: {column: value}}")
         if {name.lower() for name in values} & {name.lower() for name in key}:
             remedy = "Delete the row and insert it with the new key"
             raise RefusedChangeError("An update cannot set a key column", remedy=remedy, column=", ".join(key))
-        row = {**dict(zip(key, _key_values(row_key, key), strict=True)), **values}
+        rows.append({**dict(zip(key, _key_values(row_key, key), strict=True)), **values})
+    return _by_columns(rows)
+
+
+def _by_columns(rows: Sequence[Mapping[Any, Any]]) -> list[pa.Table]:
+    """A table for each set of columns."""
+    by_columns: dict[tuple[Hashable, ...], list[Mapping[Any, Any]]] = {}
+    for row in rows:
         by_columns.setdefault(tuple(row), []).append(row)
-    return [_columns({str(name): [row[name] for row in rows] for name in rows[0]}) for rows in by_columns.values()]
+    return [_columns({name: [row[name] for row in same] for name in names}) for names, same in by_columns.items()]
 
 
 def input_keys(data: object, key: Sequence[str]) -> InputRows:
@@ -78,6 +92,8 @@ def input_keys(data: object, key: Sequence[str]) -> InputRows:
         RefusedChangeError: The input is none of these.
     """
     if is_spark_dataframe(data) or isinstance(data, (pa.Table, pa.RecordBatch)) or _is_pandas(data, "DataFrame"):
+        return input_rows(data)
+    if _are_dicts(data) and data:
         return input_rows(data)
     if isinstance(data, (pa.Array, pa.ChunkedArray)):
         keys: Sequence[Any] = data.to_pylist() if len(key) > 1 else data
@@ -100,8 +116,12 @@ def _key_values(row_key: object, key: Sequence[str]) -> tuple[Any, ...]:
     return values
 
 
-def _columns(values: Mapping[str, Any]) -> pa.Table:
-    return pa.table({name: _converted(pa.array, column, column=name) for name, column in values.items()})
+def _are_dicts(data: object) -> TypeGuard[list[Mapping[Any, Any]]]:
+    return isinstance(data, list) and all(isinstance(row, Mapping) for row in data)
+
+
+def _columns(values: Mapping[Any, Any]) -> pa.Table:
+    return pa.table({str(name): _converted(pa.array, column, column=str(name)) for name, column in values.items()})
 
 
 def _converted(convert: Callable[..., Any], values: object, *, column: str | None = None, **options: object) -> Any:  # noqa: ANN401 - an array or a table
@@ -109,9 +129,9 @@ def _converted(convert: Callable[..., Any], values: object, *, column: str | Non
         return values
     try:
         return convert(values, **options)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:  # none of them names a row
         message = "The values of a column have no common type that a lake table supports"
-        remedy = "Use values of one type in each column"
+        remedy = "Use values of one type in each column, finite numbers and text that UTF-8 can hold"
         raise RefusedChangeError(message, remedy=remedy, column=column) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 
 from cdclake.errors import CdclakeError, ConfigurationError, OrderingError, RefusedChangeError
 from cdclake.lake.limits import EngineLimits
+from cdclake.lake.operations.direct.input_columns import input_columns
 from cdclake.lake.operations.direct.input_tables import input_keys, input_rows, input_updates
 from cdclake.model.change.record import ChangeKind
 from cdclake.model.raw.files import file_order
@@ -108,8 +110,18 @@ def test_empty_input_makes_no_change(table: Table) -> None:
         ("I", input_rows([{"id": 8, "n": ""}]), r"\(n: 1\).*column n\b"),
         ("I", input_rows([{"id": 8, "day": "soon"}]), r"\(day: 1\)"),
         ("I", input_rows([{"id": 8, "city": ["Ulm"]}]), "does not support.*column city"),
+        (
+            "I",
+            input_rows([{**row(8), "city": "__HIVE_DEFAULT_PARTITION__"}]),
+            "as null.*Correct the values",
+        ),
         ("U", input_updates({1: {"n": 1}, 98: {"n": 1}, 99: {"city": "x"}}, ["id"]), "2 keys are not in the table"),
         ("U", input_rows([{"id": 1, "n": 1}, {"id": 1, "n": 2}]), "1 rows repeat the key of an earlier row"),
+        (
+            "U",
+            input_updates([{"id": 1, "n": 1}, {"id": 1, "city": "x"}], ["id"]),
+            "1 rows repeat the key of an earlier",
+        ),
         ("U", input_rows([{"id": 1}]), "sets no column"),
         ("U", input_rows([{"n": 1}]), "lacks a key column"),
         ("D", input_keys(["one"], ["id"]), r"\(id: 1\)"),
@@ -121,6 +133,18 @@ def test_a_refused_change_leaves_no_objects(table: Table, op: str, rows: Any, me
     with pytest.raises(RefusedChangeError, match=message):
         table.direct(op, rows)
     assert {entry.key for entry in table.log.store.list("")} == before
+
+
+def test_an_update_sets_only_the_columns_of_each_dict(table: Table) -> None:
+    before = state(table)
+    done = table.direct("U", input_updates([{"id": 1, "n": 7}, {"city": "Bonn", "id": 2}], ["id"]))
+    assert done.updated == 2
+    assert state(table)[1] == ("U", before[1][1], 7, before[1][3])
+    assert state(table)[2] == ("U", "Bonn", *before[2][2:])
+
+
+def test_rows_to_delete_may_be_dicts(table: Table) -> None:
+    assert table.direct("D", input_keys([row(1), {"id": 2}], ["id"])).deleted == 2
 
 
 def test_a_key_column_cannot_be_set(table: Table) -> None:
@@ -145,6 +169,19 @@ def test_values_without_a_common_type_are_refused() -> None:
         input_rows([{"n": 1}, {"n": "x"}])
     with pytest.raises(RefusedChangeError, match=r"no common type.*column n"):
         input_rows([{"n": 2**64}])
+    for bad in (Decimal("Infinity"), "\ud800"):
+        with pytest.raises(RefusedChangeError, match=r"no common type.*column n"):
+            input_rows([{"n": bad}])
+
+
+def test_a_data_frame_with_a_column_twice_is_refused() -> None:
+    with pytest.raises(RefusedChangeError, match=r"occurs twice.*column n"):
+        input_rows(pd.DataFrame([[1, 2]], columns=["n", "n"]))
+
+
+def test_column_names_may_be_numbers() -> None:
+    ((column,),) = input_columns(input_rows([{5: "x"}]))
+    assert (column.name, column.kind) == ("5", "string")
 
 
 def test_texts_and_wider_numbers_are_converted_without_loss(table: Table) -> None:
