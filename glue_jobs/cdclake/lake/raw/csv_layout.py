@@ -99,8 +99,14 @@ def _is_header(first: tuple[str, ...], declared: tuple[str, ...], dialect: CsvDi
             raise SchemaMismatchError(message, remedy=_REMEDY, file=file.relative)
         return True
     names, known = Counter(name.lower() for name in first), {name.lower() for name in declared}
-    if first[0] in operations and first[0].lower() not in known:
-        return False
+    if first[0] in operations:  # a column may be named like one, too
+        if first[0].lower() not in known:
+            return False
+        are_names = len(names) == len(first) and all(
+            name.lower() in known or name.startswith(ADDED_PREFIXES) for name in first
+        )
+        if not are_names:
+            return _may_be_names(first, dialect) and _by_dialect(dialect, file)
     if known <= names.keys():
         return True
     recognized = [name for name in names if name in known]
@@ -111,6 +117,15 @@ def _is_header(first: tuple[str, ...], declared: tuple[str, ...], dialect: CsvDi
         return True
     if not (_may_be_names(first, dialect) or 2 * len(recognized) > len(source_names) > 1):
         return False
+    return _by_dialect(dialect, file)
+
+
+def _by_dialect(dialect: CsvDialect, file: RawFile) -> bool:
+    """Whether a first line that may be a header or a row is a header.
+
+    Raises:
+        SchemaMismatchError: The operator has not said so.
+    """
     if dialect.add_column_name is None:
         message = (
             "The first line of a raw CSV file may be data, or a header with other columns than the Schema attribute"

@@ -133,6 +133,29 @@ def test_a_first_line_with_a_value_that_is_no_name_is_a_row(table: Table, row: b
     assert rows(table, LOAD)[0][0] == "a1"
 
 
+@pytest.mark.parametrize(
+    ("column", "line", "is_row"),
+    [
+        ("d date", b"D,2024-03-05", True),
+        ("i int", b"I,7", True),
+        ("i string", b"I,i", True),
+        ("i string", b"I,z", None),
+        ("i string", b"Op,I", False),
+        ("i string", b"I,AR_H_CHANGE_SEQ", False),
+        ("i string, name string", b"I,NAME", False),
+        ("i string, name string", b"I,a,b", None),
+    ],
+)
+def test_a_column_may_be_named_like_an_operation(tmp_path: Path, column: str, line: bytes, is_row: bool | None) -> None:
+    table = Table(tmp_path, PERSONS, {"Schema": column, "PrimaryKey": column.split()[0]})
+    if is_row is None:
+        assert "may be data, or a header" in refusal(table, CHANGE, line + b"\n").message
+        table.item["AddColumnName"] = "false"
+        is_row = True
+    table.put(CHANGE, line + b"\n")
+    assert table.read(CHANGE).rows.num_rows == is_row
+
+
 def test_a_data_row_may_contain_the_name_of_a_column(table: Table) -> None:
     table.put(LOAD, b"1,name,x\n2,b,city\n")
     assert [row[0] for row in rows(table, LOAD)] == ["1", "2"]
