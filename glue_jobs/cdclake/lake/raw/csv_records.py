@@ -41,17 +41,14 @@ class Record(NamedTuple):
         start: Offset of the first byte.
         end: Offset after the row delimiter.
         misplaced_quote: Whether there is a quote where RFC 4180 has none, so that the fields may be others.
+        blank: Whether this is an empty line, or a line with an empty quoted field.
     """
 
     fields: list[bytes | None]
     start: int
     end: int
     misplaced_quote: bool
-
-    @property
-    def blank(self) -> bool:
-        """Whether this is an empty line, or a line with an empty quoted field."""
-        return self.fields == [b""]
+    blank: bool
 
 
 @dataclass(frozen=True)
@@ -128,10 +125,10 @@ def _record(data: bytes, at: int, form: RecordFormat) -> Record | None:
         if len(fields) > MAX_FIELDS:
             raise TooManyFieldsError
         if terminator is None:
-            return Record(fields, start, -1, misplaced)
+            return Record(fields, start, -1, misplaced, blank=not value and len(fields) == 1)
         at = terminator.end()
         if terminator[1] is not None:
-            return Record(fields, start, at, misplaced)
+            return Record(fields, start, at, misplaced, blank=not value and len(fields) == 1)
 
 
 def _closing_quote(data: bytes, at: int) -> int:

@@ -43,6 +43,13 @@ def by_arrow(data: bytes, width: int) -> list[list[bytes | None]]:
     return [list(row.values()) for row in table.to_pylist()]
 
 
+@pytest.mark.parametrize("null", ["NULL", ""])
+def test_an_empty_line_is_blank_whatever_the_text_for_null_is(null: str) -> None:
+    form = RecordFormat.of(CsvDialect(null_value=null))
+    found = records(b'\n\r\n""\nNULL\na\n,\n', form, whole=True)
+    assert [record.blank for record in found] == [True, True, True, False, False, False]
+
+
 @given(st.lists(st.sampled_from(['"', ",", "\n", "\r\n", "a", '""', "NULL", ' "', '" ']), min_size=1, max_size=25))
 def test_records_equal_those_of_arrow(pieces: list[str]) -> None:
     data = "".join(pieces).encode() + b"\n"

@@ -181,6 +181,18 @@ def test_a_row_whose_key_changed_stays_and_is_reported(table: ErasableTable) -> 
     assert [values["id"] for values in table.rows_as_of(3)] == [1]
 
 
+@pytest.mark.parametrize("null", ["NULL", ""])
+def test_an_empty_line_is_no_row_whatever_the_text_for_null_is(table: ErasableTable, null: str) -> None:
+    table.item |= {"CsvNullValue": null, "Schema": SCHEMA}
+    table.load([row(1)])
+    text = f'Op,id,city,name,amount\n\nI,2,"a\rb",x,1.5\n\nI,{KEY},x,{SECRET_NAME},1.5\nI,3,x,x,1.5\n'
+    table.apply_file("20240305-110000000.csv", text.encode())
+    table.erase(KEY, raw=True)
+    assert not is_in_raw(table)
+    assert raw_bytes(table).count(b"\n\n") == 2
+    assert [values["id"] for values in table.rows_as_of(3)] == [1, 2, 3]
+
+
 HEADER = "Op,id,city,name,amount\n"
 LINES = [
     'I,1,Ulm,"line one\nline two, and ""quoted""",1.50\n',
