@@ -126,6 +126,11 @@ def test_any_other_text_means_that_nothing_is_known_to_be_seen(text: str) -> Non
     assert table().seen == Seen()
 
 
+@pytest.mark.parametrize(("text", "value"), [("", None), ("null", "null"), ("?", "?")])
+def test_only_an_empty_text_means_that_no_text_means_not_sent(text: str, value: str | None):
+    assert table(CsvNoSupValue=text, CsvNullValue="").settings.csv.no_sup_value == value
+
+
 @pytest.mark.parametrize(
     "item",
     [

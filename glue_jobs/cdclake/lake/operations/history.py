@@ -242,7 +242,7 @@ def _require_possible(run: TableRun, shape: TableShape, existing: History | None
         raise ConfigurationError(message, remedy=f"Set {Attribute.PRIMARY_KEY}, or {off}", table=name)
     if settings.csv.no_sup_value is not None:
         message = f"{name} cannot have a history with {Attribute.CSV_NO_SUP_VALUE}, because its changes lack columns"
-        remedy = f"Make the source log all columns and remove {Attribute.CSV_NO_SUP_VALUE}, or {off}"
+        remedy = f"Make the source log all columns and set {Attribute.CSV_NO_SUP_VALUE} to an empty text, or {off}"
         raise ConfigurationError(message, remedy=remedy, table=name)
     if existing and existing.schema.spelled(shape.primary_key) != existing.schema.spelled(existing.primary_key):
         message = f"The history of {name} was created with {Attribute.PRIMARY_KEY} '{','.join(existing.primary_key)}'"

@@ -121,7 +121,7 @@ class Attribute:
     CSV_NULL_VALUE = _by_operator("CsvNullValue", default="NULL", for_new_tables=True)
     """Unquoted CSV field that means null. Same as the DMS endpoint setting."""
     CSV_NO_SUP_VALUE = _by_operator("CsvNoSupValue", for_new_tables=True)
-    """CSV field that means "not sent": the lake keeps its value."""
+    """CSV field that means "not sent": the lake keeps its value. Empty: there is none."""
     RFC4180 = _by_operator("Rfc4180", default="true", for_new_tables=True)
     """`false` if quotes in CSV files have no meaning. Same as the DMS endpoint setting."""
     ADD_COLUMN_NAME = _by_operator("AddColumnName", for_new_tables=True)

@@ -101,8 +101,10 @@ def _unescaped(text: str) -> str:
 
 def _no_sup_value(item: Mapping[str, str], attribute: str) -> str | None:
     text = item.get(attribute)
+    if not text:  # DMS writes null then, which tells nothing
+        return None
     if text == text_or_default(item, Attribute.CSV_NULL_VALUE):
-        raise invalid(item, attribute, f"another text than {Attribute.CSV_NULL_VALUE}, or remove it")
+        raise invalid(item, attribute, f"another text than {Attribute.CSV_NULL_VALUE}, or empty")
     return text
 
 
@@ -187,6 +189,7 @@ class CsvDialect:
         row_delimiter: Ends a row; a newline also matches carriage return and newline.
         null_value: An unquoted field with this text is null.
         no_sup_value: A field with this text was not sent, so the lake keeps its value. None: there is no such text.
+            That text may be `null`, so only an empty one means that the attribute is not set.
         quoting: Whether fields may be quoted (RFC 4180).
         add_column_name: Whether a first line that may be a header or a row is a header; None if it is unknown.
     """
