@@ -86,7 +86,8 @@ def _prepare(
     if output is OutputFormat.TABLE:
         records = [{"kind": text, "objects": result[count]} for count, text in _KINDS.items()]
         out.records(f"Clean-up of {name} (days retained: {days})", _COLUMNS, records)
-        out.remark(f"Afterwards you can roll back to {plan.retained}.")
+        if lake_table.log.head():
+            out.remark(f"Afterwards you can roll back to {plan.retained}.")
     if not plan.count:
         out.json_record(result)
         out.remark(f"{name}: there is nothing to delete.")

@@ -11,6 +11,7 @@ from cdclake_cli.several import Step, change_each, matching_names
 from cdclake_cli.target import Target
 
 if TYPE_CHECKING:
+    from cdclake.commit.log import ChangeLog
     from cdclake.commit.table_files import Differences
     from cdclake.model.layout import LakeLayout
     from cdclake.model.table.name import TableName
@@ -54,7 +55,7 @@ def _prepare(target: Target, name: TableName, output: OutputFormat, *, dry_run: 
     result = {"table": str(name), "done": False, **found.to_json(), "foreign_to": _url(layout, layout.foreign_key(""))}
     warn_if_running(lake_table, out)
     if output is OutputFormat.TABLE and found:
-        out.records(f"Files in {_url(layout, layout.table_prefix)}", _COLUMNS, _records(layout, found))
+        out.records(f"Files in {_url(layout, layout.table_prefix)}", _COLUMNS, _records(lake_table.log, found))
     if not found:
         out.json_record(result)
         out.remark(f"The files of {name} are correct.")
@@ -76,9 +77,11 @@ def _prepare(target: Target, name: TableName, output: OutputFormat, *, dry_run: 
     return Step(f"Repair {name}", put_right, result)
 
 
-def _records(layout: LakeLayout, found: Differences) -> list[dict[str, object]]:
+def _records(log: ChangeLog, found: Differences) -> list[dict[str, object]]:
+    layout, missing = log.layout, (*found.vanished, *found.hidden)
+    lost = {layout.data_path_of(one.key) for one in log.store.not_retained(layout.file_keys(missing))}
     rows = [
-        *((path, "missing", "restore") for path in (*found.vanished, *found.hidden)),
+        *((path, "missing", "none: no longer retained" if path in lost else "restore") for path in missing),
         *((path, "of an earlier change", "retire again") for path in found.stale),
         *((path, "foreign", f"move to {_url(layout, layout.foreign_key(path))}") for path in found.foreign),
         *((path, "overwritten", "none: restore its earlier version yourself") for path in found.overwritten),

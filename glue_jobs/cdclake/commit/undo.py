@@ -138,9 +138,9 @@ def plan_reapply(log: ChangeLog) -> UndoPlan:
 
 
 def next_to_reapply(log: ChangeLog, head: int) -> int | None:
-    """Number of the undone change that `plan_reapply` brings back; None if there is none."""
+    """Number of the undone change that `plan_reapply` brings back; None if there is none that is retained."""
     changes = _to_reapply(log, head)
-    return changes[-1] if changes else None
+    return changes[-1] if changes and changes[-1] in log.retained() else None
 
 
 def _to_reapply(log: ChangeLog, head: int) -> list[int]:

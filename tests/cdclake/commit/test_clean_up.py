@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cdclake.commit.clean_up import CleanUpPlan, clean_up, has_leftovers, plan_clean_up
 from cdclake.commit.log import ChangeLog
 from cdclake.commit.takeover import take_over
-from cdclake.commit.undo import plan_rollback
+from cdclake.commit.undo import next_to_reapply, plan_rollback
 from cdclake.errors import ConfigurationError, PastRetentionError
 from cdclake.model.retained import Retained
 from cdclake_devkit.memory import ManualClock, MemoryStore
@@ -62,6 +62,16 @@ def test_a_rollback_can_reach_the_changes_within_the_retention_time_and_none_bef
     with pytest.raises(PastRetentionError):
         plan_rollback(lake.log)
     assert lake.log.record(1).change == 1  # change records stay
+
+
+def test_only_a_retained_change_is_offered_to_reapply(lake: LakeBuilder) -> None:
+    rewrite_daily(lake, 3)
+    lake.rollback(to=2)
+    assert next_to_reapply(lake.log, 4) == 3
+    lake.clock.advance(DAY_SECONDS)
+    run(lake, timedelta())
+    lake.rollback(to=0)
+    assert next_to_reapply(lake.log, 5) is None
 
 
 @in_memory

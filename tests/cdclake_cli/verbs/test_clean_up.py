@@ -71,7 +71,9 @@ def test_a_wrong_number_of_days_is_refused(cdclake, days):
 
 
 def test_a_table_without_changes_needs_no_clean_up(cdclake, store):
-    assert "nothing to delete" in cdclake("clean-up", "shop.product", "--yes").stdout
+    shown = cdclake("clean-up", "shop.product", "--yes").stdout
+    assert "nothing to delete" in shown
+    assert "roll back" not in shown
 
 
 def test_the_table_shows_all_kinds_of_objects() -> None:

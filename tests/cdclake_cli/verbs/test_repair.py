@@ -39,6 +39,13 @@ def test_a_dry_run_names_the_files_and_changes_nothing(cdclake, disturbed):
     )
 
 
+def test_a_missing_file_that_is_no_longer_retained_is_named_as_lost(cdclake, disturbed):
+    s3 = boto3.client("s3")
+    for version in s3.list_object_versions(Bucket="cdclake-lake", Prefix=FOLDER + LIVE)["Versions"]:
+        s3.delete_object(Bucket="cdclake-lake", Key=version["Key"], VersionId=version["VersionId"])
+    assert "none: no longer retained" in cdclake.ok("repair", "shop.store", "--dry-run").stdout
+
+
 def test_repair_restores_missing_files_and_moves_foreign_ones(cdclake, disturbed, state):
     assert (
         "Done. Files of shop.store restored: 1, retired: 0, moved: 1."
