@@ -497,6 +497,12 @@ def check_declared_types(lake: Snapshot, settings: TableSettings, name: TableNam
         was = clashing[column.name]
         message = f"{Attribute.SCHEMA} declares {column.name} as {column.type}, and in {where} it is {was}"
         source = settings.schema or Schema()
+        if known is history and versions and not versions.is_kept:  # the lake table may have the new type already
+            remedy = (
+                f"Load the table again, then its history begins anew ({set_command(name, RELOAD)}), or leave the"
+                f" history off ({set_command(name, f'{Attribute.HISTORY}=false')})"
+            )
+            raise ConfigurationError(message, remedy=remedy, table=name)
         kept = Schema(tuple(Column(each.name, clashing.get(each.name, each.type)) for each in source))
         new = [f"{Attribute.SCHEMA}={source.declaration}", RELOAD]
         new += [f"{Attribute.HISTORY}=false"] if known is history else []

@@ -59,9 +59,15 @@ def test_a_history_that_begins_anew_fixes_no_type() -> None:
     assert "in its history it is string" in refused(WITH_HISTORY, reloads=True, **item)
     check(WITH_HISTORY, reloads=True, **item, ColumnPolicy="redact price")
     check(WITH_HISTORY, History="true", Schema="id int, note bigint", ColumnPolicy="hash note")
-    off = replace(WITH_HISTORY, history=History(LAKE.schema, ("Id",)))
+    loaded = Schema((*COLUMNS[:2], Column("note", "bigint")))
+    off = replace(WITH_HISTORY, schema=loaded, history=History(LAKE.schema, ("Id",)))
     check(off, reloads=True, **item)
-    assert "it is string" in refused(off, History="true", Schema="id int, note bigint")
+    error = refused(off, History="true", Schema="id int, note bigint")
+    assert "in its history it is string" in error
+    anew, without = (settings_in(error, number) for number in (0, 1))
+    assert anew == {"LastFullLoadDate": "1900-01-01 00:00:00"}
+    assert without == {"History": "false"}
+    check(off, History="false", Schema="id int, note bigint")
 
 
 def test_a_table_without_a_lake_or_that_is_loaded_again_may_have_any_type() -> None:
