@@ -185,9 +185,24 @@ def _with_unsent_marks(rows: pa.Table, shape: TableShape) -> pa.Table:
     flags = pc.utf8_rtrim(rows[UNSENT], "0") if shape.partial else pa.repeat("", rows.num_rows)
     for i, is_older in _older_than_columns(rows, shape):
         flags = pc.if_else(is_older, pc.utf8_rpad(flags, i + 1, "0"), flags)
+    return with_column(rows, POSITION, _marked(rows[POSITION], flags))
+
+
+def with_column_marks(rows: pa.Table) -> pa.Table:
+    """Rows whose positions end with the marks of the columns that `UNSENT` flags."""
+    return with_column(rows, POSITION, _marked(rows[POSITION], pc.utf8_rtrim(rows[UNSENT], "0")))
+
+
+def without_column_marks(positions: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Positions without the marks of columns, and these as flags in the form of `UNSENT`; see `with_column_marks`."""
+    marks = pc.struct_field(pc.extract_regex(positions, _COLUMN_MARKS), "marks")
+    flags = pc.replace_substring(pc.replace_substring(marks, SENT_MARK, "0"), UNSENT_MARK, "1")
+    return pc.utf8_rtrim(positions, SENT_MARK + UNSENT_MARK), flags
+
+
+def _marked(positions: pa.ChunkedArray, flags: pa.ChunkedArray) -> pa.ChunkedArray:
     marks = pc.replace_substring(pc.replace_substring(flags, "0", SENT_MARK), "1", UNSENT_MARK)
-    positions = pc.binary_join_element_wise(rows[POSITION], marks, "")
-    return with_column(rows, POSITION, positions)
+    return pc.binary_join_element_wise(positions, marks, "")
 
 
 def _older_than_columns(rows: pa.Table, shape: TableShape) -> Iterator[tuple[int, pa.ChunkedArray]]:

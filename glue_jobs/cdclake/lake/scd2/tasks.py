@@ -16,7 +16,7 @@ from cdclake.lake.merge.resolve import Counts, ResolvedBatch, in_order
 from cdclake.lake.merge.tasks.resolution import InsertCounting, Resolution, to_resolution
 from cdclake.lake.merge.tasks.route import rows_by_source
 from cdclake.lake.scd2.versions import (
-    FILE_INDEX,
+    existing_versions,
     keyed_shape,
     late_versions,
     loaded_versions,
@@ -133,7 +133,7 @@ def read_open_versions(
     fs, keyed = plan.locations.lake.open(), keyed_shape(shape)
     for i, file in files:
         for rows in read_batches(fs, plan.locations.layout.data_key(file.path), keyed, file=file):
-            yield sorted_batch(_existing_versions(rows, i, file, shape))
+            yield sorted_batch(existing_versions(rows, i, file, shape))
 
 
 def find_open_versions(
@@ -157,17 +157,7 @@ def _find(
     keyed = keyed_shape(shape)
     keys, row_groups = WantedKeys(wanted, keyed), row_group_filter(keyed, wanted)
     for rows in keys.read(fs, plan.locations.layout.data_key(file.path), file, row_groups=row_groups):
-        yield _existing_versions(rows, i, file, shape)
-
-
-def _existing_versions(rows: pa.Table, i: int, file: DataFile, shape: TableShape) -> pa.Table:
-    """Convert rows of a data file to `version_schema`."""
-    leading_key, key = keyed_shape(shape).keys_of(rows, file.partition)
-    index = pa.repeat(pa.scalar(i, pa.int32()), rows.num_rows)
-    columns = {**{name: rows[name] for name in rows.schema.names}, LEADING_KEY: leading_key, KEY: key}
-    if shape.partial:
-        columns[UNSENT] = pa.repeat("", rows.num_rows)
-    return pa.table({**columns, FILE_INDEX: index}, schema=version_schema(shape))
+        yield existing_versions(rows, i, file, shape)
 
 
 def merge_key_range(

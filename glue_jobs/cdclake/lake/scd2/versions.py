@@ -23,7 +23,15 @@ from cdclake.lake.merge.key_updates import (
     sequences,
     settle,
 )
-from cdclake.lake.merge.resolve import by_file, equal_values, in_order, is_last_of_key, unsent_matrix
+from cdclake.lake.merge.resolve import (
+    by_file,
+    equal_values,
+    in_order,
+    is_last_of_key,
+    unsent_matrix,
+    with_column_marks,
+    without_column_marks,
+)
 from cdclake.lake.storage.keys import KEY, LEADING_KEY, UNSENT, row_keys
 from cdclake.lake.storage.partitions import NO_ROWS, PartitionedRows, by_partition
 from cdclake.lake.storage.shape import as_flags, equals_before, with_column, with_constant
@@ -55,7 +63,7 @@ if TYPE_CHECKING:
 
     from cdclake.lake.storage.shape import TableShape
     from cdclake.model.iceberg.field_ids import FieldIds
-    from cdclake.model.snapshot import History
+    from cdclake.model.snapshot import DataFile, History
 
 FILE_INDEX = "_cdc_file_index"
 """Index of the data file that contains a version, files of open versions first; null for a new version."""
@@ -114,11 +122,28 @@ def file_shape(table: TableShape) -> TableShape:
 
 
 def version_schema(table: TableShape) -> pa.Schema:
-    """Schema of versions to merge: the stored columns, leading key and key of the table, and `FILE_INDEX`."""
+    """Schema of versions to merge: the stored columns, leading key and key of the table, `FILE_INDEX` and `UNSENT`.
+
+    Positions are without the marks of columns that a change did not send; `UNSENT` has them.
+    """
     keyed = keyed_shape(table)
     leading_key, key = (keyed.in_flight.field(name) for name in (LEADING_KEY, KEY))
-    unsent = [pa.field(UNSENT, pa.string())] if table.partial else []
-    return pa.schema([*keyed.stored, leading_key, key, pa.field(FILE_INDEX, pa.int32()), *unsent])
+    own = (pa.field(FILE_INDEX, pa.int32()), pa.field(UNSENT, pa.string()))
+    return pa.schema([*keyed.stored, leading_key, key, *own])
+
+
+def existing_versions(rows: pa.Table, index: int, file: DataFile, table: TableShape) -> pa.Table:
+    """Convert rows of a data file to `version_schema`.
+
+    Args:
+        index: See `FILE_INDEX`.
+        file: The data file.
+    """
+    leading_key, key = keyed_shape(table).keys_of(rows, file.partition)
+    columns = {**{name: rows[name] for name in rows.schema.names}, LEADING_KEY: leading_key, KEY: key}
+    columns[FILE_INDEX] = pa.repeat(pa.scalar(index, pa.int32()), rows.num_rows)
+    columns[POSITION], columns[UNSENT] = without_column_marks(rows[POSITION])
+    return pa.table(columns, schema=version_schema(table))
 
 
 def new_versions(
@@ -146,8 +171,7 @@ def new_versions(
         VALIDITY_FLAG: pa.repeat(pa.scalar(0, pa.int32()), count),
         CHANGE_ID: pa.repeat(pa.scalar(change, pa.int64()), count),
     }
-    if table.partial:
-        columns[UNSENT] = pc.fill_null(rows[UNSENT], "")
+    columns[UNSENT] = pc.fill_null(rows[UNSENT], "") if table.partial else pa.repeat("", count)
     schema = version_schema(table)
     return pa.table({one.name: columns.get(one.name, pa.nulls(count, one.type)) for one in schema}, schema=schema)
 
@@ -210,6 +234,7 @@ def missing_versions(
         CHANGE_ID: pa.repeat(pa.scalar(change, pa.int64()), count),
         POSITION: positions,
         FILE_INDEX: pa.nulls(count, pa.int32()),
+        UNSENT: pa.repeat("", count),
     }
     deletes = pa.table({name: columns.get(name, ended[name]) for name in ended.schema.names}, schema=ended.schema)
     return pa.concat_tables([live.filter(pc.invert(pc.or_(is_same, has_position))), deletes])
@@ -250,9 +275,8 @@ def merge_versions(
     keys = rows[KEY].combine_chunks()
     last = as_flags(is_last_of_key(keys))
     first = np.concatenate([[True], last[:-1]]) if len(last) else last
-    if table.partial:
-        rows = _complete(rows, table, first)
-    rows, has_other_values = _derive_from_neighbors(rows, table, first, last, exists)
+    rows, completed = _complete(rows, table, first, exists)
+    rows, has_other_values = _derive_from_neighbors(rows, table, first, last, exists, completed)
     changed = exists & (has_other_values | as_flags(_differ(rows, before)))
     shape = file_shape(table)
     removed = pa.concat_tables([rows.filter(pa.array(changed)), disproved.select(rows.column_names)])
@@ -316,11 +340,9 @@ def _are_same(
     first, second = (take(rows, pa.array(indices)) for indices in (left, right))
     first_deleted, second_deleted = (as_flags(pc.equal(one[OPERATION], DELETED)) for one in (first, second))
     same = ~(first_deleted | second_deleted)
-    is_unsent = np.zeros((len(left), len(table.schema)), dtype=bool)
-    if table.partial:
-        unsent = [unsent_matrix(one, len(table.schema)) for one in (first, second)]
-        filled = [as_flags(one[FILE_INDEX].is_valid())[:, np.newaxis] for one in (first, second)]
-        is_unsent = (unsent[0] | unsent[1]) & (unsent[0] | filled[0]) & (unsent[1] | filled[1])
+    unsent = [unsent_matrix(one, len(table.schema)) for one in (first, second)]
+    filled = [as_flags(one[FILE_INDEX].is_valid())[:, np.newaxis] for one in (first, second)]
+    is_unsent = (unsent[0] | unsent[1]) & (unsent[0] | filled[0]) & (unsent[1] | filled[1])
     for i, name in enumerate(table.schema.names):
         same &= as_flags(equal_values(first[name], second[name])) | is_unsent[:, i]
     return same | (second_deleted & (first_deleted | _have_displaced(rows, left)))
@@ -357,19 +379,45 @@ def _one_of_each_position(rows: pa.Table, repeats: NDArray[np.bool_]) -> tuple[p
     return rows.filter(pa.array(np.where(is_known, starts, ends))), rows.filter(pa.array(is_disproved))
 
 
-def _complete(rows: pa.Table, table: TableShape, first: NDArray[np.bool_]) -> pa.Table:
-    """Fill values that a change did not send from the version before, unless that is a delete; drop `UNSENT`."""
+def _complete(
+    rows: pa.Table, table: TableShape, first: NDArray[np.bool_], exists: NDArray[np.bool_]
+) -> tuple[pa.Table, NDArray[np.bool_]]:
+    """Fill values that a change did not send from the version before, unless that is a delete.
+
+    An existing version has values, from the version that was before it. It gets another one only if a new version
+    between them sent it.
+
+    Args:
+        first: Whether each version is the first of its key; of an existing one, earlier versions may be in no row.
+        exists: Whether it is not new.
+
+    Returns:
+        The versions, and whether each is an existing one that got values.
+    """
+    completed = np.zeros(rows.num_rows, dtype=bool)
+    if not pc.any(pc.not_equal(rows[UNSENT], "")).as_py():
+        return rows, completed
     indices = np.arange(rows.num_rows)
-    starts = np.maximum.accumulate(np.where(first, indices, 0)) if len(indices) else indices
+    starts = np.maximum.accumulate(np.where(first, indices, 0))
     is_delete = as_flags(pc.equal(rows[OPERATION], DELETED))
     unsent = unsent_matrix(rows, len(table.schema)) & ~is_delete[:, np.newaxis]
+
+    def last_that(has: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The last version of the key up to each one that has a value, and whether there is one and is no delete."""
+        at: NDArray[np.int64] = np.maximum.accumulate(np.where(has, indices, 0))
+        return at, (at >= starts) & has[at] & ~is_delete[at]
+
     for i, column in enumerate(table.schema):
-        if unsent[:, i].any():
-            sent_at = np.maximum.accumulate(np.where(unsent[:, i], 0, indices))
-            has_none = unsent[:, i] & ((sent_at < starts) | unsent[sent_at, i] | is_delete[sent_at])
-            values = rows[column.name].combine_chunks().take(pa.array(sent_at, mask=has_none))
-            rows = with_column(rows, column.name, values)
-    return rows.drop_columns([UNSENT])
+        if not unsent[:, i].any():
+            continue
+        sent_at, is_sent = last_that(~unsent[:, i])
+        from_new = exists & unsent[:, i] & is_sent & ~exists[sent_at]
+        completed |= from_new
+        has_value = ~unsent[:, i] | (exists & ~from_new)
+        at, is_found = last_that(has_value)
+        values = rows[column.name].combine_chunks().take(pa.array(at, mask=~(has_value | is_found)))
+        rows = with_column(rows, column.name, values)
+    return rows, completed
 
 
 def _settle_key_updates(rows: pa.Table, table: TableShape, exists: NDArray[np.bool_]) -> pa.Table:
@@ -386,7 +434,7 @@ def _settle_key_updates(rows: pa.Table, table: TableShape, exists: NDArray[np.bo
     is_delete = as_flags(pc.equal(rows[OPERATION], DELETED))
     sources = settle(spans, arrived, is_delete, np.zeros(rows.num_rows, dtype=bool)).sources
     restated = pa.array(np.where(exists, np.arange(rows.num_rows), sources))
-    for name in (*table.schema.names, OPERATION, *([UNSENT] if table.partial else [])):
+    for name in (*table.schema.names, OPERATION, UNSENT):
         rows = with_column(rows, name, take(rows.select([name]), restated)[name])
     return rows
 
@@ -409,7 +457,12 @@ def _require_one_open(existing: pa.Table) -> None:
 
 
 def _derive_from_neighbors(
-    rows: pa.Table, table: TableShape, first: NDArray[np.bool_], last: NDArray[np.bool_], exists: NDArray[np.bool_]
+    rows: pa.Table,
+    table: TableShape,
+    first: NDArray[np.bool_],
+    last: NDArray[np.bool_],
+    exists: NDArray[np.bool_],
+    completed: NDArray[np.bool_],
 ) -> tuple[pa.Table, NDArray[np.bool_]]:
     """Set operation, end and flag of versions in order, and the values of deletes, from their neighbors.
 
@@ -419,6 +472,7 @@ def _derive_from_neighbors(
         first: Whether each version is the first of its key.
         last: Whether it is the last.
         exists: Whether it is not new.
+        completed: Whether it exists and got values in `_complete`.
 
     Returns:
         The versions, and whether each existing one gets other source values.
@@ -438,7 +492,7 @@ def _derive_from_neighbors(
     if (sources != indices).any():
         for name in table.schema.names:
             rows = with_column(rows, name, take(rows.select([name]), pa.array(sources))[name])
-    return rows, is_delete & exists & ~exists[sources]
+    return rows, exists & (~exists | completed)[sources]
 
 
 def _differ(rows: pa.Table, before: pa.Table) -> pa.ChunkedArray:
@@ -450,7 +504,8 @@ def _differ(rows: pa.Table, before: pa.Table) -> pa.ChunkedArray:
 
 
 def _with_version_keys(rows: pa.Table, shape: TableShape) -> pa.Table:
-    """Add year and month, and replace the key of the table by the key of the version."""
+    """Add year and month and the marks of columns, and replace the key of the table by the key of the version."""
+    rows = with_column_marks(rows).drop_columns([UNSENT])
     columns = [column for name in shape.primary_key if (column := shape.schema.find(name))]
     _, keys = row_keys([rows[column.name].combine_chunks() for column in columns])
     valid_from = rows[VALID_FROM]

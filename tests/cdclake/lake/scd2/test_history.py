@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from cdclake.commit.clean_up import clean_up, plan_clean_up
 from cdclake.commit.table_files import compare, repair
-from cdclake.errors import ConfigurationError, LakeFilesError, SchemaMismatchError
+from cdclake.errors import ConfigurationError, LakeFilesError, SchemaMismatchError, UnsentValueError
 from cdclake.lake.scd2.closed_files import MAX_SMALL_FILES
 from cdclake.lake.scd2.versions import times_of
 from cdclake.model.layout import LakeLayout
@@ -295,6 +296,43 @@ def put_sequenced(table: Table, file: int, start: int, end: int, **other_values:
     ]
     columns = pa.schema([("Op", pa.string()), *COLUMNS, ("AR_H_CHANGE_SEQ", pa.string())])
     table.put(f"20240310-12010{file}000.parquet", pa.Table.from_pylist(rows[start:end], columns))
+
+
+def _files_with_unsent_values(settings: dict[str, str], last: str) -> list[pa.Table]:
+    """An update of all columns, two that do not send the name, and a last change of all columns."""
+    unsent: dict[str, Any] = {"name": None} if settings else {}
+    changes: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("U", {"name": "b"}),
+        ("U", unsent),
+        ("U", unsent),
+        (last, {"name": "c"}),
+    )
+    times = [{"seen": JANUARY + timedelta(days=number)} for number in range(4)]
+    rows = [{"Op": op, "id": 1, **values, **time} for (op, values), time in zip(changes, times, strict=True)]
+    names = [("Op", *(name for name in COLUMNS.names if name in row)) for row in rows]
+    schemas = [pa.schema([pa.field("Op", pa.string()), *(COLUMNS.field(one) for one in some[1:])]) for some in names]
+    return [pa.Table.from_pylist([row], schema) for row, schema in zip(rows, schemas, strict=True)]
+
+
+@pytest.mark.sampled(quick=4, test=8, ci=24)
+@pytest.mark.parametrize("settings", [{}, {"NullMeansUnsent": "name"}])
+@pytest.mark.parametrize("last", ["U", "D"])
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_versions_of_unsent_values_do_not_depend_on_the_order_of_files(
+    tmp_path: Path, settings: dict[str, str], last: str, order: tuple[int, ...]
+) -> None:
+    files = _files_with_unsent_values(settings, last)
+
+    def versions_after(folder: str, steps: Sequence[int]) -> list[tuple[Any, ...]]:
+        table = Table(tmp_path / folder, COLUMNS, {**ITEM, **settings})
+        table.load([row(1, "a", JANUARY)], JANUARY)
+        for number in steps:
+            table.put(f"20240310-10000{number}000.parquet", files[number])
+            table.load_incremental()
+        return [(one.operation, one.row["name"], one.row["seen"]) for one in versions(table, KEY)]
+
+    with suppress(UnsentValueError):  # while the table itself lacks a value that a later change did not send
+        assert versions_after("late", order) == versions_after("in order", range(4))
 
 
 @pytest.mark.sampled(quick=2)
