@@ -210,7 +210,7 @@ class _Rows:
             if column is None or name.lower() not in self._by_name:
                 message = f"A raw file has no key column {name}"
                 remedy = (
-                    "Correct PrimaryKey: cdclake tables set schema.table --primary-key ..., or correct the file. If the"
+                    "Correct PrimaryKey (cdclake tables set <table> --primary-key <columns>), or the file. If the"
                     " source renamed the column, have DMS reload the table"
                 )
                 raise SchemaMismatchError(message, remedy=remedy, file=self._file.relative, column=name)
