@@ -69,8 +69,8 @@ def lake_attributes(state: TableState, log: ChangeLog, snapshot: Snapshot) -> di
     whatever the item holds: a full load may move the watermark back, so that changes written after it began are applied
     again.
 
-    A watermark or a date of the last full load that an operator set by hand stays until the table is loaded: the
-    planner obeys or refuses it.
+    A watermark or a date of the last full load that an operator set by hand stays until the table is loaded, or rolled
+    back to nothing: the planner obeys or refuses it.
 
     Args:
         snapshot: The lake table after its newest change.
@@ -88,7 +88,8 @@ def lake_attributes(state: TableState, log: ChangeLog, snapshot: Snapshot) -> di
     files = str(LoadedFiles.of_snapshot(snapshot))
     if not files and recorded[Attribute.LAST_FULL_LOAD_DATE] == state.recorded.get(Attribute.LAST_FULL_LOAD_DATE):
         files = state.item.get(Attribute.LAST_FULL_LOAD_FILES, "")
-    by_hand = set() if _was_loaded(log, state, snapshot) else _set_by_hand(state)
+    is_new = emptied and state.last_change < snapshot.change  # what was set before the rollback is gone with the rest
+    by_hand = set() if is_new or _was_loaded(log, state, snapshot) else _set_by_hand(state)
     return {
         **attributes,
         Attribute.LAST_KEYS: str(LakeKeys.of(snapshot) or ""),

@@ -252,6 +252,16 @@ def test_where_the_changes_begin_can_be_set_after_a_rollback_to_nothing(orders: 
     assert (done.decision.kind, done.decision.load_begin) == (DecisionKind.BOTH, CHANGE_1)
 
 
+def test_a_date_that_was_set_before_a_rollback_to_nothing_skips_no_load(orders: World) -> None:
+    orders.states.set_attributes(ORDERS, {Attribute.LAST_FULL_LOAD_DATE: "2024-04-01 00:00:00"})
+    orders.process()
+    table(orders).rollback(to=0)
+    assert item(orders)[Attribute.LAST_FULL_LOAD_DATE] == "1900-01-01 00:00:00"
+    orders.states.set_attributes(ORDERS, {Attribute.ACTIVE_FLAG: "true"})
+    (done,) = orders.process().rounds
+    assert done.decision.kind is DecisionKind.BOTH
+
+
 def test_the_next_run_finishes_a_rollback_that_died_after_its_commit(orders: World) -> None:
     class DiedError(Exception):
         pass
