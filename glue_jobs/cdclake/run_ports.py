@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cdclake.control.run.run_arguments import RunArguments
-    from cdclake.ports import MetricSink
+    from cdclake.ports import MetricSink, TaskStatistics
+
+
+def dms_statistics() -> TaskStatistics:
+    """What one run knows of DMS's tasks: it reads each once, so another run needs another one."""
+    return DmsStatistics(lambda: client("dms"))
 
 
 def open_ports(arguments: RunArguments, open_metrics: Callable[[str, str], MetricSink] = cloudwatch_metrics) -> Ports:
@@ -33,7 +38,7 @@ def open_ports(arguments: RunArguments, open_metrics: Callable[[str, str], Metri
         open_bucket=open_store,
         clock=server_clock,
         metrics=open_metrics(arguments.table_metrics, arguments.name_prefix),
-        statistics=DmsStatistics(lambda: client("dms")),
+        statistics=dms_statistics(),
         catalog=GlueCatalog(client("glue"), arguments.catalog_database) if arguments.catalog_database else None,
         lineage=HttpLineage(arguments.lineage_url) if arguments.lineage_url else None,
     )

@@ -29,7 +29,7 @@ from cdclake.lake.operations.job import load_small
 from cdclake.lake.spark.in_process import InProcessBackend, Room
 from cdclake.model.change.place import Place
 from cdclake.model.names import FUNCTION_SMALL_CHANGES, Argument
-from cdclake.run_ports import open_ports
+from cdclake.run_ports import dms_statistics, open_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +77,8 @@ def process(event: Mapping[str, Any], context: LambdaContext, limits: EngineLimi
     logs.configure(run_id=run_id)
     deployed = {name: value for name in PASSED_ON if (value := os.environ.get(name.upper()))}
     arguments = RunArguments.parse(to_argv({**deployed, Argument.PATHS: event[Argument.PATHS]}))
-    ports, lake = _ports(arguments._replace(paths=())), (arguments.out_bucket, arguments.out_prefix)
+    ports = replace(_ports(arguments._replace(paths=())), statistics=dms_statistics())
+    lake = arguments.out_bucket, arguments.out_prefix
 
     def check_time() -> None:
         left_ms = context.get_remaining_time_in_millis()
@@ -111,5 +112,5 @@ def _may_succeed_later(error: BaseException) -> bool:
 
 @lru_cache(maxsize=1)
 def _ports(arguments: RunArguments) -> Ports:
-    """What the function works with; created once per container."""
+    """What the function works with; created once per container, but for what a run remembers."""
     return replace(open_ports(arguments, metrics_in_log), open_bucket=lru_cache(maxsize=None)(open_store))

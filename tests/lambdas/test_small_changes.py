@@ -19,6 +19,7 @@ from moto.moto_api._internal.models import moto_api_backend
 
 from cdclake.adapters import aws
 from cdclake.adapters.aws import server_clock
+from cdclake.adapters.dms import DmsStatistics
 from cdclake.adapters.dynamodb import DynamoState, create_state_table
 from cdclake.adapters.glue import GlueJobs
 from cdclake.adapters.stores import open_store
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 RAW, LAKE = "raw-bucket", "lake-bucket"
 ORDERS = f"{RAW}/shop/orders/"
+TASK = "arn:aws:dms:us-east-1:123456789012:task:SHOP"
 CHANGE = "20240305-101500000.parquet"
 ROWS = {number: "new" if number in (1, 4) else "old" for number in (1, 2, 4)}
 """After the full load of the keys 1, 2 and 3 and the change."""
@@ -126,11 +128,17 @@ class Account:
         self.put(CHANGE, {"Op": ["U", "D", "I"], "id": [1, 3, 4], "word": ["new"] * 3})
 
     def call(
-        self, request: str = "request-1", left_ms: Callable[[], int] = lambda: 300_000, limits: EngineLimits = LIMITS
+        self,
+        request: str = "request-1",
+        left_ms: Callable[[], int] = lambda: 300_000,
+        limits: EngineLimits = LIMITS,
+        *,
+        warm: bool = False,
     ) -> dict[str, Any]:
-        """Call the function for the table."""
+        """Call the function for the table, in the container of the last call or in another one."""
         context = SimpleNamespace(aws_request_id=request, get_remaining_time_in_millis=left_ms, memory_limit_in_mb=1769)
-        module._ports.cache_clear()
+        if not warm:
+            module._ports.cache_clear()
         event = {"paths": paths_json([ORDERS])}
         return cast("dict[str, Any]", process(event, cast("LambdaContext", context), limits))
 
@@ -187,6 +195,21 @@ def _session_events() -> Any:
 
 def is_free(account: Account) -> bool:
     return Attribute.LEASE_HOLDER not in account.item
+
+
+def test_a_warm_container_asks_dms_in_each_call(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = iter(["Full load", "Table completed"])
+
+    def tables(_: DmsStatistics, task: str) -> Iterator[dict[str, str]]:
+        assert task == TASK
+        yield {"SchemaName": "shop", "TableName": "orders", "TableState": next(words)}
+
+    monkeypatch.setattr(DmsStatistics, "tables", tables)
+    account.states.set_attributes(ORDERS, {"DmsTask": TASK})
+    account.put("LOAD00000001.parquet", {"id": [1, 2], "word": ["new"] * 2})
+    waiting, handed_on = (account.call(f"request-{number}", warm=True)["tables"][0] for number in range(2))
+    assert "DMS task reports 'Full load'" in waiting["rounds"][0]["decision"]["reason"]
+    assert handed_on["outcome"] == "handed on"
 
 
 def test_a_small_change_is_loaded_without_spark(account: Account) -> None:

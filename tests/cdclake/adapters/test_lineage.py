@@ -52,7 +52,7 @@ def test_each_event_is_posted_as_json() -> None:
 
 
 @pytest.mark.parametrize("status", [302, 400, 404, 503])
-def test_an_endpoint_that_refuses_is_asked_once_per_process_and_logged(
+def test_an_endpoint_that_refuses_is_not_asked_again_at_once_and_logged(
     status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     with endpoint(status) as (url, received), caplog.at_level(logging.WARNING):
@@ -61,6 +61,15 @@ def test_an_endpoint_that_refuses_is_asked_once_per_process_and_logged(
         assert not sink.send(EVENTS)
     assert len(received) == 1
     assert caplog.messages == [f"no lineage was sent to {url}: HTTP {status}. Later runs send it"]
+
+
+def test_an_endpoint_that_failed_is_asked_again_later() -> None:
+    with endpoint(503) as (url, received):
+        sink = HttpLineage(url, pause_seconds=0.2)
+        assert not sink.send(EVENTS)
+        time.sleep(0.3)
+        assert sink.send(EVENTS)
+    assert len(received) == 3
 
 
 def test_an_endpoint_that_hangs_costs_its_time_once(caplog: pytest.LogCaptureFixture) -> None:
