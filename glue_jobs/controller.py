@@ -41,7 +41,7 @@ def main() -> dict[str, object]:
     jobs = GlueJobs(client("glue"), name_prefix)
     summary = execute(plan(inputs, now, parse_tables(arguments[Argument.TABLES])), states, jobs, server_clock, limits)
     metrics = cloudwatch_metrics(arguments[Argument.TABLE_METRICS], name_prefix)
-    metrics.put(controller_metrics(summary.tables, now))
+    metrics.put(controller_metrics(summary.tables, now, len(summary.errors)))
     metrics.flush()
     return summary.to_json()
 

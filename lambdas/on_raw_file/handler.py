@@ -32,6 +32,7 @@ from cdclake.control.jobs.entry import error_line
 from cdclake.control.run.dead_spark_run import continue_after
 from cdclake.control.run.trigger import TriggerResult, have_listed, trigger_table
 from cdclake.errors import ConfigurationError, JobRunError
+from cdclake.model.layout import RESERVED_SCHEMAS
 from cdclake.model.metrics import Unit, namespace
 from cdclake.model.names import JOB_PROCESS_TABLE, Argument
 from cdclake.model.raw.files import is_transactions_key, split_raw_key
@@ -151,16 +152,19 @@ def new_files(event: Mapping[str, Any]) -> Iterator[NewFile]:
 def tables_of(files: Iterable[NewFile], raw_prefix: str) -> list[AffectedTable]:
     """The tables that have new files of their own. Objects that are not raw data of a table are ignored.
 
+    So are those of a schema whose name is reserved. The Controller names it while its folder is there.
+
     Args:
         files: New files, any order.
         raw_prefix: Prefix of the schemas' folders, empty or with a trailing slash.
     """
     split = ((file, split_raw_key(file.key, raw_prefix)) for file in files)
-    return _distinct(
+    tables = (
         AffectedTable(TableState.new(file.bucket, parts.schema_prefix, parts.folder), file.written_utc)
         for file, parts in split
         if parts
     )
+    return _distinct(one for one in tables if one.table.name.schema not in RESERVED_SCHEMAS)
 
 
 def transaction_tables(files: Iterable[NewFile], states: StateStore, raw_prefix: str) -> list[AffectedTable]:

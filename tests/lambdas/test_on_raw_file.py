@@ -87,6 +87,13 @@ def test_each_table_with_raw_data_is_found_once():
     assert {path.stem: paths_in(event(path.stem), "dms/") for path in EVENTS.glob("*.json")} == PATHS
 
 
+@pytest.mark.parametrize("schema", ["_cdclake", "_iceberg"])
+def test_a_schema_with_a_reserved_name_has_no_tables(schema: str):
+    record = event("change_file")
+    record["Records"][0]["s3"]["object"]["key"] = f"dms/{schema}/orders/LOAD00000001.csv"
+    assert paths_in(record, "dms/") == []
+
+
 def test_without_a_prefix_the_schemas_are_at_the_top_of_the_bucket():
     record = event("change_file")
     record["Records"][0]["s3"]["object"]["key"] = "shop/orders/LOAD00000001.csv"

@@ -43,13 +43,17 @@ class FileKeys(NamedTuple):
     folder: str = ""
 
 
+RESERVED_SCHEMAS = frozenset({CONTROL_FOLDER, ICEBERG.rstrip("/")})
+"""Names of schemas whose folders in the lake would be cdclake's own."""
+
+
 def require_schema_folder(name: TableName) -> None:
     """Refuse a table whose schema's folder in the lake would be one of cdclake's own.
 
     Raises:
         ConfigurationError: It would.
     """
-    if name.schema in (CONTROL_FOLDER, ICEBERG.rstrip("/")):
+    if name.schema in RESERVED_SCHEMAS:
         message = f"The schema {name.schema} has the name of a folder that cdclake keeps for itself in the lake"
         remedy = "Let a DMS mapping rule rename the schema, or exclude it, and remove its folder from the raw bucket"
         raise ConfigurationError(message, remedy=remedy, table=name)

@@ -80,11 +80,14 @@ def catalog_failure_metrics(table: str) -> list[Metric]:
     return [Metric(Measure.FAILURES, 1, table)]
 
 
-def controller_metrics(results: Sequence[TableResult], now: datetime) -> list[Metric]:
+def controller_metrics(results: Sequence[TableResult], now: datetime, other_errors: int = 0) -> list[Metric]:
     """Metrics of a Controller run: the lag of every active table, the number of frozen tables, and the failures.
 
     Every run reports the number of tables, so missing data means that the Controller does not run. The number of tables
     for which Glue had no room is reported only if there are any.
+
+    Args:
+        other_errors: Number of errors that concern no table, such as a schema's folder that cannot be listed.
     """
     active = [result for result in results if result.planned.state.active]
     decisions = [result.planned.decision for result in active]
@@ -99,4 +102,6 @@ def controller_metrics(results: Sequence[TableResult], now: datetime) -> list[Me
             metrics += lag_metrics(result.planned.state, decision, now)
         if result.error:
             metrics.append(Metric(Measure.FAILURES, 1, name))
+    if other_errors:
+        metrics.append(Metric(Measure.FAILURES, other_errors))
     return metrics

@@ -140,3 +140,5 @@ def test_the_controller_measures_the_lag_of_active_tables_and_failures(world: Wo
         ("LagFiles", 0, ""),
         ("Failures", 1, "shop.broken"),
     }
+    more = metrics.controller_metrics([], world.clock(), 2)
+    assert [(metric.value, metric.table) for metric in more if metric.measure.title == "Failures"] == [(2, "")]
