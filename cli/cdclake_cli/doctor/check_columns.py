@@ -143,8 +143,9 @@ def _unsent_values(evidence: Evidence) -> Iterator[Finding]:
             "Make the source log whole rows: PostgreSQL REPLICA IDENTITY FULL, MySQL binlog_row_image=FULL, Oracle"
             " supplemental logging of all columns. With CSV, DMS can mark unsent values instead"
         )
-        paste = tables_set(evidence.name, "--set", f"{Attribute.NULL_MEANS_UNSENT}={','.join(names)}")
-        if evidence.csv is None:
+        unsent = ",".join((*evidence.settings.null_means_unsent, *names))
+        paste = tables_set(evidence.name, "--set", f"{Attribute.NULL_MEANS_UNSENT}={unsent}")
+        if evidence.csv is None or evidence.settings.history:  # a history cannot have CsvNoSupValue
             fix = f"{fix.partition(' With CSV')[0]} Else a null of these columns can mean that the value was not sent"
         else:
             command = tables_set(evidence.name, "--set", f"{Attribute.CSV_NO_SUP_VALUE}={_UNSENT_TEXT}")

@@ -156,7 +156,15 @@ def test_a_reload_is_started_with_what_needs_it_and_not_otherwise():
     assert (other.reloads, other.settings) == (False, {"Readers": "both", "LateWindowHours": "9"})
 
 
-@pytest.mark.parametrize("settings", [{"Readers": "wrong"}, {"PartitionKey": "_hidden"}, {"PrimaryKey": "f(id)"}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"Readers": "wrong"},
+        {"PartitionKey": "_hidden"},
+        {"PrimaryKey": "f(id)"},
+        {"History": "true", "CsvNoSupValue": "?"},
+    ],
+)
 def test_settings_that_the_jobs_would_refuse_are_refused(settings: dict[str, Any]):
     with pytest.raises(ConfigurationError):
         TableChange(table(), settings).checked(LAKE)

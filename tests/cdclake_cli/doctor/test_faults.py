@@ -355,6 +355,8 @@ def test_values_missing_from_updates_are_found(raw: RawFolder) -> None:
     finding = one_finding(raw)
     assert (finding.code, finding.column) == (Code.UNSENT_VALUES, "name")
     assert finding.seen == "5 of 35 updates, but none of 260 other rows"
+    (again,) = raw.diagnose(raw.attributes(NullMeansUnsent="price")).findings
+    assert again.paste == "cdclake tables set shop.orders --set NullMeansUnsent=price,name"
 
 
 def test_updates_that_lack_columns_are_found_until_missing_columns_is_set(raw: RawFolder) -> None:
