@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cdclake.errors import SchemaMismatchError
 from cdclake.lake.storage.types import from_arrow
 from cdclake.model.names import Sentinel
+from cdclake.model.schema import Column, Schema
 from cdclake.model.table.attributes import Attribute
 from cdclake_cli.dms.settings import DmsSettings
 
@@ -69,7 +70,7 @@ def _schema(settings: DmsSettings, columns: pa.Schema, added: list[str]) -> str:
     stamp = settings.timestamp_column_name
     parts = [(stamp, "string")] if stamp else []
     parts += [(field.name, _csv_type(field)) for field in columns] + [(name, "string") for name in added]
-    return ", ".join(f"`{name}` {kind}" if not name.isidentifier() else f"{name} {kind}" for name, kind in parts)
+    return Schema(tuple(Column(name, kind) for name, kind in parts)).declaration
 
 
 def _csv_type(field: pa.Field) -> str:

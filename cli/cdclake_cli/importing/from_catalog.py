@@ -8,7 +8,7 @@ from cdclake.model.table.attributes import Attribute
 from cdclake_cli.importing.proposal import ProposedSetting, TableProposal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from cdclake_cli.sources.catalog import CatalogTable
 
@@ -46,19 +46,23 @@ def _keys(table: CatalogTable) -> Iterator[ProposedSetting]:
 
 
 def _key(columns: tuple[str, ...], evidence: str) -> ProposedSetting:
-    key = ProposedSetting(Attribute.PRIMARY_KEY, ",".join(columns), evidence)
-    unwritable = [name for name in columns if "," in name]
-    return (
-        key.doubted("a name with a comma cannot be written: rename it with a DMS mapping rule") if unwritable else key
-    )
+    return _columns_setting(Attribute.PRIMARY_KEY, columns, evidence)
+
+
+def _columns_setting(attribute: str, columns: Sequence[str], evidence: str) -> ProposedSetting:
+    names = ProposedSetting(attribute, ",".join(columns), evidence)
+    unwritable = any("," in name for name in columns)
+    doubt = "a name with a comma cannot be written: rename it with a DMS mapping rule"
+    return names.doubted(doubt) if unwritable else names
 
 
 def _unsent(table: CatalogTable) -> Iterator[ProposedSetting]:
     """Columns that are never null at the source: their null in an update can only mean that the value was not sent."""
-    names = [one.name for one in table.columns if one.may_be_unsent and not one.nullable and one.name not in table.key]
+    keys = {name for setting in _keys(table) for name in setting.value.split(",")}
+    names = [one.name for one in table.columns if one.may_be_unsent and not one.nullable and one.name not in keys]
     if names:
         evidence = "never null at the source, whose log lacks long values that an update does not change"
-        yield ProposedSetting(Attribute.NULL_MEANS_UNSENT, ",".join(names), evidence)
+        yield _columns_setting(Attribute.NULL_MEANS_UNSENT, names, evidence)
 
 
 def _unsent_notes(table: CatalogTable) -> Iterator[str]:

@@ -41,7 +41,7 @@ def from_endpoint(table: CatalogTable, settings: DmsSettings) -> Iterator[Propos
                 name, value, "columns and types of the source, as the endpoint's settings order them"
             )
             yield types.doubted(unknown) if unknown else types
-        elif value != Sentinel.NONE:
+        elif value != Sentinel.NONE or name == Attribute.CSV_NULL_VALUE:  # for which it is a text like others
             yield ProposedSetting(name, value, "setting of the endpoint")
 
 

@@ -58,5 +58,16 @@ def test_nulls_mean_unsent_where_the_source_has_none() -> None:
     assert "values of price" in note
 
 
+def test_a_candidate_for_the_key_is_always_sent() -> None:
+    long = {"may_be_unsent": True}
+    proposal = from_catalog(with_columns(table(key=(), not_null=("id", "name"), unique=(BY_NAME,)), id=long, name=long))
+    assert (proposal.attributes["PrimaryKey"], proposal.attributes["NullMeansUnsent"]) == ("name", "id")
+
+
+def test_unsent_columns_that_cannot_be_written_are_for_a_person() -> None:
+    odd = with_columns(table(not_null=("name",)), name={"name": "a,b", "may_be_unsent": True})
+    assert "NullMeansUnsent" not in from_catalog(odd).attributes
+
+
 def test_comments_and_notes_come_along() -> None:
     assert from_catalog(table(comment="all orders", notes=("It is odd",))).notes == ("all orders", "It is odd")

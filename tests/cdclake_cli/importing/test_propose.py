@@ -107,11 +107,12 @@ def test_csv_files_alone_suggest_types_and_keys(tmp_path: Path) -> None:
     assert unsure(proposal)["PrimaryKey"] == "id"
 
 
-def test_the_settings_of_the_endpoint_order_the_columns(tmp_path: Path) -> None:
-    raw = filled(tmp_path, DataFormat="csv", CsvNullValue="\\N")
+@pytest.mark.parametrize("null", ["\\N", "null"])
+def test_the_settings_of_the_endpoint_order_the_columns(tmp_path: Path, null: str) -> None:
+    raw = filled(tmp_path, DataFormat="csv", CsvNullValue=null)
     proposal = one(raw, table(added=ADDED), endpoint=True)
     assert proposal.attributes["Schema"] == f"ts string, {TYPES}, AR_H_CHANGE_SEQ string, BI_id string"
-    assert proposal.attributes["CsvNullValue"] == "\\N"
+    assert proposal.attributes["CsvNullValue"] == null
     assert (unsure(proposal), proposal.notes) == ({}, ())
 
 
