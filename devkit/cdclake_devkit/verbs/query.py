@@ -84,7 +84,8 @@ def ask(sql: str, endpoint: str, logs: Iterable[ChangeLog]) -> Answer:
                 schema, table = (part.replace('"', '""') for part in (name.schema, name.table))
                 session.register(f"_{number}", rows)
                 session.execute(f'create schema if not exists "{schema}"')
-                session.execute(f'create view "{schema}"."{table}" as from _{number}')
+                # Of names that differ only in case, which DuckDB does not tell apart, the query has the first.
+                session.execute(f'create view if not exists "{schema}"."{table}" as from _{number}')
                 known.append(str(name))
         try:
             answer = session.sql(sql)
@@ -120,7 +121,7 @@ def lake_rows(files: FileSystem, log: ChangeLog) -> ds.Dataset | pa.Table | None
     paths = [log.layout.data_key(file.path) for file in snapshot.files if file.path.startswith(ICEBERG)]
     if not paths:
         found = files.get_file_info(FileSelector(folder, allow_not_found=True, recursive=True))
-        paths = [one.path for one in found if one.path.endswith(".parquet") and "/_" not in one.path]
+        paths = [one.path for one in found if one.path.endswith(".parquet") and "/_" not in one.path[len(folder) :]]
     columns = arrow_schema(snapshot.schema)
     if not paths:
         return columns.empty_table()

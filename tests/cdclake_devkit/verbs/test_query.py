@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
+from cdclake.model.table.name import TableName
 from cdclake_devkit.verbs.query import lake_rows
 from tests.cdclake.lake.over_time import TableOverTime
 
@@ -34,6 +35,13 @@ def test_partitions_keep_their_text_and_columns_that_came_later_are_there(tmp_pa
     lake.apply(("I", {"id": 3, "zip": "99999", "rider": "Ada"}), schema=later)
     rows = asked(lake, "select id, zip, rider from rides order by id")
     assert rows == [(1, "04103", None), (2, None, None), (3, "99999", "Ada")]
+
+
+def test_a_table_may_have_a_name_that_hides_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.cdclake.lake.table.NAME", TableName("shop", "_rides"))
+    lake = TableOverTime(tmp_path, COLUMNS, {"PrimaryKey": "id"})
+    lake.load([{"id": 1, "zip": "04103"}])
+    assert asked(lake, "select id from rides") == [(1,)]
 
 
 def test_a_table_without_rows_is_there_and_one_that_was_never_loaded_is_not(tmp_path: Path) -> None:
