@@ -166,3 +166,8 @@ def test_a_note_is_printed_at_once_with_the_time(capsys):
         captured = capsys.readouterr()
     assert captured.err.endswith("UTC shop.orders: done\n")
     assert captured.out == ""
+
+
+def test_numbers_that_json_lacks_are_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    output_for(OutputFormat.JSON).records("", (), [{"x": float("nan"), "more": [float("-inf"), {"y": 1.5}]}])
+    assert capsys.readouterr().out == '{"x": "nan", "more": ["-inf", {"y": 1.5}]}\n'

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import Enum
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
@@ -171,8 +172,8 @@ class JsonOutput:
             self.json_record(record)
 
     def json_record(self, record: Record) -> None:
-        """Print all values of a record."""
-        line = json.dumps(record, ensure_ascii=False, default=str)
+        """Print all values of a record. A number that JSON lacks is its text: `nan`, `inf` or `-inf`."""
+        line = json.dumps(_finite(record), ensure_ascii=False, default=str, allow_nan=False)
         typer.echo(line if line.isprintable() else "".join(map(_in_json, line)))
 
     def remark(self, text: str) -> None:
@@ -182,6 +183,15 @@ class JsonOutput:
     def verbatim(self, text: str) -> None:
         """Print to stderr text for the user to copy."""
         typer.echo(printable(text, _LINES), err=True)
+
+
+def _finite(value: object) -> object:
+    """A value with texts in place of numbers that JSON lacks."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return value if not isinstance(value, float) or isfinite(value) else str(value)
 
 
 def _in_json(char: str) -> str:
