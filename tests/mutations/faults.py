@@ -34,6 +34,22 @@ class Fault:
 
 _MERGE = (
     Fault(
+        "version-keeps-a-value-that-a-late-row-sent",
+        "merge",
+        "lake/scd2/versions.py",
+        "from_new = exists & unsent[:, i] & is_sent & ~exists[sent_at]",
+        "from_new = exists & unsent[:, i] & is_sent & exists[sent_at]",
+        ("tests/cdclake/lake/scd2/test_history.py",),
+    ),
+    Fault(
+        "row-is-a-header-because-of-a-name",
+        "merge",
+        "lake/raw/csv_layout.py",
+        "        if not are_names:\n",
+        "        if not are_names and first[0].lower() not in known:\n",
+        ("tests/cdclake/lake/raw/test_csv_layout.py",),
+    ),
+    Fault(
         "deletes-after-inserts",
         "merge",
         "lake/merge/resolve.py",
@@ -613,6 +629,22 @@ _RUN = (
 
 _UNDO = (
     Fault(
+        "load-after-nothing-forgets-what-it-contained",
+        "undo",
+        "lake/operations/load.py",
+        "states = map(run.log.snapshot, range(before.change, first - 1, -1))",
+        "states = map(run.log.snapshot, range(first - 1, first - 2, -1))",
+        ("tests/cdclake/lake/operations/test_reload.py",),
+    ),
+    Fault(
+        "rows-are-released-by-numbers-of-another-split",
+        "undo",
+        "lake/operations/release.py",
+        "if edited or (file.relative in split_otherwise and file.format.is_text):",
+        "if edited:",
+        ("tests/cdclake/lake/operations/test_release.py",),
+    ),
+    Fault(
         "rollback-leaves-out-the-history",
         "undo",
         "commit/undo.py",
@@ -747,6 +779,14 @@ _UNDO = (
 )
 
 _ERASE_FAULTS = (
+    Fault(
+        "load-files-are-deleted-while-one-is-due",
+        "erase",
+        "lake/operations/erase/raw_files.py",
+        "if not all(is_contained(lake, file) for file in files.full_load):",
+        "if not any(is_contained(lake, file) for file in files.full_load):",
+        ("tests/cdclake/lake/operations/erase/test_erase_raw.py",),
+    ),
     Fault(
         "tombstones-of-earlier-changes-stay",
         "erase",
