@@ -110,6 +110,7 @@ def plan_clean_up(
     now: datetime,
     through: int | None = None,
     keep_every: timedelta | None = None,
+    keep_alive: KeepAlive = no_lease,
 ) -> CleanUpPlan:
     """Decide what to delete.
 
@@ -122,6 +123,7 @@ def plan_clean_up(
         through: Number of the newest published change, read while this run held the lease. Files of later changes are
             kept: if this run was paused past its lease, they belong to another run. None: they are leftovers.
         keep_every: How long every state is kept, see `changes_to_keep`. None: as long as `retention`.
+        keep_alive: Renews the lease: many states take many requests.
 
     Raises:
         IntegrityError: A change record or the snapshot of a retained change is missing.
@@ -133,12 +135,14 @@ def plan_clean_up(
     cleaned = log.cleaned()
     newer = log.records(min(cleaned.through, marked.through) + 1, head)
     records = {record.change: record for record in (*log.records_of(marked.kept), *newer)}
+    keep_alive()
     committed = {number: datetime.fromisoformat(records[number].created_utc) for number in marked.up_to(head)}
     retained = marked
     if committed:
         wanted = undo_targets(log, head)
         retained &= changes_to_keep(committed, now, retention, retention if keep_every is None else keep_every, wanted)
     needs = _Needs(unfinished=_unfinished_erasure(log, head, retained)).and_of(log, retained, head, records)
+    keep_alive()
     parts = tuple(
         prefix
         for record in needs.writers
@@ -157,6 +161,7 @@ def plan_clean_up(
     iceberg = list_iceberg(log)
     if any(entries for _, entries in iceberg):
         before = needs.and_of(log, marked, head, records)
+    keep_alive()
     return CleanUpPlan(
         retained=retained,
         data_files=tuple(sorted(path for path in candidates - needs.files if not is_in_iceberg(path))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import given
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cdclake.model.raw.files import ListedObject
+    from cdclake.ports import ObjectStore
 
 DAY_SECONDS = 24 * 3600
 MONTH = timedelta(days=30)
@@ -62,6 +63,25 @@ def test_a_rollback_can_reach_the_changes_within_the_retention_time_and_none_bef
     with pytest.raises(PastRetentionError):
         plan_rollback(lake.log)
     assert lake.log.record(1).change == 1  # change records stay
+
+
+@in_memory
+def test_the_lease_is_renewed_while_a_clean_up_is_planned(lake: LakeBuilder) -> None:
+    """A service may take seconds for a request, and a lease ends after five minutes."""
+    rewrite_daily(lake, 10)
+    requests, since_renewal = [0], [0]
+
+    class Slow:
+        def __getattr__(self, name: str) -> Any:
+            requests[0] += 1
+            return getattr(lake.store, name)
+
+    def renew() -> None:
+        since_renewal.append(requests[0])
+
+    plan_clean_up(ChangeLog(cast("ObjectStore", Slow()), LAYOUT), MONTH, lake.clock(), 10, None, renew)
+    gaps = [after - before for before, after in zip(since_renewal, [*since_renewal[1:], requests[0]], strict=True)]
+    assert max(gaps) < 16 < sum(gaps)
 
 
 def test_only_a_retained_change_is_offered_to_reapply(lake: LakeBuilder) -> None:

@@ -302,7 +302,7 @@ class RegisteredTable:
                 change = take_over(self.log, self.run_id, lease.token, reason, self.clock, lease.renew_if_due)
                 self._sync_item(lease)
             self._sync_catalog(lease.renew_if_due)
-            plan = plan_clean_up(self.log, retention, self.clock(), change, keep_every)
+            plan = plan_clean_up(self.log, retention, self.clock(), change, keep_every, lease.renew_if_due)
             item = self.states.get(self.state.path)
             if item and item.item.get(Attribute.LAST_CATALOG_ERROR):
                 plan = plan.without_iceberg()

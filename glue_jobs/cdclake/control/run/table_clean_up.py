@@ -28,7 +28,7 @@ def clean_up_if_due(item: TableItem, head: int) -> dict[str, str]:
         return {}
     state, changes, now = item.state, item.changes, item.ports.clock()
     if state.needs_clean_up(now):
-        plan = plan_clean_up(changes, state.settings.retention, now, head, state.settings.keep_every)
+        plan = plan_clean_up(changes, state.settings.retention, now, head, state.settings.keep_every, item.keep_alive)
         if item.report.catalog_error:
             plan = plan.without_iceberg()
         clean_up(changes, plan, item.keep_alive)
