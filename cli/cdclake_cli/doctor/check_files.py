@@ -12,11 +12,12 @@ from cdclake.errors import SchemaMismatchError
 from cdclake.lake.raw.bad_values import TextKind, text_kind
 from cdclake.lake.raw.rows import BadRowKind
 from cdclake.model.names import Sentinel
-from cdclake.model.raw.files import INVALID_TIME_REMEDY, RawFiles, stamp_time
+from cdclake.model.raw.files import INVALID_TIME_REMEDY, RawFiles
 from cdclake.model.snapshot import Snapshot
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.times import display_utc
 from cdclake_cli.dms.attributes import escaped
+from cdclake_cli.doctor.clocks import seconds_between_files
 from cdclake_cli.doctor.evidence import schemas_root
 from cdclake_cli.doctor.findings import Code, Finding, counted
 from cdclake_cli.doctor.fixes import s3_settings, tables_set, task_settings
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cdclake_cli.doctor.evidence import Evidence
-    from cdclake_cli.doctor.listing import Listing
     from cdclake_cli.doctor.sampling import FileFacts
 
 _MANY_FILES = 500
@@ -120,12 +120,6 @@ def _unreadable(evidence: Evidence) -> Iterator[Finding]:
                 continue
             error = facts.error
             yield Finding(Code.UNREADABLE_FILE, error.message.rstrip("."), error.remedy, file=facts.file.relative)
-
-
-def _seconds_between(listing: Listing) -> float:
-    """How far the change files are apart on average, by their names."""
-    first, last = (stamp_time(file.order) for file in (listing.timeline[0], listing.timeline[-1]))
-    return (last - first).total_seconds() / (listing.change_count - 1) if first and last else 0.0
 
 
 def _is_schema_missing(evidence: Evidence, facts: FileFacts) -> bool:
@@ -243,8 +237,8 @@ def _surroundings(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             Code.OTHER_FILES, text, f"Rename them, move them elsewhere, or list them in {Attribute.IGNORE_FILES}"
         )
-    small = listing.small_count >= _MAJORITY * listing.change_count
-    if listing.change_count >= _MANY_FILES and small and _seconds_between(listing) < _LONGER_BATCH_SECONDS:
+    is_many = listing.change_count >= _MANY_FILES and listing.small_count >= _MAJORITY * listing.change_count
+    if is_many and (seconds_between_files(listing.timeline) or 0) < _LONGER_BATCH_SECONDS:
         average = listing.change_bytes // listing.change_count
         text = f"{listing.change_count:,} change files of {average:,} bytes on average"
         paste = s3_settings(CdcMaxBatchInterval=_LONGER_BATCH_SECONDS)

@@ -478,6 +478,17 @@ def test_a_versioned_bucket_foreign_objects_and_many_small_files_are_noted(raw: 
     assert not report.has_errors
 
 
+@pytest.mark.parametrize(("minutes", "codes"), [(1, {"many-small-files"}), (20, set())])
+def test_small_files_are_many_only_if_dms_writes_often(raw: RawFolder, minutes: int, codes: set[str]) -> None:
+    path = raw.change()
+    for night in range(10):  # between which nothing happens
+        for number in range(50):
+            name = change_path(raw.settings, raw.now - (night * 24 * 60 + number * minutes) * MINUTE)
+            if not raw.file(name).exists():
+                os.link(raw.file(path), raw.file(name))
+    assert {finding.code.value for finding in raw.diagnose().findings} == codes
+
+
 def test_every_finding_code_has_a_test() -> None:
     files = (Path(__file__).with_name(name) for name in ("test_faults.py", "test_check_dms.py", "test_types.py"))
     text = "".join(file.read_text(encoding="utf-8") for file in files)
