@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cdclake.control.plan.left_out import counted
 from cdclake.control.plan.loaded_files import LoadedFiles
-from cdclake.model.names import Sentinel
 from cdclake.model.raw.files import missing_loads
+from cdclake.model.snapshot import RELOAD, set_command
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.times import display_utc
 
@@ -128,7 +128,7 @@ def _kind(relative: str) -> tuple[int, bool]:
 
 def reload_command(state: TableState) -> str:
     """The command that makes the next run load the table again."""
-    return f"cdclake tables set {state.name.typed} --set '{Attribute.LAST_FULL_LOAD_DATE}={Sentinel.NEVER_LOADED}'"
+    return set_command(state.name, RELOAD)
 
 
 def partial_reload(state: TableState, files: Sequence[RawFile], now: datetime) -> WaitReason | None:

@@ -42,12 +42,11 @@ from cdclake.model.drift import drift_text
 from cdclake.model.position import GREATEST_SEQUENCE, sequence_begin
 from cdclake.model.raw.files import RawKind, file_order
 from cdclake.model.schema import BEFORE_PREFIX
-from cdclake.model.snapshot import RELOAD, LakeKeys
+from cdclake.model.snapshot import RELOAD, LakeKeys, set_command
 from cdclake.model.table.attributes import Attribute
 from cdclake.model.table.column_policy import ColumnPolicy
 from cdclake.model.table.settings import SchemaPolicy, UnknownKeyPolicy
 from cdclake.model.type_widening import merge_schemas
-from cdclake.printable import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -354,8 +353,8 @@ def require_same_keys(run: TableRun, before: Snapshot) -> None:
         if run.settings.column_policy.secret_id != before.policy.secret_id:
             message = "The secret is another one than the lake table's columns are hashed with"
             remedy = (
-                "Nothing was applied. Give the run the old secret, or load the table again with the new one: cdclake"
-                f" tables set {run.layout.name.typed} --set {shell_word(RELOAD)}"
+                "Nothing was applied. Give the run the old secret, or load the table again with the new one:"
+                f" {set_command(run.layout.name, RELOAD)}"
             )
             raise ConfigurationError(message, remedy=remedy, table=run.layout.name)
 
