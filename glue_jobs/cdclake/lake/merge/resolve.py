@@ -193,11 +193,14 @@ def with_column_marks(rows: pa.Table) -> pa.Table:
     return with_column(rows, POSITION, _marked(rows[POSITION], pc.utf8_rtrim(rows[UNSENT], "0")))
 
 
-def without_column_marks(positions: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Positions without the marks of columns, and these as flags in the form of `UNSENT`; see `with_column_marks`."""
-    marks = pc.struct_field(pc.extract_regex(positions, _COLUMN_MARKS), "marks")
-    flags = pc.replace_substring(pc.replace_substring(marks, SENT_MARK, "0"), UNSENT_MARK, "1")
-    return pc.utf8_rtrim(positions, SENT_MARK + UNSENT_MARK), flags
+def without_column_marks(rows: pa.Table) -> pa.ChunkedArray:
+    """Positions of stored rows without the marks of columns."""
+    return pc.utf8_rtrim(rows[POSITION], SENT_MARK + UNSENT_MARK)
+
+
+def unsent_flags(rows: pa.Table) -> pa.ChunkedArray:
+    """What `UNSENT` was for stored rows, by the marks of their positions."""
+    return pc.replace_substring(pc.replace_substring(_column_marks(rows), SENT_MARK, "0"), UNSENT_MARK, "1")
 
 
 def _marked(positions: pa.ChunkedArray, flags: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from cdclake.lake.merge.file_ranges import FileBounds
 from cdclake.lake.merge.messages import Batch, Source, SourceRows
 from cdclake.lake.merge.read_changes import Locations, ReadStats, sorted_batch
-from cdclake.lake.merge.resolve import Counts, ResolvedBatch, in_order
+from cdclake.lake.merge.resolve import Counts, ResolvedBatch, in_order, without_column_marks
 from cdclake.lake.merge.tasks.resolution import InsertCounting, Resolution, to_resolution
 from cdclake.lake.merge.tasks.route import rows_by_source
 from cdclake.lake.scd2.versions import (
@@ -33,9 +33,8 @@ from cdclake.lake.storage.reader import read_batches
 from cdclake.lake.storage.shape import is_deleted
 from cdclake.lake.storage.tombstones import find_tombstones
 from cdclake.lake.storage.wanted_keys import WantedKeys
-from cdclake.model.position import ARRIVED, DISPLACED, SENT
+from cdclake.model.position import ARRIVED, DISPLACED
 from cdclake.model.position import COLUMN as POSITION
-from cdclake.model.position import UNSENT as UNSENT_MARK
 from cdclake.model.schema import DELETE, OP_COLUMN
 
 if TYPE_CHECKING:
@@ -118,8 +117,7 @@ def read_table_rows(
             rows = stored.filter(pc.invert(is_deleted(stored))) if file.deleted else stored
             leading_key, key = shape.keys_of(rows, file.partition)
             columns = {**shape.source_columns(rows, file.partition), OP_COLUMN: rows[OP_COLUMN]}
-            positions = pc.utf8_rtrim(rows[POSITION], SENT + UNSENT_MARK)  # only rows of the table have these marks
-            columns |= {POSITION: positions, LEADING_KEY: leading_key, KEY: key}
+            columns |= {POSITION: without_column_marks(rows), LEADING_KEY: leading_key, KEY: key}
             columns[UNSEEN] = pa.repeat(False, rows.num_rows)
             if shape.partial:
                 columns[UNSENT] = pa.repeat("", rows.num_rows)

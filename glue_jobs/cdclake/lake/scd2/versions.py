@@ -28,6 +28,7 @@ from cdclake.lake.merge.resolve import (
     equal_values,
     in_order,
     is_last_of_key,
+    unsent_flags,
     unsent_matrix,
     with_column_marks,
     without_column_marks,
@@ -142,7 +143,7 @@ def existing_versions(rows: pa.Table, index: int, file: DataFile, table: TableSh
     leading_key, key = keyed_shape(table).keys_of(rows, file.partition)
     columns = {**{name: rows[name] for name in rows.schema.names}, LEADING_KEY: leading_key, KEY: key}
     columns[FILE_INDEX] = pa.repeat(pa.scalar(index, pa.int32()), rows.num_rows)
-    columns[POSITION], columns[UNSENT] = without_column_marks(rows[POSITION])
+    columns |= {POSITION: without_column_marks(rows), UNSENT: unsent_flags(rows)}
     return pa.table(columns, schema=version_schema(table))
 
 
