@@ -63,10 +63,7 @@ def starts_reload(attributes: Mapping[str, str]) -> bool:
 def _refuse_invalid(state: TableState, changed: Mapping[str, str]) -> None:
     """Read the settings with the code of the jobs, to refuse here what the jobs would refuse."""
     settings = TableSettings.from_item(state.item)
-    if settings.history and settings.csv.no_sup_value is not None:
-        message = f"A table with {Attribute.CSV_NO_SUP_VALUE} cannot have a history, because its changes lack columns"
-        remedy = f"Set {Attribute.HISTORY} to false, or {Attribute.CSV_NO_SUP_VALUE} to an empty text"
-        raise ConfigurationError(message, remedy=remedy, table=state.path)
+    settings.check_history(state.name)
     for attribute, names in settings.named_columns.items():
         expressions = [name for name in names if "(" in name]
         if expressions and attribute in changed and attribute != Attribute.SCHEMA:

@@ -240,10 +240,7 @@ def _require_possible(run: TableRun, shape: TableShape, existing: History | None
     if not shape.primary_key:
         message = f"{name} needs a primary key for a history, to identify the row of each version"
         raise ConfigurationError(message, remedy=f"Set {Attribute.PRIMARY_KEY}, or {off}", table=name)
-    if settings.csv.no_sup_value is not None:
-        message = f"{name} cannot have a history with {Attribute.CSV_NO_SUP_VALUE}, because its changes lack columns"
-        remedy = f"Make the source log all columns and set {Attribute.CSV_NO_SUP_VALUE} to an empty text, or {off}"
-        raise ConfigurationError(message, remedy=remedy, table=name)
+    settings.check_history(name)
     if existing and existing.schema.spelled(shape.primary_key) != existing.schema.spelled(existing.primary_key):
         message = f"The history of {name} was created with {Attribute.PRIMARY_KEY} '{','.join(existing.primary_key)}'"
         remedy = f"Set it back, or {off}, which keeps its files unchanged; on again in a reload, it begins anew"

@@ -33,6 +33,8 @@ from cdclake.model.table.values import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from cdclake.model.table.name import TableName
+
 COLUMN_ATTRIBUTES = frozenset(attributes_that(lambda declared: declared.names_columns))
 """Attributes that name columns, see `TableSettings.named_columns`."""
 IMMEDIATE = "immediate"
@@ -293,6 +295,18 @@ class TableSettings:
     def keep_every(self) -> timedelta:
         """How long every state is kept."""
         return timedelta(days=self.keep_every_state)
+
+    def check_history(self, name: TableName) -> None:
+        """Refuse a history of a table whose changes are not whole rows.
+
+        Raises:
+            ConfigurationError: `History` is true, and `CsvNoSupValue` is set.
+        """
+        if self.history and self.csv.no_sup_value is not None:
+            unsent, history = Attribute.CSV_NO_SUP_VALUE, Attribute.HISTORY
+            message = f"{name} cannot have a history with {unsent}, because its changes lack columns"
+            remedy = f"Make the source log all columns and set {unsent} to an empty text, or set {history} to false"
+            raise ConfigurationError(message, remedy=remedy, table=name)
 
     @property
     def named_columns(self) -> dict[str, tuple[str, ...]]:
