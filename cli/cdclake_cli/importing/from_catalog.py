@@ -23,7 +23,7 @@ def from_catalog(table: CatalogTable) -> TableProposal:
     checks = ProposedSetting(Attribute.UNIQUE_CHECKS, table.unique_checks, "how the source checks keys")
     return TableProposal(
         table.name,
-        (*keys, *((checks,) if table.unique_checks else ()), *_unsent(table)),
+        (*keys, *((checks,) if table.unique_checks else ()), *_unsent(table, keys)),
         (*filter(None, (table.comment,)), *table.notes, *(() if keys else (_NO_KEY,)), *_unsent_notes(table)),
     )
 
@@ -56,10 +56,10 @@ def _columns_setting(attribute: str, columns: Sequence[str], evidence: str) -> P
     return names.doubted(doubt) if unwritable else names
 
 
-def _unsent(table: CatalogTable) -> Iterator[ProposedSetting]:
+def _unsent(table: CatalogTable, keys: Sequence[ProposedSetting]) -> Iterator[ProposedSetting]:
     """Columns that are never null at the source: their null in an update can only mean that the value was not sent."""
-    keys = {name for setting in _keys(table) for name in setting.value.split(",")}
-    names = [one.name for one in table.columns if one.may_be_unsent and not one.nullable and one.name not in keys]
+    in_keys = {name for key in keys for name in key.value.split(",")}
+    names = [one.name for one in table.columns if one.may_be_unsent and not one.nullable and one.name not in in_keys]
     if names:
         evidence = "never null at the source, whose log lacks long values that an update does not change"
         yield _columns_setting(Attribute.NULL_MEANS_UNSENT, names, evidence)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 2.0
 """The run holds its table's lease meanwhile, so an endpoint that hangs must not cost much time."""
-PAUSE_SECONDS = 60.0
+_PAUSE_SECONDS = 60.0
 """An endpoint that failed is asked again after it: a process may be a container that lives for hours."""
 _TAKEN = range(200, 300)
 """HTTP statuses. A redirect is followed by nobody."""
@@ -30,10 +30,10 @@ class HttpLineage:
     Args:
         url: The job argument `lineage_url`, such as `http://marquez.internal:5000/api/v1/lineage`.
         seconds: How long to wait for a connection, and for an answer.
-        pause_seconds: See `PAUSE_SECONDS`.
+        pause_seconds: How long not to ask an endpoint that failed.
     """
 
-    def __init__(self, url: str, seconds: float = _SECONDS, pause_seconds: float = PAUSE_SECONDS) -> None:
+    def __init__(self, url: str, seconds: float = _SECONDS, pause_seconds: float = _PAUSE_SECONDS) -> None:
         self._url = url
         self._pool = urllib3.PoolManager(timeout=seconds, retries=False)
         self._pause_seconds = pause_seconds

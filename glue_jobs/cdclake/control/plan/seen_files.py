@@ -60,7 +60,7 @@ def _digests(state: TableState, changes: Iterable[RawFile]) -> tuple[str, str]:
     """Of the change files up to the watermark that every scan lists, see `raw_scan.is_in_tail`, and of all of them."""
     after, in_tail = state.checked_watermark, is_in_tail(state)
     known = [file for file in changes if file.order <= file_order(after)]
-    of = "\n".join((after, *state.settings.ignore_files))  # a scan does not list all files that it no longer covers
+    of = "\n".join((after, *state.settings.ignore_files))  # no scan lists all files that they may cover no more
     return _digest(of, filter(in_tail, known)), _digest(of, known)
 
 

@@ -129,7 +129,7 @@ def _converted(convert: Callable[..., Any], values: object, *, column: str | Non
         return values
     try:
         return convert(values, **options)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:  # none of them names a row
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         message = "The values of a column have no common type that a lake table supports"
         remedy = "Use values of one type in each column, finite numbers and text that UTF-8 can hold"
         raise RefusedChangeError(message, remedy=remedy, column=column) from error
